@@ -1,0 +1,3 @@
+from collections.abc import Sequence
+
+def order(counts: Sequence[int], keys: Sequence[int]) -> list[int]: ...
