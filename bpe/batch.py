@@ -1,0 +1,177 @@
+"""`TokenBatch`: the ids of many texts in one flat array, and where each text begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.errors import check_choice, check_int, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TokenBatch:
+    """Token ids of n texts.
+
+    Attributes:
+        ids: uint32 (or uint16), 1-D: the ids of all texts, one after the other.
+        offsets: int64, shape (n + 1,): text i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
+    >>> batch[0], len(batch), batch.offsets
+    (array([1, 2, 3], dtype=uint32), 3, array([0, 3, 3, 4]))
+
+    """
+
+    __slots__ = ("ids", "offsets")
+
+    ids: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+    def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> None:
+        ids, offsets = np.asarray(ids), np.asarray(offsets)
+        if ids.ndim != 1 or ids.dtype not in (np.uint16, np.uint32):
+            raise TypeError(f"ids are {ids.dtype} of shape {ids.shape}; they must be uint32 or uint16, 1-D")
+        if offsets.ndim != 1 or offsets.dtype != np.int64 or not len(offsets):
+            raise TypeError(f"offsets are {offsets.dtype} of shape {offsets.shape}; they must be int64, 1-D, n + 1 long")
+        if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+            raise ValueError(f"offsets {shown(offsets)} must rise from 0 to the number of ids, {len(ids)}")
+        self.ids, self.offsets = ids, offsets
+
+    @classmethod
+    def from_lists(cls, rows: Iterable[Sequence[int] | NDArray[Any]]) -> TokenBatch:
+        """A batch of the given rows of ids.
+
+        Raises:
+            TypeError, ValueError: for ids that are not whole numbers from 0 to 2**32 - 1.
+
+        """
+        arrays = [id_array(row) for row in rows]
+        offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in arrays], out=offsets[1:])
+        ids = np.concatenate(arrays).astype(np.uint32, copy=False) if arrays else np.empty(0, dtype=np.uint32)
+        return cls(ids, offsets)
+
+    def __len__(self) -> int:
+        """How many texts there are."""
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        """The ids of one text: a view, not a copy."""
+        n = len(self)
+        if not -n <= index < n:
+            raise IndexError(f"index {index} is out of range; the batch has {n} texts")
+        index %= n
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        bounds = self.offsets.tolist()
+        for start, end in zip(bounds, bounds[1:], strict=False):
+            yield self.ids[start:end]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TokenBatch):
+            return NotImplemented
+        return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.ids, other.ids)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TokenBatch({len(self)} texts, {len(self.ids)} ids, {self.ids.dtype})"
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many ids each text has: int64, shape (n,)."""
+        return np.diff(self.offsets)
+
+    def to_list(self) -> list[list[int]]:
+        """The ids as a list of lists of int.
+
+        >>> TokenBatch.from_lists([[1, 2], [3]]).to_list()
+        [[1, 2], [3]]
+        """
+        flat, bounds = self.ids.tolist(), self.offsets.tolist()
+        return [flat[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+
+    def padded(
+        self, length: int | None = None, pad_id: int = 0, side: str = "right", truncate: bool = False
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids as one rectangle, and how many of each row are real.
+
+        Args:
+            length: the width; None for the longest text's.
+            pad_id: the id to fill with.
+            side: "right" or "left": where the filling goes.
+            truncate: cut texts longer than `length` (at their end); otherwise they are an error.
+
+        Returns:
+            (array of the dtype of `ids`, shape (n, length); int64 lengths, shape (n,)).
+
+        Raises:
+            ValueError: for a text longer than `length` without `truncate`.
+
+        >>> TokenBatch.from_lists([[1, 2, 3], [4]]).padded(side="left")
+        (array([[1, 2, 3],
+               [0, 0, 4]], dtype=uint32), array([3, 1]))
+
+        """
+        check_choice("side", side, ("right", "left"))
+        pad_id = check_int("pad_id", pad_id, 0, int(np.iinfo(self.ids.dtype).max))
+        lengths = self.lengths
+        longest = int(lengths.max(initial=0))
+        width = longest if length is None else check_int("length", length, 0)
+        if longest > width:
+            if not truncate:
+                at = int(np.argmax(lengths > width))
+                raise ValueError(
+                    f"text {at} has {lengths[at]} ids, more than length={width}; pass truncate=True to cut it, or a "
+                    "greater length"
+                )
+            lengths = np.minimum(lengths, width)
+        columns = np.arange(width)
+        rows = np.full((len(self), width), pad_id, dtype=self.ids.dtype)
+        filled = columns < lengths[:, None] if side == "right" else columns >= width - lengths[:, None]
+        starts = np.repeat(self.offsets[:-1], lengths)
+        within = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows[filled] = self.ids[starts + within]
+        return rows, lengths
+
+    def to_arrow(self) -> pa.LargeListArray:
+        """The ids as an Arrow large_list array, without a copy (needs the extra `arrow`).
+
+        Raises:
+            ModuleNotFoundError: without pyarrow.
+
+        """
+        try:
+            import pyarrow as pa
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bpe[arrow]'") from None
+        return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
+
+
+def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
+    """A sequence of ids as a 1-D array of an integer type.
+
+    Raises:
+        TypeError: for floats, objects, bools or more dimensions than one.
+        ValueError: for a number below 0 or above 2**32 - 1.
+
+    """
+    array = np.asarray(ids)
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, dtype=np.uint32)
+    if array.ndim != 1:
+        raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
+    if array.dtype.kind not in "iu":
+        raise TypeError(
+            f"ids are of dtype {array.dtype}; they must be integers: an array of an integer type or a list of int"
+        )
+    if array.dtype not in (np.uint32, np.uint16, np.uint8) and (array.min() < 0 or array.max() > 0xFFFFFFFF):
+        bad = array[(array < 0) | (array > 0xFFFFFFFF)][0]
+        raise ValueError(f"token id {bad} is out of range; ids are from 0 to 2**32 - 1")
+    return array

@@ -1,0 +1,63 @@
+"""The errors of this package, and the checks that several modules share.
+
+Everything raised on purpose is a ValueError, a TypeError or an OSError whose text names the value, the rule and the fix.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+COUNT_LIMIT = 2**63 - 1
+
+
+class FormatError(ValueError):
+    """A file that is not what it should be; nothing of it was used.
+
+    Attributes:
+        path: the file, or None where the data came from memory.
+        where: the place in it ("line 7", "offset 12", "model.merges[3]"), or None.
+
+    """
+
+    def __init__(self, message: str, *, path: str | Path | None = None, where: str | None = None) -> None:
+        self.message = message
+        self.path = None if path is None else str(path)
+        self.where = where
+        place = ", ".join(part for part in (self.path, where) if part)
+        super().__init__(f"{place}: {message}" if place else message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_format_error, (self.message, self.path, self.where)
+
+
+def _rebuild_format_error(message: str, path: str | None, where: str | None) -> FormatError:
+    return FormatError(message, path=path, where=where)
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as an error message shows it: its repr, cut to `limit` characters.
+
+    >>> shown("a" * 100, limit=10)
+    "'aaaaaaaa…"
+    """
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
+    """`value` as an int between `least` and `most`; TypeError or ValueError with the argument's name otherwise."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be an int of at least {least}")
+    number = value.__index__()
+    if not least <= number <= most:
+        limit = f"at least {least}" if most == COUNT_LIMIT else f"from {least} to {most}"
+        raise ValueError(f"{name} is {number}; it must be {limit}")
+    return int(number)
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """`value` as one of `choices`; ValueError that lists them otherwise."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {shown(value)}; it must be one of {', '.join(map(repr, choices))}")
+    return value

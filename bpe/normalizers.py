@@ -1,0 +1,267 @@
+r"""Normalizers: what is done to a text before it is cut into pretokens.
+
+Each is a small immutable value that is called with a str, equal by content, picklable and saved with the tokenizer.
+Special tokens are found before normalization and are not touched by it.
+
+>>> Sequence(NFC(), Lowercase(), CollapseWhitespace())("A  Cafe\u0301")
+'a café'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import regex
+
+from bpe.errors import FormatError, shown
+from bpe.text import escape, unescape
+
+
+class Normalizer:
+    """A function from str to str. The subclasses below are all there are."""
+
+    def __call__(self, text: str) -> str:
+        """The normalized text."""
+        raise NotImplementedError
+
+    def on_bytes(self, data: bytes) -> bytes:
+        """The same on UTF-8; bytes that are not UTF-8 stay as they are."""
+        return unescape(self(escape(data)))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` makes the normalizer of."""
+        return {"type": type(self).__name__, **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)}}  # type: ignore[arg-type]
+
+
+class _Unicode(Normalizer):
+    form: ClassVar[Any]
+
+    def __call__(self, text: str) -> str:
+        return unicodedata.normalize(self.form, text)
+
+
+@dataclass(frozen=True)
+class NFC(_Unicode):
+    """Unicode's canonical composition."""
+
+    form = "NFC"
+
+
+@dataclass(frozen=True)
+class NFD(_Unicode):
+    """Unicode's canonical decomposition."""
+
+    form = "NFD"
+
+
+@dataclass(frozen=True)
+class NFKC(_Unicode):
+    """Unicode's compatibility composition."""
+
+    form = "NFKC"
+
+
+@dataclass(frozen=True)
+class NFKD(_Unicode):
+    """Unicode's compatibility decomposition."""
+
+    form = "NFKD"
+
+
+@dataclass(frozen=True)
+class Lowercase(Normalizer):
+    """Lower case, each character by itself, as Hugging Face's Lowercase.
+
+    With `final_sigma=True` a Greek capital sigma at a word's end becomes ς, as `str.lower` (and so CLIP) has it.
+
+    >>> Lowercase()("ΟΔΟΣ"), Lowercase(final_sigma=True)("ΟΔΟΣ")
+    ('οδοσ', 'οδος')
+    """
+
+    final_sigma: bool = False
+
+    def __call__(self, text: str) -> str:
+        return text.lower() if self.final_sigma else text.replace("Σ", "σ").lower()
+
+
+@dataclass(frozen=True)
+class Strip(Normalizer):
+    """Remove white space from the ends of the text."""
+
+    left: bool = True
+    right: bool = True
+
+    def __call__(self, text: str) -> str:
+        if self.left:
+            text = _LEADING.sub("", text)
+        return text[: len(text) - len(_LEADING.match(text[::-1])[0])] if self.right else text
+
+
+@dataclass(frozen=True)
+class CollapseWhitespace(Normalizer):
+    r"""Make each run of white space one space.
+
+    >>> CollapseWhitespace()("a \n\tb")
+    'a b'
+    """
+
+    def __call__(self, text: str) -> str:
+        return _SPACE.sub(" ", text)
+
+
+@dataclass(frozen=True)
+class Replace(Normalizer):
+    """Replace every match of a regular expression (of the `regex` package) by a text; no group references.
+
+    >>> Replace("[0-9]", "0")("B52")
+    'B00'
+
+    Raises:
+        ValueError: for a pattern that does not compile.
+
+    """
+
+    pattern: str
+    replacement: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("pattern", "replacement"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be a str")
+        self._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        try:
+            return regex.compile(self.pattern)
+        except regex.error as error:
+            raise ValueError(
+                f"pattern {shown(self.pattern)} does not compile: {error}; it must be a regular expression of the "
+                "`regex` package"
+            ) from None
+
+    def __call__(self, text: str) -> str:
+        return str(self._compiled.sub(lambda _: self.replacement, text))
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"pattern": self.pattern, "replacement": self.replacement}
+
+
+def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the classes here)
+    r"""Remove every match of a regular expression.
+
+    >>> Remove(r"[^가-힣\s]")("9점은!")
+    '점은'
+    """
+    return Replace(pattern, "")
+
+
+@dataclass(frozen=True)
+class UnescapeHTML(Normalizer):
+    """Replace HTML's entities by their characters, `times` times over (web text is often escaped twice).
+
+    >>> UnescapeHTML(times=2)("R&amp;amp;B")
+    'R&B'
+    """
+
+    times: int = 1
+
+    def __call__(self, text: str) -> str:
+        for _ in range(self.times):
+            text = html.unescape(text)
+        return text
+
+
+@dataclass(frozen=True)
+class FixText(Normalizer):
+    """Repair text that was decoded wrongly, with `ftfy.fix_text` (the extra `clip` installs it).
+
+    Raises:
+        ModuleNotFoundError: when called without ftfy installed.
+
+    """
+
+    def __call__(self, text: str) -> str:
+        try:
+            import ftfy
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "this tokenizer repairs text with ftfy, which is not installed; install the extra: pip install "
+                "'bpe[clip]', or make the tokenizer with ftfy=False"
+            ) from None
+        return str(ftfy.fix_text(text))
+
+
+@dataclass(frozen=True, init=False)
+class Sequence(Normalizer):
+    """Several normalizers, one after the other."""
+
+    normalizers: tuple[Normalizer, ...]
+
+    def __init__(self, *normalizers: Normalizer) -> None:
+        for one in normalizers:
+            if not isinstance(one, Normalizer):
+                raise TypeError(f"{shown(one)} is a {type(one).__name__}; a Sequence is made of normalizers")
+        object.__setattr__(self, "normalizers", normalizers)
+
+    def __call__(self, text: str) -> str:
+        for one in self.normalizers:
+            text = one(text)
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` makes the normalizer of."""
+        return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
+
+
+_SPACE = regex.compile(r"\p{White_Space}+")
+_LEADING = regex.compile(r"\p{White_Space}*")
+_BY_NAME: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
+}
+
+
+def from_json(data: Any) -> Normalizer:
+    """The normalizer that `Normalizer.to_json` wrote.
+
+    >>> from_json(Replace("a", "b").to_json())
+    Replace(pattern='a', replacement='b')
+
+    Raises:
+        FormatError: for an object that is none.
+
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise FormatError(f"normalizer {shown(data)} is not an object with a type")
+    fields = {name: value for name, value in data.items() if name != "type"}
+    kind = data["type"]
+    if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
+        return Sequence(*map(from_json, fields["normalizers"]))
+    if kind not in _BY_NAME:
+        raise FormatError(f"normalizer type {kind!r} is not known; it must be one of {', '.join([*_BY_NAME, 'Sequence'])}")
+    known = {field.name: field.type for field in dataclasses.fields(_BY_NAME[kind])}
+    for name, value in fields.items():
+        if name not in known or type(value).__name__ != known[name]:
+            raise FormatError(f"normalizer {kind} has {name}={shown(value)}; its fields are {known}")
+    try:
+        made = _BY_NAME[kind](**fields)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"normalizer {kind}: {error}") from None
+    assert isinstance(made, Normalizer)
+    return made
+
+
+def as_normalizer(value: Any) -> Normalizer | None:
+    """What an argument named `normalizer` means: one, a list of them, or None."""
+    if value is None or isinstance(value, Normalizer):
+        return value
+    if isinstance(value, (list, tuple)):
+        return Sequence(*value)
+    raise TypeError(f"normalizer is {shown(value)}, a {type(value).__name__}; it must be one of bpe.normalizers, a list of them, or None")

@@ -1,0 +1,223 @@
+"""Pretokenizers: how a text is cut into the pieces that merges never cross.
+
+Each pattern is a regular expression of the `regex` package, which is the reference and the general case; the named ones
+also have a scanner in `_core/scan`, which finds the same pieces faster. Not here: special tokens (`bpe/special.py`) and
+normalization.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from bpe._core import scan
+from bpe.errors import check_choice, shown
+from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
+from bpe.text import Bytes, TextLike, escape, to_bytes
+
+NAMES = tuple(PATTERNS)
+
+
+class Pretokenizer:
+    r"""A rule that cuts text into pretokens. Immutable; equal and hashed by what it does; pickles.
+
+    `Pretokenizer("gpt2")` takes a name (`gpt2`, `cl100k`, `o200k`, `clip`, `whitespace`), `Pretokenizer.from_regex` any
+    pattern of the `regex` package.
+
+    Args:
+        name: the name of a published pattern.
+        add_prefix_space: put a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
+
+    Attributes:
+        name: the published name, or None for a pattern of the user's own.
+        pattern: the regular expression.
+        gaps: what becomes of text between matches: "drop" (as in tiktoken) or "keep" (a pretoken of its own).
+        add_prefix_space: as above.
+
+    Raises:
+        ValueError: for a name that is not known, or a pattern that does not compile.
+
+    >>> Pretokenizer("gpt2").split("Hello, world!")
+    ['Hello', ',', ' world', '!']
+    >>> Pretokenizer.from_regex(r"\d+|\D+").split("abc123")
+    ['abc', '123']
+
+    """
+
+    __slots__ = ("__dict__", "add_prefix_space", "gaps", "name", "pattern")
+
+    name: str | None
+    pattern: str
+    gaps: str
+    add_prefix_space: bool
+
+    def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
+        self._set(check_choice("pretokenizer", name, NAMES), PATTERNS[name].expression, "drop", add_prefix_space)
+
+    @classmethod
+    def from_regex(cls, pattern: str, *, gaps: str = "drop", add_prefix_space: bool = False) -> Pretokenizer:
+        r"""Make a pretokenizer of a regular expression in the syntax of the `regex` package.
+
+        Every match is a pretoken; text between matches is dropped, or kept as a pretoken of its own with
+        `gaps="keep"`. A pattern that is known under a name is recognized and gets its scanner.
+
+        >>> Pretokenizer.from_regex(r"\S+").name
+        'whitespace'
+        """
+        if not isinstance(pattern, str):
+            raise TypeError(f"pattern is {shown(pattern)}, a {type(pattern).__name__}; it must be a str")
+        check_choice("gaps", gaps, ("drop", "keep"))
+        made = cls.__new__(cls)
+        name = SPELLINGS.get(pattern)
+        if name in ("clip", "whitespace") and gaps == "keep":
+            name = None
+        if name is not None:
+            pattern, gaps = PATTERNS[name].expression, "drop"
+        made._set(name, pattern, gaps, add_prefix_space)
+        if name is None:
+            made._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
+        return made
+
+    def _set(self, name: str | None, pattern: str, gaps: str, add_prefix_space: bool) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "gaps", gaps)
+        object.__setattr__(self, "add_prefix_space", bool(add_prefix_space))
+
+    # Use --------------------------------------------------------------------------------------------------------------
+
+    def split(self, text: str) -> list[str]:
+        """The pretokens of a text, in order.
+
+        >>> Pretokenizer("whitespace").split("  two words ")
+        ['two', 'words']
+        """
+        return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
+
+    def split_bytes(self, text: TextLike) -> list[bytes]:
+        """The pretokens of a text as bytes."""
+        data = bytes(self.prepared(to_bytes(text)))
+        starts, ends = self.spans(data)
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    @property
+    def scanner(self) -> int | None:
+        """The number of the scanner that finds these pretokens, or None where the `regex` package does."""
+        return None if self.name is None else PATTERNS[self.name].scanner
+
+    def prepared(self, data: Bytes) -> Bytes:
+        """The bytes to cut: `data`, with a space before it where this pretokenizer asks for one."""
+        if self.add_prefix_space and len(data) and data[0] != 0x20:
+            return b" " + data
+        return data
+
+    def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the pretokens of prepared bytes start and end: two int64 arrays of byte offsets."""
+        if self.scanner is not None:
+            return scan.spans(self.scanner, data)
+        return self.spans_by_regex(data)
+
+    def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same through the `regex` package, for any pattern; a byte that is not UTF-8 is a lone surrogate there."""
+        text = escape(data)
+        found = np.fromiter(
+            (place for match in self._compiled.finditer(text) for place in match.span()), dtype=np.int64
+        )
+        starts, ends = found[0::2], found[1::2]
+        if self.gaps == "keep":
+            edges = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
+            starts, ends = edges[:-1], edges[1:]
+        filled = starts < ends
+        starts, ends = starts[filled], ends[filled]
+        if len(text) != len(data):
+            offsets = _byte_offsets(text)
+            starts, ends = offsets[starts], offsets[ends]
+        return starts, ends
+
+    # Identity ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _compiled(self) -> Any:
+        # Rust's engines, which these patterns come from, mean the White_Space property by \s; older releases of the
+        # `regex` package count U+001C to U+001F too.
+        expression = regex.sub(r"(\\\\)|\\s", lambda m: m[1] or r"\p{White_Space}", self.pattern)
+        expression = regex.sub(r"(\\\\)|\\S", lambda m: m[1] or r"\P{White_Space}", expression)
+        try:
+            return regex.compile(expression)
+        except regex.error as error:
+            raise ValueError(
+                f"pattern {shown(self.pattern)} does not compile: {error}; it must be a regular expression of the "
+                "`regex` package"
+            ) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` makes the pretokenizer of."""
+        if self.name is not None:
+            return {"name": self.name, "add_prefix_space": self.add_prefix_space}
+        return {"pattern": self.pattern, "gaps": self.gaps, "add_prefix_space": self.add_prefix_space}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Pretokenizer:
+        """The pretokenizer that `to_json` wrote; TypeError or ValueError for anything else."""
+        data = dict(data)
+        return cls(data.pop("name"), **data) if "name" in data else cls.from_regex(data.pop("pattern"), **data)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Pretokenizer is immutable: {name} cannot be set; make a new one")
+
+    def _key(self) -> tuple[str | None, str, str, bool]:
+        return self.name, self.pattern, self.gaps, self.add_prefix_space
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Pretokenizer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.name, self.pattern, self.gaps, self.add_prefix_space)
+
+    def __repr__(self) -> str:
+        prefix = ", add_prefix_space=True" if self.add_prefix_space else ""
+        if self.name is not None:
+            return f"Pretokenizer({self.name!r}{prefix})"
+        gaps = "" if self.gaps == "drop" else f", gaps={self.gaps!r}"
+        return f"Pretokenizer.from_regex({self.pattern!r}{gaps}{prefix})"
+
+
+def _rebuild(name: str | None, pattern: str, gaps: str, add_prefix_space: bool) -> Pretokenizer:
+    if name is not None:
+        return Pretokenizer(name, add_prefix_space=add_prefix_space)
+    return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space)
+
+
+def _byte_offsets(text: str) -> NDArray[np.int64]:
+    """Where each character of an escaped text begins in its bytes, and where the last ends: int64, len(text) + 1."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(widths)))
+
+
+def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
+    """What an argument named `pretokenizer` means: one, the name of one, or None for the whole text as one word."""
+    if value is None or isinstance(value, Pretokenizer):
+        return value
+    if isinstance(value, str):
+        return Pretokenizer(value)
+    raise TypeError(
+        f"pretokenizer is {shown(value)}, a {type(value).__name__}; it must be a name ({', '.join(NAMES)}), a "
+        "bpe.Pretokenizer or None"
+    )
+
+
+def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
+    """The number of the kernels' scanner for a pretokenizer, or None where the `regex` package must find the spans."""
+    return WHOLE if pretokenizer is None else pretokenizer.scanner
+
+
+__all__ = ["NAMES", "Pretokenizer", "as_pretokenizer", "scanner_of"]

@@ -1,0 +1,107 @@
+"""The plain description of a tokenizer: everything that decides its ids, and nothing else.
+
+Formats read and write one of these; the `Tokenizer` is built from one. The alphabet helpers of byte-level models live
+here too, since every format needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.normalizers import Normalizer
+from bpe.pretokenize import Pretokenizer
+from bpe.vocabulary import Vocabulary
+
+NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class TokenizerSpec:
+    """A tokenizer as data.
+
+    Attributes:
+        model: "byte" (symbols are bytes) or "char" (symbols are characters).
+        vocabulary: ids and bytes of all tokens, an end-of-word mark included in the bytes of a token that has one.
+        merges: int32, shape (n, 2): the pairs of ids to merge, best rank first.
+        merge_ids: int32, shape (n,): the id that each merge makes.
+        merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, where several share one (rank
+            files whose tokens can be split in several ways). Merges of equal rank are applied from left to right.
+        pretokenizer, normalizer: what is done to a text before merging, or None.
+        special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
+        unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
+        fuse_unk: neighbouring unknown symbols become one unknown token.
+        end_of_word: the mark at a word's end, or None.
+        end_of_word_glued: the mark is part of the word's last symbol, not a symbol of its own.
+        ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
+        ignore_merges: a word that is a token is that token, whatever the merges say (as tiktoken has it).
+        clip: the ids of the start and the end token, for a tokenizer that has `tokenize`, or None.
+
+    """
+
+    model: str
+    vocabulary: Vocabulary
+    merges: NDArray[np.int32]
+    merge_ids: NDArray[np.int32]
+    merge_ranks: NDArray[np.int32] | None = None
+    pretokenizer: Pretokenizer | None = None
+    normalizer: Normalizer | None = None
+    special_tokens: Mapping[str, int] = field(default_factory=lambda: NO_SPECIALS)
+    unk_token: str | None = None
+    fuse_unk: bool = False
+    end_of_word: str | None = None
+    end_of_word_glued: bool = False
+    ends_word: NDArray[np.bool_] | None = None
+    ignore_merges: bool = False
+    clip: tuple[int, int] | None = None
+
+
+@cache
+def byte_letters() -> tuple[str, ...]:
+    """GPT-2's letter for each byte 0 to 255: itself where it is printable, else the next free one from U+0100 on.
+
+    >>> byte_letters()[ord("a")], byte_letters()[ord(" ")], byte_letters()[ord(chr(10))]
+    ('a', 'Ġ', 'Ċ')
+
+    Source: `bytes_to_unicode` of openai/gpt-2, encoder.py.
+    """
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
+
+
+@cache
+def letter_bytes() -> dict[str, int]:
+    """The byte that each of GPT-2's letters stands for."""
+    return {letter: byte for byte, letter in enumerate(byte_letters())}
+
+
+@cache
+def byte_alphabet() -> tuple[int, ...]:
+    """The 256 bytes in the order of their letters' code points, which is the order of their ids.
+
+    >>> byte_alphabet()[:3], byte_alphabet()[-2:]
+    ((33, 34, 35), (160, 173))
+    """
+    return tuple(sorted(range(256), key=lambda byte: byte_letters()[byte]))
+
+
+def to_letters(token: bytes) -> str:
+    """A token's bytes in GPT-2's letters.
+
+    >>> to_letters(b" hi")
+    'Ġhi'
+    """
+    letters = byte_letters()
+    return "".join(letters[byte] for byte in token)
+
+
+def from_letters(token: str) -> bytes:
+    """The bytes that GPT-2's letters stand for; KeyError for a character that is none of them."""
+    numbers = letter_bytes()
+    return bytes(numbers[letter] for letter in token)

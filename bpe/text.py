@@ -1,0 +1,93 @@
+"""Text as bytes: how str, bytes and what is neither become the UTF-8 that the kernels read.
+
+Not here: normalization, special tokens, pretokenization.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from bpe.errors import shown
+
+TextLike = str | bytes | bytearray | memoryview
+
+#: UTF-8 as the package passes it on: bytes of its own, or a view of a mapped file.
+Bytes = bytes | memoryview
+
+
+def to_bytes(text: TextLike) -> bytes:
+    """The UTF-8 of a str, or the bytes themselves.
+
+    A surrogate pair becomes its character and a lone surrogate U+FFFD, as in tiktoken.
+
+    >>> to_bytes("é"), to_bytes(chr(0xD83D) + chr(0xDE0A)) == "😊".encode(), to_bytes(chr(0xD800))
+    (b'\\xc3\\xa9', True, b'\\xef\\xbf\\xbd')
+
+    Raises:
+        TypeError: for anything but str, bytes, bytearray and memoryview.
+
+    """
+    if isinstance(text, str):
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    if isinstance(text, bytes):
+        return text
+    if isinstance(text, (bytearray, memoryview)):
+        return bytes(text)
+    raise TypeError(f"text is {shown(text)}, a {type(text).__name__}; it must be str or bytes")
+
+
+def escape(data: bytes) -> str:
+    """Bytes as a str in which each byte that is not UTF-8 is one lone surrogate, so that nothing is lost."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def unescape(text: str) -> bytes:
+    """The bytes that `escape` made a str of."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def check_utf8(data: Bytes, what: str = "text") -> None:
+    """Raise ValueError with the offset where bytes are not UTF-8: a character model has no symbol for them."""
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} ({error.reason}); a character "
+            'model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", which takes any bytes'
+        ) from None
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A binary file that appears under `path` whole when the block ends, and not at all if it raises.
+
+    Written under a temporary name in the same folder, flushed to the disk, then renamed over `path`.
+    """
+    target = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(OSError):
+            os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

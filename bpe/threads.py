@@ -1,0 +1,60 @@
+"""How many threads a call uses, and running its parts on them.
+
+Threads are started per call and gone when it returns, so that a fork never meets a pool that it cannot copy.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from bpe.errors import check_int
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def thread_count(threads: int | None) -> int:
+    """The argument `threads` as a number: None is one per available core, and one inside a worker process.
+
+    A process that `multiprocessing` started, or a PyTorch DataLoader's worker, already has its siblings on the other cores.
+    """
+    if threads is not None:
+        return check_int("threads", threads, 1, 4096)
+    if multiprocessing.parent_process() is not None or _in_data_loader_worker():
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def _in_data_loader_worker() -> bool:
+    worker: Any = sys.modules.get("torch.utils.data._utils.worker")     # only looked at where PyTorch is in use already
+    return worker is not None and worker.get_worker_info() is not None
+
+
+def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Iterator[Result]:
+    """`work(part)` of each part, in order, at most `2 * threads` of them begun ahead; the first exception is raised.
+
+    With one thread everything runs in the caller's.
+    """
+    if threads == 1:
+        yield from map(work, parts)
+        return
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="bpe") as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for part in parts:
+                waiting.append(pool.submit(work, part))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,116 @@
+"""The vocabulary: which bytes each token id stands for.
+
+Ids need not be dense: a rank file leaves gaps before its special tokens, and `first_id` leaves some at the start. The
+bytes of all tokens lie one after the other in one buffer, as the kernels want them. Not here: merges and their ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.errors import shown
+
+#: What an id is: no token at all; a token that text is made of; a special token or the unknown token.
+NONE, ORDINARY, SPECIAL = 0, 1, 2
+
+#: Ids are kept below this so that they fit int32 arrays and 32-bit kernels with room for their marks.
+ID_LIMIT = 2**31
+
+
+class Vocabulary:
+    """Token ids and their bytes. Immutable.
+
+    Args:
+        tokens: (id, bytes) of every ordinary token.
+        special: (id, bytes) of special tokens and the unknown token.
+
+    Attributes:
+        blob: the bytes of all tokens in id order, as one bytes object.
+        offsets: int64, shape (limit + 1,): token i is `blob[offsets[i]:offsets[i + 1]]`.
+        kinds: uint8, shape (limit,): NONE, ORDINARY or SPECIAL.
+        limit: one more than the greatest id.
+
+    Raises:
+        ValueError: for an id or an ordinary token given twice, an id out of range, or an empty token.
+
+    """
+
+    __slots__ = ("__dict__", "blob", "kinds", "limit", "offsets")
+
+    def __init__(self, tokens: Iterable[tuple[int, bytes]], special: Iterable[tuple[int, bytes]] = ()) -> None:
+        entries: dict[int, tuple[bytes, int]] = {}
+        for kind, given in ((ORDINARY, tokens), (SPECIAL, special)):
+            for number, token in given:
+                if not 0 <= number < ID_LIMIT:
+                    raise ValueError(f"token id {number} of {shown(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}")
+                if number in entries:
+                    raise ValueError(f"token id {number} is given twice: {shown(entries[number][0])} and {shown(token)}")
+                if not token:
+                    raise ValueError(f"token id {number} has an empty token; a token is at least one byte")
+                entries[number] = token, kind
+        self.limit = max(entries, default=-1) + 1
+        if self.limit > 64 * len(entries) + 1_000_000:
+            raise ValueError(
+                f"the greatest token id is {self.limit - 1} with only {len(entries)} tokens; ids must be denser than that"
+            )
+        lengths = np.zeros(self.limit + 1, dtype=np.int64)
+        kinds = np.zeros(self.limit, dtype=np.uint8)
+        ordered = sorted(entries.items())
+        for number, (token, kind) in ordered:
+            lengths[number + 1] = len(token)
+            kinds[number] = kind
+        self.blob = b"".join(token for _, (token, _) in ordered)
+        self._freeze(np.cumsum(lengths), kinds)
+        if len(self.ids) != int(np.count_nonzero(kinds == ORDINARY)):
+            seen: dict[bytes, int] = {}
+            for number, (token, kind) in ordered:
+                if kind == ORDINARY and seen.setdefault(token, number) != number:
+                    raise ValueError(f"token {shown(token)} has two ids, {seen[token]} and {number}; a token has one id")
+
+    @classmethod
+    def from_arrays(cls, blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:
+        """The vocabulary that another one's `blob`, `offsets` and `kinds` describe; they are trusted."""
+        made = cls.__new__(cls)
+        made.blob = blob
+        made.limit = len(kinds)
+        made._freeze(offsets, kinds)
+        return made
+
+    def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+        self.offsets = offsets
+        self.kinds = kinds
+        offsets.flags.writeable = False
+        kinds.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many tokens there are."""
+        return int(np.count_nonzero(self.kinds))
+
+    def __contains__(self, number: object) -> bool:
+        """Whether an id is a token's."""
+        return isinstance(number, int) and 0 <= number < self.limit and bool(self.kinds[number])
+
+    def __getitem__(self, number: int) -> bytes:
+        """The bytes of a token; b"" for an id that is none."""
+        return self.blob[self.offsets[number] : self.offsets[number + 1]]
+
+    def items(self, kind: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """(id, bytes) in id order, of one kind or of all."""
+        numbers = np.flatnonzero(self.kinds if kind is None else self.kinds == kind)
+        bounds = self.offsets.tolist()
+        for number in numbers.tolist():
+            yield number, self.blob[bounds[number] : bounds[number + 1]]
+
+    @cached_property
+    def ids(self) -> dict[bytes, int]:
+        """The id of each ordinary token by its bytes."""
+        return {token: number for number, token in self.items(ORDINARY)}
+
+    @cached_property
+    def lengths(self) -> NDArray[np.uint32]:
+        """The length of each token in bytes; uint32, shape (limit,), 0 for an id that is none."""
+        return np.diff(self.offsets).astype(np.uint32)
