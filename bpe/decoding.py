@@ -1,0 +1,106 @@
+"""Decoding: ids to bytes, bytes to text, whole or as they come.
+
+Not here: the gather itself (`_core/decoder`).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe._core.decoder import gather
+from bpe.batch import id_array
+from bpe.spec import TokenizerSpec
+from bpe.vocabulary import Vocabulary
+
+Ids = Sequence[int] | NDArray[Any]
+
+
+class TokenDecoder:
+    """The bytes of tokens as text shows them: an end-of-word mark is a space, the last one of a text nothing."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.limit = spec.vocabulary.limit
+        self._blob, self._offsets = spec.vocabulary.blob, spec.vocabulary.offsets
+        self._kinds = spec.vocabulary.kinds
+        self._ends_word = spec.ends_word
+        if spec.end_of_word is not None and spec.ends_word is not None:
+            shown = _unmarked(spec.vocabulary, spec.ends_word, len(spec.end_of_word.encode()))
+            self._blob, self._offsets = shown
+
+    def bytes_of(self, ids: Ids) -> bytes:
+        """The bytes of a sequence of ids.
+
+        Raises:
+            TypeError: for ids that are not integers.
+            ValueError: for an id that is no token.
+
+        """
+        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        data = self.pieces_of(array)
+        if self._ends_word is not None and len(array) and self._ends_word[array[-1]]:
+            return data[:-1]
+        return data
+
+    def pieces_of(self, array: NDArray[np.uint32]) -> bytes:
+        """The bytes of a uint32 array of ids, the space of a last mark included."""
+        data = gather(array, self._blob, self._offsets, self._kinds)
+        if isinstance(data, int):
+            number = int(array[data])
+            rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
+            raise ValueError(f"token id {number} at place {data} is no token of this vocabulary: {rule}")
+        return data
+
+
+def _unmarked(
+    vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark: int
+) -> tuple[bytes, NDArray[np.int64]]:
+    """The tokens' bytes with a space in place of the end-of-word mark, as (blob, offsets)."""
+    tokens = [b""] * vocabulary.limit
+    for number, token in vocabulary.items():
+        tokens[number] = token[: len(token) - mark] + b" " if ends_word[number] else token
+    offsets = np.zeros(vocabulary.limit + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    return b"".join(tokens), offsets
+
+
+class IncrementalDecoder:
+    """Text from ids as they come, each character as soon as it is whole. Not for several threads at once.
+
+    Bytes that can no longer become a character are replaced by U+FFFD, as `bytes.decode(errors="replace")` does; nothing
+    raises in the middle of a character. At most three bytes, and one space of an end-of-word mark, are kept back.
+    """
+
+    def __init__(self, tokens: TokenDecoder) -> None:
+        self._tokens = tokens
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._space = b""           # of a mark that may yet turn out to be the last
+
+    def push(self, ids: Ids | int) -> str:
+        """The text that one id or several make whole; "" while a character is incomplete.
+
+        Raises:
+            TypeError, ValueError: for what is no id; the decoder is then as it was before.
+
+        """
+        single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
+        array = np.ascontiguousarray(id_array([ids] if single else ids), dtype=np.uint32)  # type: ignore[list-item,arg-type]
+        if not len(array):
+            return ""
+        data = self._space + self._tokens.pieces_of(array)
+        self._space = b""
+        ends_word = self._tokens._ends_word
+        if ends_word is not None and ends_word[array[-1]]:
+            data, self._space = data[:-1], b" "
+        return self._utf8.decode(data)
+
+    def flush(self) -> str:
+        """What is left when no more ids come: U+FFFD for a character cut short; the decoder is then as new."""
+        rest = self._utf8.decode(b"", final=True)
+        self._utf8.reset()
+        self._space = b""
+        return rest

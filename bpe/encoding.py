@@ -1,0 +1,287 @@
+"""Encoding: a tokenizer's description turned into lookup tables, and texts into ids.
+
+This module builds the kernel's tables, cuts texts at special tokens and normalizes them. Merging, and the cache of words,
+are in `_core/encoder`. Not here: what a user calls (`bpe/tokenizer.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe._core import encoder as core
+from bpe.batch import TokenBatch
+from bpe.errors import shown
+from bpe.pretokenize import scanner_of
+from bpe.spec import TokenizerSpec
+from bpe.special import SpecialTokens
+from bpe.text import Bytes, TextLike, check_utf8, to_bytes
+from bpe.threads import in_order
+from bpe.vocabulary import ORDINARY
+
+NO_TOKEN = 0xFFFFFFFF
+
+#: A batch is given to threads in parts of about this many characters; a smaller batch is not shared out.
+PART = 1 << 18
+
+Item = str | bytes | int
+
+
+class Encoder:
+    """Encodes texts with the tables of one tokenizer. Immutable; used by any number of threads at once.
+
+    Args:
+        spec: the tokenizer.
+        whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
+
+    """
+
+    def __init__(self, spec: TokenizerSpec, whole_words: Sequence[tuple[bytes, int]] = ()) -> None:
+        self.spec = spec
+        self.specials = SpecialTokens(spec.special_tokens)
+        self._chars = spec.model == "char"
+        scanner = scanner_of(spec.pretokenizer)
+        inner, last, mark = symbol_tables(spec)
+        ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
+        self._core = core.Encoder(
+            inner,
+            last,
+            core.pair_table(np.ascontiguousarray(spec.merges), spec.merge_ids, ranks),
+            mark,
+            NO_TOKEN if spec.unk_token is None else unk_id(spec),
+            spec.fuse_unk,
+            self._chars,
+            -1 if scanner is None else scanner,
+        )
+        if spec.ignore_merges:
+            self._set_whole_words(spec.vocabulary.ids.items(), all_of_them=False)
+        elif whole_words:
+            self._set_whole_words(whole_words, all_of_them=True)
+        pretokenizer = spec.pretokenizer
+        #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
+        self._direct = (
+            scanner is not None
+            and spec.normalizer is None
+            and not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        )
+
+    def _set_whole_words(self, words: Iterable[tuple[bytes, int]], all_of_them: bool) -> None:
+        listed = list(words)
+        offsets = np.zeros(len(listed) + 1, dtype=np.int64)
+        np.cumsum([len(word) for word, _ in listed], out=offsets[1:])
+        ids = np.array([number for _, number in listed], dtype=np.uint32)
+        self._core.set_whole_words(b"".join(word for word, _ in listed), offsets, ids, all_of_them)
+
+    # One text ---------------------------------------------------------------------------------------------------------
+
+    def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
+        """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
+        if self._direct and not allowed:
+            data = self._checked(text)
+            ids, unknown = self._core.encode(data)
+            if unknown >= 0:
+                self._refuse_unknown(text)
+            return ids
+        parts: list[NDArray[np.uint32]] = []
+        for item in self._items(text, allowed):
+            if isinstance(item, int):
+                parts.append(np.array([item], dtype=np.uint32))
+            else:
+                parts.append(self._encode_segment(item))
+        if not parts:
+            return np.empty(0, dtype=np.uint32)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _checked(self, text: TextLike) -> str | bytes:
+        """The text as the kernel takes it: an ASCII str as it is, anything else as UTF-8."""
+        if isinstance(text, str) and text.isascii():
+            return text
+        data = to_bytes(text)
+        if self._chars and not isinstance(text, str):
+            check_utf8(data)
+        return data
+
+    def _items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
+        """The text cut at its allowed special tokens: their ids, and between them segments ready to be pretokenized."""
+        data = self._checked(text)
+        if isinstance(data, str):
+            data = data.encode()
+        for piece, special in self.specials.pieces(data, allowed):
+            if special is not None:
+                yield special
+            else:
+                yield self.prepared(piece)
+
+    def prepared(self, data: Bytes) -> bytes:
+        """A segment normalized, and with a space before it where the pretokenizer asks for one."""
+        if self.spec.normalizer is not None:
+            data = self.spec.normalizer.on_bytes(bytes(data))
+        if self.spec.pretokenizer is not None:
+            data = self.spec.pretokenizer.prepared(data)
+        return bytes(data)
+
+    def _encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
+        """The ids of a prepared segment."""
+        pretokenizer = self.spec.pretokenizer
+        if pretokenizer is None or pretokenizer.scanner is not None:
+            ids, unknown = self._core.encode(data)
+        else:
+            data = data.encode() if isinstance(data, str) else data
+            ids, unknown = self._core.encode_spans(data, *pretokenizer.spans(data))
+        if unknown >= 0:
+            self._refuse_unknown(data)
+        return ids
+
+    def _refuse_unknown(self, text: TextLike) -> None:
+        """Raise ValueError for the first symbol of a text that has no id."""
+        for piece in self.pieces(text, frozenset()):
+            if isinstance(piece, int):
+                continue
+            for symbol, number in self.named_symbols(piece):
+                if number == NO_TOKEN:
+                    kind = "character" if self._chars else "byte"
+                    name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
+                    raise ValueError(
+                        f"{kind} {name} of the text {shown(text)} is not in the vocabulary, which has no unknown token; "
+                        "train with unk_token='<unk>', or with an initial_alphabet that holds it"
+                    )
+
+    # Many texts -------------------------------------------------------------------------------------------------------
+
+    def encode_batch(
+        self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str] = frozenset()
+    ) -> TokenBatch:
+        """The ids of many texts, the parts of a large batch on several threads."""
+        parts = list(_parts(texts, PART)) if threads > 1 else [(0, len(texts))]
+        done = list(
+            in_order(lambda part: self._encode_part(texts[part[0] : part[1]], allowed), parts, min(threads, len(parts) or 1))
+        )
+        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
+        if not done:
+            return TokenBatch(np.empty(0, dtype=np.uint32), offsets)
+        np.cumsum(np.concatenate([lengths for _, lengths in done]), out=offsets[1:])
+        return TokenBatch(done[0][0] if len(done) == 1 else np.concatenate([ids for ids, _ in done]), offsets)
+
+    def _encode_part(
+        self, texts: Sequence[TextLike], allowed: frozenset[str]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """(ids of all texts, number of ids of each)."""
+        if scanner_of(self.spec.pretokenizer) is None:
+            rows = [self.encode(text, allowed) for text in texts]
+            lengths = np.array([len(row) for row in rows], dtype=np.int64)
+            return np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32), lengths
+        if self._direct and not allowed:
+            items: list[Item] = [self._checked(text) for text in texts]
+            bounds = np.arange(len(texts) + 1, dtype=np.int64)
+        else:
+            rows_of_items = [list(self._items(text, allowed)) for text in texts]
+            items = list(chain.from_iterable(rows_of_items))
+            bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+            np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
+        ids, lengths, bad = self._core.encode_items(items, bounds)
+        if bad >= 0:
+            self._refuse_unknown(texts[bad])
+        return ids, lengths
+
+    # Pieces, for people -----------------------------------------------------------------------------------------------
+
+    def pieces(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
+        """The pretokens of a text, and the ids of special tokens between them."""
+        for item in self._items(text, allowed):
+            if isinstance(item, int):
+                yield item
+            elif self.spec.pretokenizer is None:
+                if item:
+                    yield to_bytes(item)
+            else:
+                data = to_bytes(item)
+                for start, end in zip(*(bound.tolist() for bound in self.spec.pretokenizer.spans(data)), strict=True):
+                    yield data[start:end]
+
+    def piece_ids(self, piece: bytes) -> list[int]:
+        """The ids of one pretoken; NO_TOKEN for a symbol without an id."""
+        return self._core.encode_piece(piece)
+
+    def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
+        """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
+        inner, last, mark = symbol_tables(self.spec)
+        codes = [ord(char) for char in piece.decode()] if self._chars else list(piece)
+        unk = NO_TOKEN if self.spec.unk_token is None else unk_id(self.spec)
+        found: list[tuple[bytes, int]] = []
+        for place, code in enumerate(codes):
+            table = inner if place < len(codes) - 1 else last
+            number = int(table[code]) if code < len(table) else NO_TOKEN
+            symbol = chr(code).encode() if self._chars else bytes([code])
+            found.append((symbol, unk if number == NO_TOKEN else number))
+        if mark != NO_TOKEN:
+            found.append((self.spec.vocabulary[mark], mark))
+        return found
+
+
+def _parts(texts: Sequence[TextLike], size: int) -> Iterator[tuple[int, int]]:
+    """Slices of a batch of about `size` characters each."""
+    start = total = 0
+    for at, text in enumerate(texts):
+        total += len(text) if hasattr(text, "__len__") else 0
+        if total >= size:
+            yield start, at + 1
+            start, total = at + 1, 0
+    if start < len(texts):
+        yield start, len(texts)
+
+
+def unk_id(spec: TokenizerSpec) -> int:
+    """The id of the unknown token, which the spec has."""
+    assert spec.unk_token is not None
+    if spec.unk_token in spec.special_tokens:
+        return spec.special_tokens[spec.unk_token]
+    name = spec.unk_token.encode()
+    return next(number for number, token in spec.vocabulary.items() if token == name)
+
+
+def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
+    """The tokens that single symbols are.
+
+    Returns:
+        (uint32 by byte or code point: the token of a symbol before the last place of a word; the same for the last place;
+        the token of a mark that is a symbol of its own). NO_TOKEN where there is none.
+
+    """
+    tokens = spec.vocabulary.ids
+    mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
+    glued = spec.end_of_word_glued
+    marked_is_token = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    inner: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for token, number in tokens.items():
+        marked = bool(mark) and bool(marked_is_token[number])
+        code = _symbol_code(token[: len(token) - len(mark)] if marked else token, spec.model == "char")
+        if code is not None:
+            (last if marked else inner)[code] = number
+    size = 256 if spec.model == "byte" else max([0, *inner, *last]) + 1
+    tables = []
+    for codes in (inner, last if glued else inner):
+        table = np.full(size, NO_TOKEN, dtype=np.uint32)
+        table[list(codes)] = list(codes.values())
+        tables.append(table)
+    own_mark = tokens.get(mark, NO_TOKEN) if mark and not glued else NO_TOKEN
+    return tables[0], tables[1], own_mark
+
+
+def _symbol_code(symbol: bytes, chars: bool) -> int | None:
+    """The byte or code point that a token is, if it is a single one."""
+    if not chars:
+        return symbol[0] if len(symbol) == 1 else None
+    if not 1 <= len(symbol) <= 4:
+        return None
+    try:
+        text = symbol.decode()
+    except UnicodeDecodeError:
+        return None
+    return ord(text) if len(text) == 1 else None
+
+
+__all__ = ["NO_TOKEN", "ORDINARY", "Encoder", "symbol_tables", "unk_id"]

@@ -1,0 +1,107 @@
+"""CLIP's merge list: a header line, then a pair of symbols on each line, in GPT-2's letters with `</w>` at a word's end.
+
+Source: `SimpleTokenizer` of openai/CLIP, simple_tokenizer.py. Not here: `tokenize` (`bpe/tokenizer.py`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import logging
+
+import numpy as np
+
+from bpe.errors import FormatError, shown
+from bpe.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
+from bpe.pretokenize import Pretokenizer
+from bpe.spec import TokenizerSpec, byte_alphabet, to_letters
+from bpe.vocabulary import Vocabulary
+
+MARK = "</w>"
+START, END = "<|startoftext|>", "<|endoftext|>"
+MERGES = 49152 - 256 - 2
+
+log = logging.getLogger("bpe")
+
+
+def read(data: bytes, normalizer: Normalizer | None, path: str | None = None) -> TokenizerSpec:
+    """The tokenizer of a CLIP merge list (gzipped or not); of a longer list the first 48,894 merges are used.
+
+    Raises:
+        FormatError: with the line, for a file that is not one.
+
+    """
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, ValueError) as error:
+            raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
+    try:
+        lines = data.decode().split("\n")[1 : 1 + MERGES]
+    except UnicodeDecodeError as error:
+        raise FormatError(f"is not UTF-8: {error}", path=path) from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    symbols = [bytes([byte]) for byte in byte_alphabet()]
+    tokens = symbols + [symbol + MARK.encode() for symbol in symbols]
+    names: dict[str, int] = {}
+    for number, token in enumerate(tokens):
+        names[_name(token, number >= 256)] = number
+    ends = [False] * 256 + [True] * 256
+    pairs: list[tuple[int, int]] = []
+    for number, line in enumerate(lines, 2):
+        parts = line.split()
+        where = f"line {number}"
+        if len(parts) != 2:
+            raise FormatError(f"{shown(line)} is not a merge: two symbols with a space between", path=path, where=where)
+        unknown = [part for part in parts if part not in names]
+        if unknown:
+            raise FormatError(f"symbol {unknown[0]!r} is made by no merge before it", path=path, where=where)
+        left, right = names[parts[0]], names[parts[1]]
+        name = parts[0] + parts[1]
+        if ends[left] or name in names:
+            rule = "ends a word and cannot be a left part" if ends[left] else "is made twice"
+            raise FormatError(f"{parts[0] if ends[left] else name!r} {rule}", path=path, where=where)
+        names[name] = len(tokens)
+        tokens.append(tokens[left] + tokens[right])
+        ends.append(ends[right])
+        pairs.append((left, right))
+    n = len(tokens)
+    return TokenizerSpec(
+        model="byte",
+        vocabulary=Vocabulary(enumerate(tokens), [(n, START.encode()), (n + 1, END.encode())]),
+        merges=np.array(pairs, dtype=np.int32).reshape(-1, 2),
+        merge_ids=np.arange(512, n, dtype=np.int32),
+        pretokenizer=Pretokenizer("clip"),
+        normalizer=normalizer,
+        special_tokens={START: n, END: n + 1},
+        end_of_word=MARK,
+        end_of_word_glued=True,
+        ends_word=np.array([*ends, False, False], dtype=np.bool_),
+        clip=(n, n + 1),
+    )
+
+
+def _name(token: bytes, marked: bool) -> str:
+    return to_letters(token[: len(token) - len(MARK)]) + MARK if marked else to_letters(token)
+
+
+def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy: bool | None) -> Normalizer | None:
+    """What CLIP does to a text first: repair it, unescape HTML twice, collapse white space, lower its case.
+
+    `ftfy=None` repairs text if ftfy is installed, as the original does where it can be imported.
+    """
+    if ftfy is None:
+        ftfy = importlib.util.find_spec("ftfy") is not None
+        if not ftfy:
+            log.warning("ftfy is not installed: text is not repaired as OpenAI's CLIP does; pip install 'bpe[clip]'")
+    steps: list[Normalizer] = []
+    if ftfy:
+        steps.append(FixText())
+    if unescape_html:
+        steps.append(UnescapeHTML(times=2))
+    if clean_whitespace:
+        steps += [CollapseWhitespace(), Strip()]
+    if lowercase:
+        steps.append(Lowercase(final_sigma=True))
+    return Sequence(*steps) if steps else None
