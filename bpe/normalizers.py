@@ -97,9 +97,9 @@ class Strip(Normalizer):
     right: bool = True
 
     def __call__(self, text: str) -> str:
-        if self.left:
-            text = _LEADING.sub("", text)
-        return text[: len(text) - len(_LEADING.match(text[::-1])[0])] if self.right else text
+        start = _LEADING.match(text).end() if self.left else 0
+        end = len(text) - (_LEADING.match(text[::-1]).end() if self.right else 0)
+        return text[start:end]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """OpenAI's rank files: a token in base64, a space and its rank on each line.
 
-The merges are recovered from the ranks. tiktoken merges whatever two neighbours spell a token, the lowest rank first; for a
-vocabulary that training made, this is what its merges do. Where a file is not such a vocabulary (a token ranks below a
-part that it could be merged from), every split of every token is listed as a merge with the token's rank, which is
-tiktoken's rule to the letter. Not here: names of encodings and downloading.
+The merges are recovered from the ranks. tiktoken merges any two neighbours that together spell a token, the lowest rank
+first. Within a stretch of text that no merge has crossed, that goes as it would go on the stretch alone; so two neighbours
+that spell a token are always the two that its own bytes come to when they are merged alone, and this pair is the token's
+only merge. Where a token's bytes need a merge of worse rank to come so far (no training gives such ranks), the merges
+are not a list in order of rank, and every split of every token is listed with the token's rank: tiktoken's rule to the
+letter. Not here: names of encodings and downloading.
 """
 
 from __future__ import annotations
@@ -104,14 +106,15 @@ def recover_merges(
     """The merges of a rank vocabulary, given by rising rank: (pairs of ids, the ids they make, shared ranks or None)."""
     tokens = list(ranks)
     numbers = np.array(list(ranks.values()), dtype=np.int32)
-    if _is_of_training(tokens):
-        offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-        np.cumsum([len(token) for token in tokens], out=offsets[1:])
-        byte_ids = np.full(256, 0xFFFFFFFF, dtype=np.uint32)
-        for place, token in enumerate(tokens):
-            if len(token) == 1:
-                byte_ids[token[0]] = place
-        pairs = merges_of_ranks(b"".join(tokens), offsets, byte_ids)
+    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    byte_ids = np.full(256, 0xFFFFFFFF, dtype=np.uint32)
+    for place, token in enumerate(tokens):
+        if len(token) == 1:
+            byte_ids[token[0]] = place
+    pairs = merges_of_ranks(b"".join(tokens), offsets, byte_ids)
+    without = [tokens[place] for place in np.flatnonzero(pairs[:, 0] < 0).tolist() if len(tokens[place]) > 1]
+    if not any(_comes_together(token, ranks) for token in without):
         made = np.flatnonzero(pairs[:, 0] >= 0)
         return np.ascontiguousarray(numbers[pairs[made]]), numbers[made], None
     splits = [
@@ -125,18 +128,17 @@ def recover_merges(
     return np.ascontiguousarray(table[:, :2]), made_ids, made_ids
 
 
-def _is_of_training(tokens: list[bytes]) -> bool:
-    """Whether no token ranks below a longer part that it splits into, so that ranks never fall while merging.
-
-    Then a token's last merge, found by merging its own bytes with better ranks, is the only way it is ever made: whatever
-    stands around it, the merges within its bytes come in the same order.
-    """
-    earlier: set[bytes] = {token for token in tokens if len(token) == 1}
-    known = set(tokens)
-    for token in tokens:
-        for cut in range(1, len(token)):
-            left, right = token[:cut], token[cut:]
-            if left in known and right in known and not (left in earlier and right in earlier):
-                return False
-        earlier.add(token)
+def _comes_together(token: bytes, ranks: Mapping[bytes, int]) -> bool:
+    """Whether merging a token's bytes by tiktoken's rule gives the token."""
+    parts = [token[i : i + 1] for i in range(len(token))]
+    while len(parts) > 1:
+        found = [
+            (ranks[left + right], place)
+            for place, (left, right) in enumerate(zip(parts, parts[1:], strict=False))
+            if left + right in ranks
+        ]
+        if not found:
+            return False
+        _, place = min(found)
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]
     return True
