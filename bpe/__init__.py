@@ -6,19 +6,26 @@
 'the merrier'
 """
 
-from importlib.metadata import version
+try:
+    import bpe._core.scan  # noqa: F401 (the first of the kernels that everything needs)
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"{error}: bpe's kernels are not compiled in {__path__[0]}; install the package (pip install . or, to work on "
+        "it, pip install -e .), and do not import it from a source folder that is not installed"
+    ) from None
 
 from bpe import normalizers
+from bpe._version import __version__
 from bpe.batch import TokenBatch
-from bpe.counting import WordCounts, count_words
+from bpe.counting import count_words
 from bpe.decoding import IncrementalDecoder
 from bpe.errors import FormatError
+from bpe.learning import Training
 from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec
-from bpe.tokenizer import Tokenizer, train
-from bpe.training import Training
-
-__version__ = version("bpe")
+from bpe.tokenizer import Tokenizer
+from bpe.training import train
+from bpe.wordcounts import WordCounts
 
 __all__ = [
     "FormatError",

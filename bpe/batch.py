@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,9 @@ class TokenBatch:
         if ids.ndim != 1 or ids.dtype not in (np.uint16, np.uint32):
             raise TypeError(f"ids are {ids.dtype} of shape {ids.shape}; they must be uint32 or uint16, 1-D")
         if offsets.ndim != 1 or offsets.dtype != np.int64 or not len(offsets):
-            raise TypeError(f"offsets are {offsets.dtype} of shape {offsets.shape}; they must be int64, 1-D, n + 1 long")
+            raise TypeError(
+                f"offsets are {offsets.dtype} of shape {offsets.shape}; they must be int64, 1-D, n + 1 long"
+            )
         if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
             raise ValueError(f"offsets {shown(offsets)} must rise from 0 to the number of ids, {len(ids)}")
         self.ids, self.offsets = ids, offsets
@@ -70,7 +73,7 @@ class TokenBatch:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         bounds = self.offsets.tolist()
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             yield self.ids[start:end]
 
     def __eq__(self, other: object) -> bool:
@@ -95,7 +98,7 @@ class TokenBatch:
         [[1, 2], [3]]
         """
         flat, bounds = self.ids.tolist(), self.offsets.tolist()
-        return [flat[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+        return [flat[start:end] for start, end in pairwise(bounds)]
 
     def padded(
         self, length: int | None = None, pad_id: int = 0, side: str = "right", truncate: bool = False

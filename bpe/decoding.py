@@ -56,9 +56,7 @@ class TokenDecoder:
         return data
 
 
-def _unmarked(
-    vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark: int
-) -> tuple[bytes, NDArray[np.int64]]:
+def _unmarked(vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark: int) -> tuple[bytes, NDArray[np.int64]]:
     """The tokens' bytes with a space in place of the end-of-word mark, as (blob, offsets)."""
     tokens = [b""] * vocabulary.limit
     for number, token in vocabulary.items():
@@ -71,14 +69,15 @@ def _unmarked(
 class IncrementalDecoder:
     """Text from ids as they come, each character as soon as it is whole. Not for several threads at once.
 
-    Bytes that can no longer become a character are replaced by U+FFFD, as `bytes.decode(errors="replace")` does; nothing
-    raises in the middle of a character. At most three bytes, and one space of an end-of-word mark, are kept back.
+    Bytes that can no longer become a character are replaced by U+FFFD, as `bytes.decode(errors="replace")` does;
+    nothing raises in the middle of a character. At most three bytes, and one space of an end-of-word mark, are kept
+    back.
     """
 
     def __init__(self, tokens: TokenDecoder) -> None:
         self._tokens = tokens
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._space = b""           # of a mark that may yet turn out to be the last
+        self._space = b""  # of a mark that may yet turn out to be the last
 
     def push(self, ids: Ids | int) -> str:
         """The text that one id or several make whole; "" while a character is incomplete.

@@ -1,7 +1,7 @@
 """Encoding: a tokenizer's description turned into lookup tables, and texts into ids.
 
-This module builds the kernel's tables, cuts texts at special tokens and normalizes them. Merging, and the cache of words,
-are in `_core/encoder`. Not here: what a user calls (`bpe/tokenizer.py`).
+This module builds the kernel's tables, cuts texts at special tokens and normalizes them. Merging, and the cache of
+words, are in `_core/encoder`. Not here: what a user calls (`bpe/tokenizer.py`).
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class Encoder:
                     kind = "character" if self._chars else "byte"
                     name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
                     raise ValueError(
-                        f"{kind} {name} of the text {shown(text)} is not in the vocabulary, which has no unknown token; "
-                        "train with unk_token='<unk>', or with an initial_alphabet that holds it"
+                        f"{kind} {name} of the text {shown(text)} is not in the vocabulary, which has no unknown "
+                        "token; train with unk_token='<unk>', or with an initial_alphabet that holds it"
                     )
 
     # Many texts -------------------------------------------------------------------------------------------------------
@@ -157,7 +157,9 @@ class Encoder:
         """The ids of many texts, the parts of a large batch on several threads."""
         parts = list(_parts(texts, PART)) if threads > 1 else [(0, len(texts))]
         done = list(
-            in_order(lambda part: self._encode_part(texts[part[0] : part[1]], allowed), parts, min(threads, len(parts) or 1))
+            in_order(
+                lambda part: self._encode_part(texts[part[0] : part[1]], allowed), parts, min(threads, len(parts) or 1)
+            )
         )
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         if not done:
@@ -246,8 +248,8 @@ def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.u
     """The tokens that single symbols are.
 
     Returns:
-        (uint32 by byte or code point: the token of a symbol before the last place of a word; the same for the last place;
-        the token of a mark that is a symbol of its own). NO_TOKEN where there is none.
+        (uint32 by byte or code point: the token of a symbol before the last place of a word; the same for the last
+        place; the token of a mark that is a symbol of its own). NO_TOKEN where there is none.
 
     """
     tokens = spec.vocabulary.ids

@@ -1,11 +1,12 @@
 """The errors of this package, and the checks that several modules share.
 
-Everything raised on purpose is a ValueError, a TypeError or an OSError whose text names the value, the rule and the fix.
+Everything raised on purpose is a ValueError, a TypeError or an OSError whose text names the value, the rule and the
+fix.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 COUNT_LIMIT = 2**63 - 1
@@ -20,9 +21,9 @@ class FormatError(ValueError):
 
     """
 
-    def __init__(self, message: str, *, path: str | Path | None = None, where: str | None = None) -> None:
+    def __init__(self, message: str, *, path: str | os.PathLike[str] | None = None, where: str | None = None) -> None:
         self.message = message
-        self.path = None if path is None else str(path)
+        self.path = None if path is None else os.fspath(path)
         self.where = where
         place = ", ".join(part for part in (self.path, where) if part)
         super().__init__(f"{place}: {message}" if place else message)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from bpe.encoding import NO_TOKEN, Encoder
 from bpe.spec import TokenizerSpec
+from bpe.visualize import spell
 
 
 def explain_pieces(encoder: Encoder, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
@@ -37,7 +39,7 @@ def _explain_piece(
     while True:
         found = [
             (*ranks[left[1], right[1]], place)
-            for place, (left, right) in enumerate(zip(symbols, symbols[1:], strict=False))
+            for place, (left, right) in enumerate(pairwise(symbols))
             if (left[1], right[1]) in ranks
         ]
         if not found:
@@ -46,19 +48,13 @@ def _explain_piece(
         left, right = symbols[place][0], symbols[place + 1][0]
         made = spec.vocabulary[token]
         symbols[place : place + 2] = [(made, token)]
-        lines.append(f"  {_text(left)} + {_text(right)} -> {_text(made)}  (rank {rank}, id {token})    {_row(symbols)}")
+        lines.append(f"  {spell(left)} + {spell(right)} -> {spell(made)}  (rank {rank}, id {token})    {_row(symbols)}")
     lines.append("  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in final))
     return lines
 
 
 def _row(symbols: list[tuple[bytes, int]]) -> str:
-    return " ".join(_text(token) for token, _ in symbols)
-
-
-def _text(token: bytes) -> str:
-    """A token in one word: a space as ␣, what is not printable or not UTF-8 as \\xNN."""
-    text = token.decode("utf-8", "backslashreplace").replace(" ", "␣")
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return " ".join(spell(token) for token, _ in symbols)
 
 
 def _shown(piece: bytes) -> str:

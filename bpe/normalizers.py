@@ -35,13 +35,15 @@ class Normalizer:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the normalizer of."""
-        return {"type": type(self).__name__, **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)}}  # type: ignore[arg-type]
+        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
 
 
 class _Unicode(Normalizer):
     form: ClassVar[Any]
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         return unicodedata.normalize(self.form, text)
 
 
@@ -86,6 +88,7 @@ class Lowercase(Normalizer):
     final_sigma: bool = False
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         return text.lower() if self.final_sigma else text.replace("Σ", "σ").lower()
 
 
@@ -97,6 +100,7 @@ class Strip(Normalizer):
     right: bool = True
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         start = _LEADING.match(text).end() if self.left else 0
         end = len(text) - (_LEADING.match(text[::-1]).end() if self.right else 0)
         return text[start:end]
@@ -111,7 +115,8 @@ class CollapseWhitespace(Normalizer):
     """
 
     def __call__(self, text: str) -> str:
-        return _SPACE.sub(" ", text)
+        """The normalized text."""
+        return str(_SPACE.sub(" ", text))
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,7 @@ class Replace(Normalizer):
             ) from None
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         return str(self._compiled.sub(lambda _: self.replacement, text))
 
     def __getstate__(self) -> dict[str, str]:
@@ -173,6 +179,7 @@ class UnescapeHTML(Normalizer):
     times: int = 1
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         for _ in range(self.times):
             text = html.unescape(text)
         return text
@@ -188,6 +195,7 @@ class FixText(Normalizer):
     """
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         try:
             import ftfy
         except ModuleNotFoundError:
@@ -211,6 +219,7 @@ class Sequence(Normalizer):
         object.__setattr__(self, "normalizers", normalizers)
 
     def __call__(self, text: str) -> str:
+        """The normalized text."""
         for one in self.normalizers:
             text = one(text)
         return text
@@ -245,7 +254,9 @@ def from_json(data: Any) -> Normalizer:
     if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
         return Sequence(*map(from_json, fields["normalizers"]))
     if kind not in _BY_NAME:
-        raise FormatError(f"normalizer type {kind!r} is not known; it must be one of {', '.join([*_BY_NAME, 'Sequence'])}")
+        raise FormatError(
+            f"normalizer type {kind!r} is not known; it must be one of {', '.join([*_BY_NAME, 'Sequence'])}"
+        )
     known = {field.name: field.type for field in dataclasses.fields(_BY_NAME[kind])}
     for name, value in fields.items():
         if name not in known or type(value).__name__ != known[name]:
@@ -264,4 +275,6 @@ def as_normalizer(value: Any) -> Normalizer | None:
         return value
     if isinstance(value, (list, tuple)):
         return Sequence(*value)
-    raise TypeError(f"normalizer is {shown(value)}, a {type(value).__name__}; it must be one of bpe.normalizers, a list of them, or None")
+    raise TypeError(
+        f"normalizer is {shown(value)}, a {type(value).__name__}; it must be one of bpe.normalizers, a list or None"
+    )

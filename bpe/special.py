@@ -39,7 +39,9 @@ class SpecialTokens:
         if isinstance(names, str):
             if names == "all":
                 return self._names
-            raise TypeError(f'{argument} is {names!r}; it must be "all" or a collection of names, such as {{{names!r}}}')
+            raise TypeError(
+                f'{argument} is {names!r}; it must be "all" or a collection of names, such as {{{names!r}}}'
+            )
         chosen = frozenset(names)
         unknown = chosen - self._names
         if unknown and argument == "allowed_special":

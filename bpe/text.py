@@ -6,7 +6,7 @@ Not here: normalization, special tokens, pretokenization.
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,8 +60,9 @@ def check_utf8(data: Bytes, what: str = "text") -> None:
         str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} ({error.reason}); a character "
-            'model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", which takes any bytes'
+            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} ({error.reason}); "
+            'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
+            "which takes any bytes"
         ) from None
 
 
@@ -71,23 +72,19 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Written under a temporary name in the same folder, flushed to the disk, then renamed over `path`.
     """
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise OSError(f"{target} is not a regular file; a file written whole or not at all cannot replace it")
+    name = str(target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(name, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        with suppress(OSError):
-            os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        if target.exists():
+            shutil.copymode(target, name)
         os.replace(name, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(name)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

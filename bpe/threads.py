@@ -5,15 +5,16 @@ Threads are started per call and gone when it returns, so that a fork never meet
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bpe.errors import check_int
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -22,19 +23,25 @@ Result = TypeVar("Result")
 def thread_count(threads: int | None) -> int:
     """The argument `threads` as a number: None is one per available core, and one inside a worker process.
 
-    A process that `multiprocessing` started, or a PyTorch DataLoader's worker, already has its siblings on the other cores.
+    A process that `multiprocessing` started, or a PyTorch DataLoader's worker, already has its siblings on the other
+    cores.
     """
     if threads is not None:
         return check_int("threads", threads, 1, 4096)
-    if multiprocessing.parent_process() is not None or _in_data_loader_worker():
+    if _in_child_process() or _in_data_loader_worker():
         return 1
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
 
 
+def _in_child_process() -> bool:
+    process: Any = sys.modules.get("multiprocessing.process")  # in a child it is always loaded
+    return process is not None and process.parent_process() is not None
+
+
 def _in_data_loader_worker() -> bool:
-    worker: Any = sys.modules.get("torch.utils.data._utils.worker")     # only looked at where PyTorch is in use already
+    worker: Any = sys.modules.get("torch.utils.data._utils.worker")  # only looked at where PyTorch is in use already
     return worker is not None and worker.get_worker_info() is not None
 
 
@@ -46,6 +53,8 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
     if threads == 1:
         yield from map(work, parts)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="bpe") as pool:
         waiting: deque[Future[Result]] = deque()
         try:

@@ -1,7 +1,7 @@
-"""The `Tokenizer`: what a user of this package holds in the hand, and `train`, which makes one.
+"""The `Tokenizer`: what a user of this package holds in the hand.
 
 Everything here checks arguments and hands on: encoding to `bpe/encoding.py`, decoding to `bpe/decoding.py`, files to
-`bpe/formats`, learning to `bpe/training.py`.
+`bpe/formats`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.batch import TokenBatch
-from bpe.counting import PathLike, WordCounts, count_into
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
-from bpe.encoding import NO_TOKEN, Encoder
-from bpe.errors import check_choice, check_int, shown
+from bpe.encoding import NO_TOKEN, Encoder, unk_id
+from bpe.errors import check_int, shown
 from bpe.explaining import explain_pieces
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.normalizers import Normalizer, as_normalizer
+from bpe.learning import Training
+from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import TokenizerSpec
 from bpe.special import Allowed
 from bpe.text import TextLike, atomic_write
 from bpe.threads import thread_count
-from bpe.training import Model, OnMerge, TieBreak, Training, TrainOptions, learn
 from bpe.vocabulary import Vocabulary
+from bpe.wordcounts import PathLike
 
 
 class Tokenizer:
@@ -45,7 +44,7 @@ class Tokenizer:
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
     >>> ids = tok.encode("lowest lower")
     >>> tok.tokens("lowest lower")
-    [b'low', b'e', b's', b't', b' low', b'e', b'r']
+    [b'low', b'e', b's', b't', b' lowe', b'r']
     >>> tok.decode(ids)
     'lowest lower'
 
@@ -73,7 +72,8 @@ class Tokenizer:
 
         Raises:
             TypeError: for a text that is not str or bytes.
-            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is no
+            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is
+                no
                 unknown token; for bytes that are not UTF-8 in a character model.
 
         >>> import bpe
@@ -138,7 +138,7 @@ class Tokenizer:
         A symbol that has no id, where there is no unknown token, is shown as it is.
 
         >>> import bpe
-        >>> tok = bpe.train(texts=["aab aab"], pretokenizer="whitespace", num_merges=1, model="char", end_of_word="</w>")
+        >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
         >>> tok.tokens("aab")
         ['aa', 'b', '</w>']
         """
@@ -195,7 +195,9 @@ class Tokenizer:
         return self.decode_bytes(ids).decode("utf-8", errors)
 
     def decode_bytes(self, ids: Ids) -> bytes:
-        """The bytes of a sequence of ids; in a model with an end-of-word mark each mark is a space, the last nothing."""
+        """The bytes of a sequence of ids; in a model with an end-of-word mark each mark is a space, the last
+        nothing.
+        """
         return self._decoder.bytes_of(ids)
 
     def decode_batch(self, batch: TokenBatch | Iterable[Ids], errors: str = "replace") -> list[str]:
@@ -309,8 +311,6 @@ class Tokenizer:
 
     @cached_property
     def _unk_id(self) -> int:
-        from bpe.encoding import unk_id
-
         return unk_id(self._spec)
 
     def vocab(self) -> dict[Any, int]:
@@ -364,7 +364,9 @@ class Tokenizer:
 
         """
         if self._spec.clip is None:
-            raise TypeError("this tokenizer is not CLIP's; tokenize is for one made by Tokenizer.from_clip: use encode_batch")
+            raise TypeError(
+                "this tokenizer is not CLIP's; tokenize is for one made by Tokenizer.from_clip: use encode_batch"
+            )
         width = check_int("context_length", context_length, 2)
         start, end = self._spec.clip
         batch = self._clip_encoder.encode_batch([texts] if isinstance(texts, str) else _listed(texts), 1)
@@ -372,8 +374,8 @@ class Tokenizer:
         if not truncate and len(lengths) and lengths.max() > width:
             at = int(np.argmax(lengths > width))
             raise ValueError(
-                f"text {at} has {lengths[at]} ids with start and end, more than context_length={width}; pass truncate=True "
-                "to cut it, or a greater context_length"
+                f"text {at} has {lengths[at]} ids with start and end, more than context_length={width}; pass "
+                "truncate=True to cut it, or a greater context_length"
             )
         lengths = np.minimum(lengths, width)
         rows = np.zeros((len(batch), width), dtype=np.int32)
@@ -544,132 +546,3 @@ def _listed(texts: Iterable[TextLike]) -> Sequence[TextLike]:
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
     return texts if isinstance(texts, list) else list(texts)
-
-
-# Training -------------------------------------------------------------------------------------------------------------
-
-
-def train(
-    *,
-    files: PathLike | Iterable[PathLike] | None = None,
-    texts: Iterable[TextLike] | None = None,
-    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | None = None,
-    vocab_size: int | None = None,
-    num_merges: int | None = None,
-    model: Model = "byte",
-    pretokenizer: Pretokenizer | str | None = "default",
-    normalizer: Normalizer | Sequence[Normalizer] | None = None,
-    special_tokens: Iterable[str] = (),
-    unk_token: str | None = None,
-    end_of_word: str | None = None,
-    end_of_word_glued: bool = False,
-    initial_alphabet: str | Iterable[str | bytes | int] | None = None,
-    limit_alphabet: int | None = None,
-    min_frequency: int = 1,
-    max_token_length: int | None = None,
-    tie_break: TieBreak = "id",
-    first_id: int = 0,
-    separator: str | None = None,
-    on_merge: OnMerge | None = None,
-    threads: int | None = None,
-    progress: bool = False,
-) -> Tokenizer:
-    """Learn a BPE vocabulary.
-
-    Args:
-        files: paths of UTF-8 text files; or
-        texts: str or bytes, each a document; or
-        counts: words with their counts, a `WordCounts` or a mapping; exactly one of the three.
-        vocab_size: how many tokens there shall be, special tokens and alphabet included; or
-        num_merges: how many merges to make; exactly one of the two. Training that runs out of pairs stops early, and
-            `tok.training.stopped` says so.
-        model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters).
-        pretokenizer: what makes words of texts, kept by the tokenizer: a name, a `Pretokenizer`, or None (a text is one
-            word). The default is "gpt2" for a byte model and "whitespace" for a character model; a `WordCounts` brings its
-            own.
-        normalizer: what is done to a text before that, one or several of `bpe.normalizers`.
-        special_tokens: names that take the first ids, in this order. Where they stand in the corpus they separate text.
-        unk_token: the token for symbols outside the alphabet; an entry of the vocabulary behind the special tokens.
-        end_of_word: a mark, such as "</w>", put behind the last symbol of each word,
-        end_of_word_glued: as a part of that symbol instead of a symbol of its own.
-        initial_alphabet: symbols that are in the alphabet whether the corpus has them or not, in this order, before the
-            corpus's others; "corpus": the corpus's symbols only; None: all 256 bytes, or the corpus's characters. In a
-            byte model a symbol is an int, a bytes object of length 1, an ASCII character or GPT-2's letter for the byte.
-        limit_alphabet: keep only the most frequent symbols, so many in all; the others take part in no merge.
-        min_frequency: merge no pair that occurs less often.
-        max_token_length: make no token of more symbols (bytes or characters) than this.
-        tie_break: which of the pairs with the highest count is merged: "id" the one with the smallest ids (as Hugging
-            Face), "first" the one that occurs first in the corpus, "smallest" or "greatest" by the tokens' bytes.
-        first_id: the first id.
-        separator: what separates the documents in a file; None makes each file one document.
-        on_merge: called as on_merge(step, left, right, token, count) after each merge, step counting from 1; the tokens
-            are bytes in a byte model and str in a character model.
-        threads: how many to use for counting; None is one per core. The result does not depend on it.
-        progress: show bars on stderr, if that is a terminal.
-
-    Raises:
-        TypeError, ValueError: for arguments that are wrong or contradict each other, an empty corpus, a vocab_size that
-            the alphabet does not fit in, counts that overflow 64 bits, bytes that are not UTF-8 in a character model.
-        OSError: for a file that cannot be read.
-
-    >>> import bpe
-    >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, model="char", num_merges=3)
-    >>> tok.tokens("hugs bun")
-    ['hug', 's', 'b', 'un']
-
-    """
-    given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
-    if len(given) != 1:
-        raise ValueError(f"{' and '.join(given) or 'nothing'} given; give exactly one of files=, texts= and counts=")
-    options = TrainOptions(
-        vocab_size=vocab_size,
-        num_merges=num_merges,
-        model=check_choice("model", model, ("byte", "char")),
-        end_of_word=end_of_word,
-        end_of_word_glued=bool(end_of_word_glued),
-        unk_token=unk_token,
-        special_tokens=special_tokens,  # type: ignore[arg-type]
-        initial_alphabet=initial_alphabet,
-        min_frequency=min_frequency,
-        max_token_length=max_token_length,
-        limit_alphabet=limit_alphabet,
-        tie_break=tie_break,
-        first_id=first_id,
-    )
-    if on_merge is not None and not callable(on_merge):
-        raise TypeError(f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)")
-    began = time.perf_counter()
-    words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
-    if counts is None:
-        count_into(words, files, texts, separator, thread_count(threads), progress, utf8=options.chars)
-    spec, training = learn(words, options, on_merge, progress)
-    return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
-
-
-def _word_counts(
-    counts: WordCounts | Mapping[Any, int] | None,
-    options: TrainOptions,
-    pretokenizer: Pretokenizer | str | None,
-    normalizer: Normalizer | None,
-) -> WordCounts:
-    """The counts to learn from: those given, or empty ones made as the arguments say."""
-    chosen = pretokenizer != "default"
-    cutting = as_pretokenizer(pretokenizer if chosen else ("whitespace" if options.chars else "gpt2"))
-    if isinstance(counts, WordCounts):
-        for name, asked, made in (
-            ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
-            ("normalizer", counts.normalizer if normalizer is None else normalizer, counts.normalizer),
-        ):
-            if asked != made:
-                raise ValueError(
-                    f"the counts were made with {name}={made!r}, but {name}={asked!r} is asked for; leave the argument out, or "
-                    "count anew"
-                )
-        return counts
-    words = WordCounts(cutting, normalizer, options.special_tokens)
-    if counts is not None:
-        words.update(counts)
-    return words
-
-
-

@@ -46,16 +46,20 @@ class Vocabulary:
         for kind, given in ((ORDINARY, tokens), (SPECIAL, special)):
             for number, token in given:
                 if not 0 <= number < ID_LIMIT:
-                    raise ValueError(f"token id {number} of {shown(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}")
+                    raise ValueError(
+                        f"token id {number} of {shown(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}"
+                    )
                 if number in entries:
-                    raise ValueError(f"token id {number} is given twice: {shown(entries[number][0])} and {shown(token)}")
+                    raise ValueError(
+                        f"token id {number} is given twice: {shown(entries[number][0])} and {shown(token)}"
+                    )
                 if not token:
                     raise ValueError(f"token id {number} has an empty token; a token is at least one byte")
                 entries[number] = token, kind
         self.limit = max(entries, default=-1) + 1
         if self.limit > 64 * len(entries) + 1_000_000:
             raise ValueError(
-                f"the greatest token id is {self.limit - 1} with only {len(entries)} tokens; ids must be denser than that"
+                f"the greatest token id is {self.limit - 1} with only {len(entries)} tokens; ids must be denser"
             )
         lengths = np.zeros(self.limit + 1, dtype=np.int64)
         kinds = np.zeros(self.limit, dtype=np.uint8)
@@ -69,7 +73,9 @@ class Vocabulary:
             seen: dict[bytes, int] = {}
             for number, (token, kind) in ordered:
                 if kind == ORDINARY and seen.setdefault(token, number) != number:
-                    raise ValueError(f"token {shown(token)} has two ids, {seen[token]} and {number}; a token has one id")
+                    raise ValueError(
+                        f"token {shown(token)} has two ids, {seen[token]} and {number}; a token has one id"
+                    )
 
     @classmethod
     def from_arrays(cls, blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:

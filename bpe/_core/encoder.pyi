@@ -1,10 +1,9 @@
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Buffer
 
-def pair_table(
-    merges: NDArray[np.int32], ids: NDArray[np.int32], ranks: NDArray[np.int32]
-) -> NDArray[np.uint64]: ...
+from bpe._core.buffers import Buffer
+
+def pair_table(merges: NDArray[np.int32], ids: NDArray[np.int32], ranks: NDArray[np.int32]) -> NDArray[np.uint64]: ...
 def merges_of_ranks(blob: bytes, offsets: NDArray[np.int64], byte_ids: NDArray[np.uint32]) -> NDArray[np.int32]: ...
 
 class Workspace: ...

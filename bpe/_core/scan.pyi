@@ -1,6 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Buffer
+
+from bpe._core.buffers import Buffer
 
 UNICODE_VERSION: str
 

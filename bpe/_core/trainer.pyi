@@ -2,7 +2,8 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Buffer
+
+from bpe._core.buffers import Buffer
 
 def symbol_counts(
     blob: Buffer,

@@ -44,7 +44,8 @@ cdef class WordTable:
     cdef byte_t* arena
     cdef size_t arena_size
     cdef size_t arena_room
-    cdef bint overflowed
+    cdef readonly count_t total    # of all counts
+    cdef bint overflowed           # a word was refused since the last check
 
     def __cinit__(self):
         self.n_slots = 1 << 12
@@ -146,13 +147,23 @@ cdef class WordTable:
             return self.insert_short(key, hash_key(key), count, place)
         return self.insert_long(text + start, size, count, place)
 
+    cdef inline bint count_more(self, count_t count) noexcept nogil:
+        """Add to the total; False, and nothing added, where it would exceed 2**63 - 1."""
+        cdef long long total
+        if add_overflows(self.total, count, &total):
+            self.overflowed = True
+            return False
+        self.total = total
+        return True
+
     cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t place) except -1 nogil:
         cdef size_t mask = self.n_slots - 1, at = hashed & mask
         cdef Slot* slot = &self.slots[at]
+        if not self.count_more(count):
+            return 0
         while slot.key.hi != 0:
             if slot.key.lo == key.lo and slot.key.hi == key.hi:
-                if add_overflows(slot.count, count, <long long*>&slot.count):
-                    self.overflowed = True
+                slot.count += count                # at most the total, which has been checked
                 if place < slot.first:
                     slot.first = place
                 return 0
@@ -187,14 +198,15 @@ cdef class WordTable:
         cdef uint64_t hashed = hash_bytes(word, size)
         cdef size_t mask = self.n_long_slots - 1, at = hashed & mask
         cdef LongWord* entry
+        if not self.count_more(count):
+            return 0
         while self.long_index[at] != 0:
             entry = &self.longs[self.long_index[at] - 1]
             if (
                 entry.hash == hashed and entry.size == <size_t>size
                 and memcmp(self.arena + entry.offset, word, size) == 0
             ):
-                if add_overflows(entry.count, count, <long long*>&entry.count):
-                    self.overflowed = True
+                entry.count += count
                 if place < entry.first:
                     entry.first = place
                 return 0
@@ -235,7 +247,10 @@ cdef class WordTable:
 
     cdef int check(self) except -1:
         if self.overflowed:
-            raise ValueError("the count of a word exceeds 2**63 - 1, the most that a count can be; scale the counts down")
+            self.overflowed = False
+            raise ValueError(
+                "the counts sum to more than 2**63 - 1, the most that counts can be together; scale them down"
+            )
         return 0
 
     # Reading ----------------------------------------------------------------------------------------------------------

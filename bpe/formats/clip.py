@@ -1,4 +1,5 @@
-"""CLIP's merge list: a header line, then a pair of symbols on each line, in GPT-2's letters with `</w>` at a word's end.
+"""CLIP's merge list: a header line, then a pair of symbols on each line, in GPT-2's letters with `</w>` at a word's
+end.
 
 Source: `SimpleTokenizer` of openai/CLIP, simple_tokenizer.py. Not here: `tokenize` (`bpe/tokenizer.py`).
 """

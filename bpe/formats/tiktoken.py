@@ -1,11 +1,11 @@
 """OpenAI's rank files: a token in base64, a space and its rank on each line.
 
 The merges are recovered from the ranks. tiktoken merges any two neighbours that together spell a token, the lowest rank
-first. Within a stretch of text that no merge has crossed, that goes as it would go on the stretch alone; so two neighbours
-that spell a token are always the two that its own bytes come to when they are merged alone, and this pair is the token's
-only merge. Where a token's bytes need a merge of worse rank to come so far (no training gives such ranks), the merges
-are not a list in order of rank, and every split of every token is listed with the token's rank: tiktoken's rule to the
-letter. Not here: names of encodings and downloading.
+first. Within a stretch of text that no merge has crossed, that goes as it would go on the stretch alone; so two
+neighbours that spell a token are always the two that its own bytes come to when they are merged alone, and this pair
+is the token's only merge. Where a token's bytes need a merge of worse rank to come so far (no training gives such
+ranks), the merges are not a list in order of rank, and every split of every token is listed with the token's rank:
+tiktoken's rule to the letter. Not here: names of encodings and downloading.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import base64
 import binascii
 import gzip
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,9 @@ def read(
     ranks = _parse(data, path)
     for name, number in special_tokens.items():
         if name.encode() in ranks:
-            raise FormatError(f"special token {name!r} is an ordinary token too; leave it out of special_tokens", path=path)
+            raise FormatError(
+                f"special token {name!r} is an ordinary token too; leave it out of special_tokens", path=path
+            )
         if number in ranks.values():
             raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
     try:
@@ -86,7 +89,7 @@ def _parse(data: bytes, path: str | None) -> dict[bytes, int]:
             )
         if not token or not 0 <= rank < ID_LIMIT:
             raise FormatError(
-                f"token {shown(token)} with rank {rank}: a token has a byte or more, a rank is from 0 to {ID_LIMIT - 1}",
+                f"token {shown(token)} with rank {rank}: tokens have bytes, ranks are from 0 to {ID_LIMIT - 1}",
                 path=path,
                 where=f"line {number}",
             )
@@ -103,7 +106,9 @@ def _parse(data: bytes, path: str | None) -> dict[bytes, int]:
 def recover_merges(
     ranks: Mapping[bytes, int],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None]:
-    """The merges of a rank vocabulary, given by rising rank: (pairs of ids, the ids they make, shared ranks or None)."""
+    """The merges of a rank vocabulary, given by rising rank: (pairs of ids, the ids they make, shared ranks or
+    None).
+    """
     tokens = list(ranks)
     numbers = np.array(list(ranks.values()), dtype=np.int32)
     offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
@@ -133,9 +138,7 @@ def _comes_together(token: bytes, ranks: Mapping[bytes, int]) -> bool:
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 1:
         found = [
-            (ranks[left + right], place)
-            for place, (left, right) in enumerate(zip(parts, parts[1:], strict=False))
-            if left + right in ranks
+            (ranks[left + right], place) for place, (left, right) in enumerate(pairwise(parts)) if left + right in ranks
         ]
         if not found:
             return False

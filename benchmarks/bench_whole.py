@@ -1,0 +1,125 @@
+"""The whole of a corpus, end to end, beside the peers: training beside rustbpe, encoding beside tiktoken.
+
+    python benchmarks/bench_whole.py [FILE] [--vocab-size N] [--threads N] [--repeat N] [-o results.json]
+
+Every measurement runs in a fresh process (run.py), the libraries taking turns; the median counts. Both trainers must
+learn the same tokens and both encoders must give the same ids, or this fails. Without FILE the shared English corpus
+is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
+
+
+def measure(job: str, peer: str, path: str, options: argparse.Namespace, ranks: Path) -> dict[str, Any]:
+    """One measurement in a process of its own."""
+    command = [
+        sys.executable,
+        str(HERE / "run.py"),
+        job,
+        peer,
+        path,
+        str(options.vocab_size),
+        str(options.threads),
+        str(ranks),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{job} with {peer} failed:\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def middle(rows: list[dict[str, Any]], field: str) -> float:
+    """The median of a field."""
+    return float(statistics.median(row[field] for row in rows))
+
+
+def machine() -> str:
+    """What this ran on."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    return f"{cpu}, Python {platform.python_version()}, {platform.system()}"
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab-size", type=int, default=32000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.file
+        if path is None:
+            packed = SHARED / "english.txt.xz"
+            if not packed.exists():
+                raise SystemExit(f"{packed} is absent: name a text file")
+            path = Path(folder) / "english.txt"
+            path.write_bytes(lzma.decompress(packed.read_bytes()))
+        size = path.stat().st_size
+        rows: dict[str, list[dict[str, Any]]] = {}
+        ranks = {peer: Path(folder) / f"{peer}.ranks" for peer in ("bpe", "rustbpe")}
+        jobs = [
+            ("train", "bpe", "bpe"),
+            ("train", "rustbpe", "rustbpe"),
+            ("encode", "bpe", "bpe"),
+            ("encode", "tiktoken", "bpe"),
+        ]
+        for turn in range(options.repeat):
+            for job, peer, made_by in jobs:
+                rows.setdefault(f"{job} {peer}", []).append(measure(job, peer, str(path), options, ranks[made_by]))
+                print(f"{turn + 1}/{options.repeat} {job} {peer}", file=sys.stderr)
+    for job in ("train", "encode"):
+        outputs = {row["output"] for name, found in rows.items() if name.startswith(job) for row in found}
+        if len(outputs) != 1:
+            raise SystemExit(f"the outputs of {job} differ: {outputs}")
+    report(rows, size, options)
+    if options.output:
+        options.output.write_text(json.dumps({"machine": machine(), "bytes": size, "rows": rows}, indent=1) + "\n")
+
+
+def report(rows: dict[str, list[dict[str, Any]]], size: int, options: argparse.Namespace) -> None:
+    """Print the medians side by side."""
+    print(
+        f"{machine()}; {size / 1e6:.0f} MB, V={options.vocab_size}, {options.threads} threads, "
+        f"median of {options.repeat}"
+    )
+    print("| job | library | seconds | MB/s | peak MB | ratio to us |")
+    print("|---|---|---|---|---|---|")
+    for job, field, label in (
+        ("train", "seconds", "train"),
+        ("encode", "cold", "encode, cold"),
+        ("encode", "warm", "encode, warm"),
+    ):
+        ours = middle(rows[f"{job} bpe"], field)
+        for name, found in rows.items():
+            if name.startswith(job):
+                took = middle(found, field)
+                memory = middle(found, "peak") / 1e6
+                library = f"{found[0]['peer']} {found[0]['version']}"
+                print(
+                    f"| {label} | {library} | {took:.2f} | {size / took / 1e6:.0f} | {memory:.0f} | {took / ours:.1f} |"
+                )
+    print("The trainers learned the same tokens, the encoders gave the same ids.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""The words and flags of the command `bpe`, for argparse. What the commands do is in `bpe/cli.py`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import bpe
+from bpe import normalizers
+
+Command = Callable[[argparse.Namespace], int | None]
+
+_NORMALIZERS: dict[str, Callable[[], normalizers.Normalizer]] = {
+    "nfc": normalizers.NFC,
+    "nfd": normalizers.NFD,
+    "nfkc": normalizers.NFKC,
+    "nfkd": normalizers.NFKD,
+    "lower": normalizers.Lowercase,
+    "strip": normalizers.Strip,
+    "collapse": normalizers.CollapseWhitespace,
+    "html": normalizers.UnescapeHTML,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """One line and exit status 2, instead of the whole usage."""
+        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def _checked(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A `type` for argparse that keeps the text of the library's own error."""
+
+    def convert(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return convert
+
+
+def _unescaped(text: str) -> str:
+    r"""A separator with its escapes resolved: \n \r \t \0 and \\, nothing else."""
+    if not text:
+        raise argparse.ArgumentTypeError("a separator is at least one character")
+    known = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
+
+    def resolve(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise argparse.ArgumentTypeError(f"{text!r} has {match[0]!r}; known are \\n \\r \\t \\0 and \\\\")
+        return known[match[1]]
+
+    return re.sub(r"\\(.?)", resolve, text, flags=re.DOTALL)
+
+
+def _pretokenizer(name: str) -> bpe.Pretokenizer | None:
+    return None if name == "none" else bpe.Pretokenizer(name)
+
+
+def _output(path: str) -> str | None:
+    return None if path == "-" else path
+
+
+def _file(path: str) -> str:
+    if path == "-":
+        raise argparse.ArgumentTypeError("a tokenizer is saved to a file, not to stdout")
+    return path
+
+
+def _normalizer(name: str) -> normalizers.Normalizer:
+    if name not in _NORMALIZERS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_NORMALIZERS)}")
+    return _NORMALIZERS[name]()
+
+
+def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The parser of the whole command line; in its result, `run` is the command given and `parser` that command's."""
+    top = _Parser(prog="bpe", description="Byte-pair encoding: train a tokenizer, encode and decode text.")
+    top.add_argument("--version", action="version", version=f"bpe {bpe.__version__}")
+    words = top.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(name: str, summary: str, more: str = "") -> _Parser:
+        made: _Parser = words.add_parser(name, help=summary, description=f"{summary.capitalize()}. {more}".strip())
+        made.set_defaults(run=commands[name], parser=made)
+        made.add_argument("--quiet", action="store_true", help="no progress bar, and only warnings in the log")
+        return made
+
+    _add_train(command("train", "learn a tokenizer from text files or word counts"))
+    encode = command(
+        "encode",
+        "turn text into token ids",
+        "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array, and beside "
+        "it x.offsets.npy, int64, one longer than the documents: document i is ids[offsets[i]:offsets[i + 1]].",
+    )
+    _add_files(encode, "+")
+    _add_tokenizer(encode)
+    encode.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
+    encode.add_argument("--format", choices=("ids", "npy"), help="ids, or npy where OUT ends in .npy")
+    _add_documents(encode)
+    _add_threads(encode)
+    _add_special(encode)
+
+    decode = command(
+        "decode",
+        "turn token ids back into text",
+        "Nothing is put between documents, so that the ids of a file, or of its lines, give the file back byte for "
+        "byte; for ids made with --separator, give the same --separator here.",
+    )
+    decode.add_argument("file", metavar="FILE", help="lines of ids or .npy, as `bpe encode` writes them; - for stdin")
+    _add_tokenizer(decode)
+    decode.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
+    decode.add_argument("--separator", metavar="S", type=_unescaped, help="written between documents")
+
+    count = command("count", "count the tokens of files")
+    _add_files(count, "+")
+    _add_tokenizer(count)
+    _add_threads(count)
+    _add_special(count)
+    count.set_defaults(per_line=False, separator=None)
+
+    info = command("info", "tell what a tokenizer is")
+    info.add_argument("tokenizer", metavar="tokenizer.json")
+
+    show = command(
+        "show",
+        "show a text cut into tokens",
+        "On a terminal tokens have coloured grounds. Elsewhere, or with NO_COLOR set, a | is between tokens and a "
+        "space is a middle dot. What cannot be shown is spelled \\xNN, byte by byte; a backslash, and a | or a middle "
+        "dot of the text itself, has a backslash before it.",
+    )
+    show.add_argument("text", metavar="TEXT", help="the text; - for stdin")
+    _add_tokenizer(show)
+    show.add_argument("--explain", action="store_true", help="tell every merge in order instead")
+
+    demo = command("demo", "do it all on an embedded sample, in seconds")
+    demo.add_argument("--vocab-size", metavar="N", type=_at_least(256), default=4000, help="default 4000")
+    demo.add_argument("-o", "--output", metavar="tokenizer.json", type=_file, help="keep the tokenizer here")
+    _add_threads(demo)
+    return top
+
+
+def _add_train(train: _Parser) -> None:
+    """The options of `bpe.train`; one that is not given is left to the library's default."""
+
+    def option(flag: str, **kwargs: Any) -> None:
+        train.add_argument(flag, default=argparse.SUPPRESS, **kwargs)
+
+    _add_files(train, "*")
+    train.add_argument("-o", "--output", metavar="tokenizer.json", type=_file, required=True, help="the file to write")
+    size = train.add_mutually_exclusive_group(required=True)
+    size.add_argument("--vocab-size", metavar="N", type=_at_least(1), default=argparse.SUPPRESS, help="tokens in all")
+    size.add_argument("--num-merges", metavar="N", type=_at_least(0), default=argparse.SUPPRESS, help="merges in all")
+    train.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
+    option("--model", choices=("byte", "char"), help="symbols are bytes (default) or characters")
+    cut = train.add_mutually_exclusive_group()
+    cut.add_argument(
+        "--pretokenizer",
+        metavar="NAME",
+        type=_checked(_pretokenizer),
+        default=argparse.SUPPRESS,
+        help="gpt2 (default of byte models), cl100k, o200k, clip, whitespace (default of character models), or none: "
+        "a text is one word",
+    )
+    cut.add_argument(
+        "--pattern",
+        metavar="RE",
+        dest="pretokenizer",
+        type=_checked(bpe.Pretokenizer.from_regex),
+        default=argparse.SUPPRESS,
+        help="a regular expression that finds the pretokens",
+    )
+    option("--end-of-word", metavar="S", help="a mark at each word's end, such as </w>")
+    train.add_argument("--end-of-word-glued", action="store_true", help="the mark is part of the word's last symbol")
+    option("--unk-token", metavar="S", help="the token for symbols that are not in the vocabulary")
+    train.add_argument(
+        "--special-token", metavar="S", dest="special_tokens", action="append", default=[], help="may be repeated"
+    )
+    option(
+        "--tie-break",
+        choices=("id", "first", "smallest", "greatest"),
+        help="which of the pairs with the highest count is merged; default id",
+    )
+    option("--min-frequency", metavar="N", type=_at_least(1), help="stop below this count of a pair; default 1")
+    option("--max-token-length", metavar="N", type=_at_least(1), help="make no longer token")
+    option("--limit-alphabet", metavar="N", type=_at_least(1), help="keep only the N most frequent symbols")
+    option("--first-id", metavar="N", type=_at_least(0), help="the first id; default 0")
+    train.add_argument(
+        "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"
+    )
+    train.add_argument(
+        "--normalizer",
+        metavar="NAME",
+        dest="normalizers",
+        action="append",
+        type=_normalizer,
+        default=[],
+        help=f"{', '.join(_NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
+    )
+    train.add_argument(
+        "--remove",
+        metavar="RE",
+        dest="normalizers",
+        action="append",
+        type=_checked(normalizers.Remove),
+        help="remove what the regular expression matches",
+    )
+    _add_documents(train)
+    option("--threads", metavar="N", type=_at_least(1), help="default: one per core")
+    train.add_argument(
+        "--trace",
+        action="store_true",
+        help="a line for each merge on stdout: step, left, right, token, count, with tabs between; spelled as by show",
+    )
+
+
+def _add_files(parser: _Parser, number: str) -> None:
+    parser.add_argument("files", metavar="FILE", nargs=number, help="text files; - for stdin")
+
+
+def _add_tokenizer(parser: _Parser) -> None:
+    parser.add_argument("-t", "--tokenizer", metavar="tokenizer.json", required=True)
+
+
+def _add_documents(parser: _Parser) -> None:
+    cut = parser.add_mutually_exclusive_group()
+    cut.add_argument(
+        "--separator",
+        metavar="S",
+        type=_unescaped,
+        help="a file is several documents with S between, which belongs to none (in S, \\n \\r \\t \\0 and \\\\ are "
+        "understood); otherwise a file is one document",
+    )
+    cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")
+
+
+def _add_threads(parser: _Parser) -> None:
+    parser.add_argument("--threads", metavar="N", type=_at_least(1), help="default: one per core")
+
+
+def _add_special(parser: _Parser) -> None:
+    parser.add_argument(
+        "--allow-special", action="store_true", help="special tokens in the text become themselves, not plain text"
+    )

@@ -1,0 +1,363 @@
+"""The command `bpe`: train, encode, decode, count, info, show, demo.
+
+It parses, calls the library and prints; results go to stdout or the file named, progress and the log to stderr. Exit
+status: 0; 1 for bad input, with one line that says what; 2 for bad use; 130 after Ctrl-C. A file to be written appears
+whole or not at all, and a place that cannot be written to is refused before the work. A reader that has seen enough
+(`| head`) ends the program quietly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+import bpe
+from bpe import idfiles
+from bpe.arguments import parser
+from bpe.errors import FormatError
+from bpe.text import atomic_write
+from bpe.visualize import plain, render, spell, use_colour
+
+if TYPE_CHECKING:
+    from bpe.batch import TokenBatch
+
+log = logging.getLogger("bpe.cli")
+
+#: Documents are encoded in groups of about this many bytes: enough to keep threads busy, little beside the memory.
+_GROUP = 32 << 20
+#: `bpe info` shows so many special tokens and so many of the longest.
+_SHOWN = 10
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; `argv` is without the program's name, None for the process's own. Returns the exit status."""
+    try:
+        args = parser(_COMMANDS).parse_args(argv)
+        with _logging(getattr(args, "quiet", False)):
+            status: int = args.run(args) or 0
+            sys.stdout.flush()
+            return status
+    except SystemExit as exit_:  # argparse: --help, --version, bad use
+        return exit_.code if isinstance(exit_.code, int) else 1
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        _silence_stdout()
+        return 0
+    except OSError as error:
+        named = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        return _fail(f"error: {named}{error.strerror or error}")
+    except MemoryError:
+        return _fail("error: out of memory")
+    except (ValueError, ImportError, OverflowError) as error:
+        return _fail(f"error: {error}")
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
+
+
+def _train(args: argparse.Namespace) -> None:
+    if bool(args.files) == (args.counts is not None):
+        args.parser.error("give either FILES or --counts words.counts")
+    if args.end_of_word_glued and not hasattr(args, "end_of_word"):
+        args.parser.error("--end-of-word-glued needs --end-of-word")
+    _check_inputs(args, [*args.files, *([args.counts] if args.counts else [])])
+    _check_output(args.output, [*args.files, args.counts])
+    wanted = (
+        "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
+        "limit_alphabet first_id threads"
+    )
+    options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
+    if args.normalizers:
+        options["normalizer"] = args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers
+    if args.corpus_alphabet:
+        options["initial_alphabet"] = "corpus"
+    if args.trace:
+        options["on_merge"] = _trace
+    tokenizer = bpe.train(
+        **_corpus(args),
+        **options,
+        special_tokens=args.special_tokens,
+        end_of_word_glued=args.end_of_word_glued,
+        progress=_show_progress(args) and not args.trace,
+    )
+    tokenizer.save(args.output)
+    training = tokenizer.training
+    assert training is not None
+    log.info(
+        "%d tokens, %d merges, learned in %.1f s: %s",
+        tokenizer.vocab_size,
+        training.merges,
+        training.seconds,
+        args.output,
+    )
+
+
+def _corpus(args: argparse.Namespace) -> dict[str, Any]:
+    """What to train on, as arguments of `bpe.train`; files that it can open itself are left to it."""
+    if args.counts is not None:
+        return {"counts": bpe.WordCounts.load(args.counts)}
+    if args.per_line or not all(os.path.isfile(path) for path in args.files):
+        return {"texts": (document for path in args.files for document in _documents(path, args))}
+    return {"files": args.files, "separator": args.separator}
+
+
+def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
+    try:
+        _say(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
+    except BrokenPipeError:  # whoever read the trace has seen enough, but the tokenizer is still wanted
+        _silence_stdout()
+
+
+def _encode(args: argparse.Namespace) -> None:
+    as_npy = args.format == "npy" or (args.format is None and args.output is not None and args.output.endswith(".npy"))
+    if as_npy and args.output is None:
+        args.parser.error("--format npy needs -o ids.npy: the document boundaries go beside it, to ids.offsets.npy")
+    _check_inputs(args, [*args.files, args.tokenizer])
+    _check_output(args.output, [*args.files, args.tokenizer])
+    if as_npy:
+        _check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
+    batches = _encoded(bpe.Tokenizer.load(args.tokenizer), args)
+    if as_npy:
+        idfiles.write_npy(args.output, batches)
+        return
+    with _output(args.output) as out:
+        idfiles.write_lines(out, batches)
+
+
+def _encoded(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[TokenBatch]:
+    """The ids of all documents of all files, a group of documents at a time."""
+    for group, number in _groups(args):
+        with _blamed_on(args.files[number]):
+            batch = tokenizer.encode_batch(group, threads=args.threads, allowed_special=_allowed(args))
+        yield batch
+
+
+def _decode(args: argparse.Namespace) -> None:
+    _check_inputs(args, [args.file, args.tokenizer])
+    _check_output(args.output, [args.file, args.tokenizer])
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    between = (args.separator or "").encode()
+    with _opened(args.file) as file, _bar(args, [args.file]) as bar, _output(args.output) as out:
+        documents = idfiles.read_ids(file, None if args.file == "-" else args.file)
+        for number, (where, ids, size) in enumerate(documents):
+            if number:
+                out.write(between)
+            with _blamed_on(args.file, where):
+                text = tokenizer.decode_bytes(ids)
+            out.write(text)
+            bar.update(size)
+
+
+def _count(args: argparse.Namespace) -> None:
+    _check_inputs(args, [*args.files, args.tokenizer])
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+
+    def row(tokens: int, size: int, name: str) -> None:
+        _say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {name}")
+
+    tokens, sizes = [0] * len(args.files), [0] * len(args.files)
+    for group, number in _groups(args):
+        with _blamed_on(args.files[number]):
+            counts = tokenizer.count_tokens(group, threads=args.threads, allowed_special=_allowed(args))
+        tokens[number] += int(np.sum(counts))
+        sizes[number] += sum(map(len, group))
+    _say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
+    for each in zip(tokens, sizes, args.files, strict=True):
+        row(*each)
+    if len(args.files) > 1:
+        row(sum(tokens), sum(sizes), "total")
+
+
+def _info(args: argparse.Namespace) -> None:
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    lengths = tokenizer.token_byte_lengths
+    ids = np.flatnonzero(lengths)
+    pretokenizer = tokenizer.pretokenizer
+    if pretokenizer is None:
+        cutting = "none: a text is one word"
+    else:
+        finder = "the regex package" if pretokenizer.scanner is None else "a scanner"
+        cutting = f"{pretokenizer.name or repr(pretokenizer)}, pretokens found by {finder}"
+    specials = [f"{name} {number}" for name, number in tokenizer.special_tokens.items()]
+    if len(specials) > _SHOWN:
+        specials[_SHOWN:] = [f"and {len(specials) - _SHOWN} more"]
+    mark = tokenizer.end_of_word
+    glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
+    longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
+    facts = {
+        "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],
+        "vocabulary": f"{tokenizer.vocab_size} tokens, ids {int(ids[0])} to {int(ids[-1])}" if len(ids) else "empty",
+        "merges": len(tokenizer.merges),
+        "special tokens": ", ".join(specials) or "none",
+        "unknown token": tokenizer.unk_token or "none",
+        "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
+        "pretokenizer": cutting,
+        "normalizer": repr(tokenizer.normalizer) if tokenizer.normalizer is not None else "none",
+        "fingerprint": tokenizer.fingerprint,
+        "longest tokens": plain(tokenizer.token_bytes(number) for number in longest),
+    }
+    for name, value in facts.items():
+        _say(f"{name + ':':<18}{value}")
+
+
+def _show(args: argparse.Namespace) -> None:
+    text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    if args.explain:
+        _say(tokenizer.explain(text))
+    else:
+        _say(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)))
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from bpe import demo
+
+    _check_output(args.output, [])
+    same = demo.run(
+        _say,
+        vocab_size=args.vocab_size,
+        output=args.output,
+        colour=use_colour(sys.stdout),
+        threads=args.threads,
+    )
+    return 0 if same else 1
+
+
+# Files, terminal, errors ----------------------------------------------------------------------------------------------
+
+
+def _groups(args: argparse.Namespace) -> Iterator[tuple[list[bytes], int]]:
+    """The documents of all files in groups, none of two files; (group, number of the file)."""
+    with _bar(args, args.files) as bar:
+        for number, path in enumerate(args.files):
+            for group in idfiles.grouped(_documents(path, args), _GROUP):
+                yield group, number
+                bar.update(sum(map(len, group)))
+
+
+def _documents(path: str, args: argparse.Namespace) -> Iterator[bytes]:
+    with _opened(path) as file:
+        yield from idfiles.documents(file, separator=args.separator, per_line=args.per_line)
+
+
+def _opened(path: str) -> Any:
+    return nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb")
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[BinaryIO]:
+    """Where results go: stdout, or a file that appears when it is whole."""
+    if path is None:
+        yield sys.stdout.buffer
+    else:
+        with atomic_write(path) as file:
+            yield file
+
+
+def _check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Refuse files that cannot be read before any work; pipes are left alone, since opening one would empty it."""
+    if paths.count("-") > 1:
+        args.parser.error("- (stdin) can be read only once")
+    for path in paths:
+        if path != "-" and not stat.S_ISFIFO(os.stat(path).st_mode):
+            with open(path, "rb"):
+                pass
+
+
+def _check_output(path: str | None, inputs: Sequence[str | None]) -> None:
+    """Refuse a file that cannot be written, or that would replace one of the inputs, before any work."""
+    if path is None:
+        return
+    target, folder = Path(path), Path(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"the output's folder {folder} does not exist; make it first, or name another with -o")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"the output {path} is no regular file; name another with -o")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the output's folder {folder} cannot be written to; name another with -o")
+    if target.exists() and any(name and name != "-" and target.samefile(name) for name in inputs):
+        raise ValueError(f"the output {path} is one of the inputs and would replace it; name another with -o")
+
+
+@contextmanager
+def _blamed_on(path: str, where: str | None = None) -> Iterator[None]:
+    """Name the input in errors about what it holds."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise FormatError(str(error), path="stdin" if path == "-" else path, where=where) from None
+
+
+def _allowed(args: argparse.Namespace) -> Any:
+    return "all" if args.allow_special else ()
+
+
+def _say(line: str) -> None:
+    sys.stdout.buffer.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    if sys.stdout.isatty():
+        sys.stdout.buffer.flush()
+
+
+def _fail(message: str, status: int = 1) -> int:
+    sys.stderr.write(f"bpe: {' '.join(message.splitlines())}\n")
+    return status
+
+
+def _silence_stdout() -> None:
+    """After a closed pipe: what is still buffered goes nowhere instead of raising again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def _show_progress(args: argparse.Namespace) -> bool:
+    return not args.quiet and sys.stderr.isatty()
+
+
+def _bar(args: argparse.Namespace, paths: Sequence[str]) -> Any:
+    """A progress bar on stderr that counts the bytes of the files; none without a terminal."""
+    from tqdm import tqdm
+
+    known = all(os.path.isfile(path) for path in paths)
+    total = sum(os.path.getsize(path) for path in paths) if known else None
+    shown = _show_progress(args)
+    return tqdm(total=total, unit="B", unit_scale=True, leave=False, delay=0.5, disable=not shown, file=sys.stderr)
+
+
+@contextmanager
+def _logging(quiet: bool) -> Iterator[None]:
+    """The library's log on stderr for as long as the command runs."""
+    logger = logging.getLogger("bpe")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("bpe: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+_COMMANDS = {
+    "train": _train,
+    "encode": _encode,
+    "decode": _decode,
+    "count": _count,
+    "info": _info,
+    "show": _show,
+    "demo": _demo,
+}

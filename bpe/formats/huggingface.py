@@ -1,0 +1,407 @@
+"""Hugging Face's tokenizer.json: reading it, and what our own files add to it. Our native format.
+
+What `tokenizers` (0.20 and newer) can express is written in its schema, and gives the same ids there. What it cannot
+express is written in the same schema under types of our own, which `tokenizers` refuses:
+
+- model `bpe.BPE`: an end-of-word mark that is a symbol of its own, merges that share ranks, CLIP's start and end token,
+  a special token spelled like an ordinary one. Its vocab holds the ordinary tokens only; special tokens have their ids
+  in added_tokens, the unknown token in unk_id.
+- normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (with final sigma) and `bpe.Replace`;
+- pre_tokenizer `bpe.Regex`. It and `bpe.Replace` hold a pattern of the `regex` package that Oniguruma, the engine of
+  `tokenizers`, reads otherwise or may read otherwise (see `oniguruma.py`), or a prefix space before such a pattern.
+
+(`tokenizers` goes by the fields where it does not know a type: `bpe.Strip` with Strip's fields would load as Strip.)
+
+Reading takes these and what `tokenizers` writes for a byte-level or character-level BPE. Anything that could change ids
+and is not known here is refused, never guessed; fields of offsets (trim_offsets) are passed over. Writing is in
+`huggingface_write.py`. The normalizers' Unicode data are those of Python here and of Unicode 12 or so in `tokenizers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bpe import normalizers as n
+from bpe.errors import FormatError, shown
+from bpe.formats.huggingface_write import (
+    COLLAPSE,
+    MAX_DEPTH,
+    PREFIXED,
+    WORDS,
+    differs,
+    ending,
+    from_text,
+    write,
+)
+from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
+from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
+from bpe.pretokenize import Pretokenizer
+from bpe.spec import TokenizerSpec, letter_bytes
+from bpe.vocabulary import ID_LIMIT, Vocabulary
+
+__all__ = ["read", "write"]
+
+_TOP = (
+    "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
+    "model",
+)  # fmt: skip
+_MODEL = (
+    "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
+    "ignore_merges", "vocab", "merges",
+)  # fmt: skip
+_OWN_MODEL = (
+    "type", "unk_token", "unk_id", "fuse_unk", "ignore_merges", "end_of_word", "end_of_word_glued", "ends_word", "clip",
+    "merge_ranks", "vocab", "merges",
+)  # fmt: skip
+_TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+    """The tokenizer in a tokenizer.json.
+
+    Args:
+        data: the whole file.
+        path: where it came from, for errors.
+
+    Raises:
+        FormatError: for a file that is not what it should be, or that asks for what this release does not do.
+
+    """
+    try:
+        return _read(load(data))
+    except FormatError as error:
+        raise FormatError(error.message, path=path, where=error.where) from None
+
+
+def _read(value: object) -> TokenizerSpec:
+    top = as_object(value, "the file", _TOP)
+    if top.get("version", "1.0") != "1.0":
+        refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
+    for name in ("truncation", "padding"):
+        if top.get(name) is not None:
+            refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
+    if top.get("post_processor") is not None and type_of(top["post_processor"], "post_processor") != "ByteLevel":
+        refuse(
+            "post_processor", top["post_processor"], f"it must be null or ByteLevel: {LATER}",
+            "set post_processor to null and add such tokens yourself",
+        )  # fmt: skip
+    byte, pretokenizer = _pre_tokenizer(top.get("pre_tokenizer"))
+    normalizer = None if top.get("normalizer") is None else _normalizer(top["normalizer"], "normalizer")
+    added = _added_tokens(top.get("added_tokens", []), normalizer is None)
+    if "model" not in top:
+        raise FormatError("it has no model; a tokenizer.json has one", where="the file")
+    own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
+    spec = _model(top["model"], own, byte, added, pretokenizer, normalizer)
+    if not own and (reason := differs(spec)) is not None:
+        raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
+    _check_decoder(top.get("decoder"), byte, spec)
+    return spec
+
+
+# Normalizer and pretokenizer ------------------------------------------------------------------------------------------
+
+
+def _normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
+    kind = type_of(value, where)
+    assert isinstance(value, dict)
+    if kind == "Sequence":
+        if depth == MAX_DEPTH:
+            raise FormatError(f"nested more than {MAX_DEPTH} deep; a Sequence of one level does the same", where=where)
+        steps = get(as_object(value, where, ("type", "normalizers")), where, "normalizers", list)
+        return n.Sequence(*(_normalizer(each, f"{where}.normalizers[{i}]", depth + 1) for i, each in enumerate(steps)))
+    if kind in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase"):
+        as_object(value, where, ("type",))
+        simple: n.Normalizer = getattr(n, kind)()
+        return simple
+    if kind == "Strip":
+        as_object(value, where, ("type", "strip_left", "strip_right"))
+        return n.Strip(get(value, where, "strip_left", bool), get(value, where, "strip_right", bool))
+    if kind == "Replace":
+        pattern = _pattern(as_object(value, where, ("type", "pattern", "content")), where)
+        content = get(value, where, "content", str)
+        if (pattern, content) == COLLAPSE:
+            return n.CollapseWhitespace()
+        return made_of(where, lambda: n.Replace(pattern, content))
+    if kind in ("bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace"):
+        return made_of(where, lambda: n.from_json({**value, "type": kind.removeprefix("bpe.")}))
+    known = "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip and Replace"
+    raise FormatError(f"a normalizer of type {kind!r} is not known; {LATER}. Known are {known}", where=where)
+
+
+def _pattern(item: dict[str, Any], where: str) -> str:
+    """The pattern of a Split or a Replace, as the `regex` package spells it."""
+    where += ".pattern"
+    pattern = as_object(item.get("pattern"), where, ("Regex", "String"))
+    if len(pattern) != 1:
+        refuse(where, pattern, "it must have either Regex or String", "remove the other")
+    (kind,) = pattern
+    text = get(pattern, where, kind, str)
+    if not text:
+        refuse(where, text, "it must not be empty", "remove this step, which does nothing")
+    if kind == "String":
+        return escaped(text)
+    if text not in NAMED and not means_the_same(text):
+        refuse(
+            where, text, "it holds what Oniguruma and the `regex` package read differently (or what is not known to be "
+            "the same), or it can match nothing", "rewrite it without anchors, \\w, \\b, flags, look-behind and {n,m}+",
+        )  # fmt: skip
+    return text
+
+
+def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
+    """Whether the model is byte-level, and its pretokenizer."""
+    where, steps = "pre_tokenizer", [] if value is None else [value]
+    places = [where]
+    if value is not None and type_of(value, where) == "Sequence":
+        steps = get(as_object(value, where, ("type", "pretokenizers")), where, "pretokenizers", list)
+        places = [f"{where}.pretokenizers[{i}]" for i in range(len(steps))]
+    kinds = [type_of(step, place) for step, place in zip(steps, places, strict=False)]
+    byte = bool(kinds) and kinds[-1] == "ByteLevel"
+    if len(steps) - byte > 1:
+        rule = f"a Sequence is at most one splitter and one ByteLevel behind it: {LATER}"
+        refuse(where, value, rule, "make one pattern of several")
+    splitter = _splitter(steps[0], kinds[0], places[0]) if len(steps) > byte else None
+    if not byte:
+        return False, splitter
+    level = as_object(steps[-1], places[-1], ("type", "add_prefix_space", "trim_offsets", "use_regex"))
+    prefix = get(level, places[-1], "add_prefix_space", bool)
+    use_regex = get(level, places[-1], "use_regex", bool, True)
+    if splitter is not None and (prefix or use_regex):
+        refuse(
+            places[-1], level, f"behind another pre_tokenizer add_prefix_space and use_regex must be false: {LATER}",
+            "set both to false if that is what the tokenizer was trained with",
+        )  # fmt: skip
+    if use_regex:
+        return True, Pretokenizer("gpt2", add_prefix_space=prefix)
+    return True, PREFIXED if prefix else splitter
+
+
+def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
+    assert isinstance(value, dict)
+    if kind in ("WhitespaceSplit", "Whitespace"):
+        as_object(value, where, ("type",))
+        return WORDS if kind == "Whitespace" else Pretokenizer("whitespace")
+    if kind == "bpe.Regex":
+        as_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
+        prefix = get(value, where, "add_prefix_space", bool)
+        if "name" in value:
+            return made_of(where, lambda: Pretokenizer(value["name"], add_prefix_space=prefix))
+        pattern, gaps = get(value, where, "pattern", str), get(value, where, "gaps", str)
+        return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=prefix))
+    if kind != "Split":
+        refuse(
+            where, value, f"a pre_tokenizer of type {kind!r} is not known: {LATER}",
+            "known are ByteLevel, Split, WhitespaceSplit, Whitespace and a Sequence of one of these and ByteLevel",
+        )  # fmt: skip
+    pattern = _pattern(as_object(value, where, ("type", "pattern", "behavior", "invert")), where)
+    behavior, invert = get(value, where, "behavior", str), get(value, where, "invert", bool)
+    if behavior == "Removed" and not invert and pattern in (r"\s+", r"\s"):
+        return Pretokenizer("whitespace")
+    if behavior != "Isolated" and not (behavior == "Removed" and invert):
+        rule = f"it must be Isolated, or Removed with invert (which is {invert}): {LATER}"
+        refuse(f"{where}.behavior", behavior, rule, "write the pattern of the pretokens themselves")
+    gaps = "keep" if behavior == "Isolated" else "drop"
+    if (name := published(pattern, gaps)) is not None:
+        return Pretokenizer(name)
+    return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps))
+
+
+# Added tokens and model -----------------------------------------------------------------------------------------------
+
+
+def _added_tokens(value: object, no_normalizer: bool) -> dict[str, int]:
+    """The special tokens: name → id, in the file's order."""
+    if not isinstance(value, list):
+        raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
+    names: dict[str, int] = {}
+    after: set[bool] = set()
+    for i, item in enumerate(value):
+        where = f"added_tokens[{i}]"
+        token = as_object(item, where, _TOKEN)
+        name, number = get(token, where, "content", str), _id(token.get("id"), f"{where}.id")
+        for flag, wanted in (("special", True), ("single_word", False), ("lstrip", False), ("rstrip", False)):
+            if get(token, where, flag, bool, wanted) is not wanted:
+                fix = f"set it to {str(wanted).lower()} if the tokenizer allows that"
+                refuse(f"{where}.{flag}", token[flag], f"it must be {str(wanted).lower()}: {LATER}", fix)
+        after.add(get(token, where, "normalized", bool, False))
+        if len(after) > 1 or (True in after and not no_normalizer):
+            rule = "it must be false, or true for all tokens of a tokenizer without a normalizer"
+            refuse(f"{where}.normalized", token.get("normalized"), f"{rule}: {LATER}", "set it to false")
+        if not name or name in names or number in names.values():
+            refuse(where, item, "a token must have a text, and each text and each id must be there once", "remove it")
+        names[name] = number
+    return names
+
+
+def _id(value: object, where: str) -> int:
+    if type(value) is not int or not 0 <= value < ID_LIMIT:
+        raise FormatError(f"{shown(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where)
+    return value
+
+
+def _model(
+    value: dict[str, Any],
+    own: bool,
+    byte: bool,
+    added: dict[str, int],
+    pretokenizer: Pretokenizer | None,
+    normalizer: n.Normalizer | None,
+) -> TokenizerSpec:
+    if not own and value.get("type", "BPE") != "BPE":
+        refuse("model.type", value["type"], "it must be BPE", "other models are not byte-pair encoding")
+    item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
+    model = "byte" if byte else "char"
+    unk, vocab = get_text(item, "model", "unk_token"), _vocab(item)
+    if own:
+        special = dict(added)
+        mark = get_text(item, "model", "end_of_word")
+        glued = get(item, "model", "end_of_word_glued", bool, False)
+        if unk is not None:
+            special[unk] = _id(item.get("unk_id"), "model.unk_id")
+    else:
+        _check_plain(item)
+        suffix = get_text(item, "model", "end_of_word_suffix")
+        mark = suffix and (made_of("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
+        glued = mark is not None
+        special = _specials_in_vocab(vocab, added, unk)
+    tokens = _ordinary(model, vocab)
+    vocabulary = made_of(
+        "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
+    )
+    merges, merge_ids = _merges(item, vocab, special)
+    ends = None if mark is None else ending(vocabulary, mark)
+    if own and item.get("ends_word") is not None and ends is not None:
+        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
+        ends[_ids(item, "ends_word", vocabulary)] = True
+    ranks = _ranks(item, len(merges)) if item.get("merge_ranks") is not None else None
+    clip = _ids(item, "clip", vocabulary) if item.get("clip") is not None else None
+    if clip is not None and len(clip) != 2:
+        raise FormatError(f"{shown(clip)} is not the id of a start and of an end token", where="model.clip")
+    return TokenizerSpec(
+        model=model,
+        vocabulary=vocabulary,
+        merges=np.array(merges, dtype=np.int32).reshape(-1, 2),
+        merge_ids=np.array(merge_ids, dtype=np.int32),
+        merge_ranks=ranks,
+        pretokenizer=pretokenizer,
+        normalizer=normalizer,
+        special_tokens=dict(added),
+        unk_token=unk,
+        fuse_unk=get(item, "model", "fuse_unk", bool, False),
+        end_of_word=mark,
+        end_of_word_glued=glued and mark is not None,
+        ends_word=ends,
+        ignore_merges=get(item, "model", "ignore_merges", bool, False),
+        clip=None if clip is None else (clip[0], clip[1]),
+    )
+
+
+def _check_plain(item: dict[str, Any]) -> None:
+    """Refuse the options of Hugging Face's BPE that are still to come."""
+    if item.get("dropout") is not None and (type(item["dropout"]) not in (int, float) or item["dropout"] != 0):
+        refuse("model.dropout", item["dropout"], f"it must be null or 0: {LATER}", "set it to null")
+    if get(item, "model", "byte_fallback", bool, False):
+        refuse("model.byte_fallback", True, f"it must be false: {LATER}", "use a byte-level model")
+    if (prefix := get_text(item, "model", "continuing_subword_prefix")) is not None:
+        refuse("model.continuing_subword_prefix", prefix, f"it must be null: {LATER}", "train without it")
+
+
+def _vocab(item: dict[str, Any]) -> dict[str, int]:
+    vocab: dict[str, int] = get(item, "model", "vocab", dict)
+    if not all(type(number) is int and 0 <= number < ID_LIMIT for number in vocab.values()):
+        for token, number in vocab.items():
+            _id(number, f"model.vocab[{shown(token)}]")
+    if "" in vocab:
+        raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
+    return vocab
+
+
+def _specials_in_vocab(vocab: dict[str, int], added: dict[str, int], unk: str | None) -> dict[str, int]:
+    """Take the special tokens out of the vocab; one that is not in it has the next id, as in `tokenizers`."""
+    special, following = {}, len(vocab)
+    for name, number in added.items():
+        known = vocab.pop(name, None)
+        wanted = following if known is None else known
+        following += known is None
+        if number != wanted:
+            refuse(f"added token {name!r}", number, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
+        special[name] = number
+    if unk is not None and unk not in special:
+        if unk not in vocab:
+            refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
+        special[unk] = vocab.pop(unk)
+    return special
+
+
+def _ordinary(model: str, vocab: dict[str, int]) -> list[tuple[int, bytes]]:
+    try:
+        return [(number, from_text(model, token)) for token, number in vocab.items()]
+    except ValueError:
+        token = next(token for token in vocab if not letter_bytes().keys() >= set(token))
+        raise FormatError(
+            "it is not spelled in GPT-2's 256 letters, as a byte-level model's tokens are (a space is Ġ); if it is a "
+            "special token, list it in added_tokens",
+            where=f"model.vocab[{shown(token)}]",
+        ) from None
+
+
+def _merges(
+    item: dict[str, Any], vocab: dict[str, int], special: dict[str, int]
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """The pairs of ids to merge and what each makes, as two lists."""
+    merges: dict[tuple[int, int], int] = {}
+    for i, merge in enumerate(get(item, "model", "merges", list)):
+        try:
+            left, right = merge.split(" ") if type(merge) is str else merge
+            pair, number = (vocab[left], vocab[right]), vocab[left + right]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise FormatError(_merge_fault(merge, vocab, special), where=f"model.merges[{i}]") from None
+        if type(merge) is dict or merges.setdefault(pair, number) != number or len(merges) != i + 1:
+            fault = "it is not a pair" if type(merge) is dict else "it is there twice; each must be there once"
+            raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
+    return list(merges), list(merges.values())
+
+
+def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int]) -> str:
+    pair = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        return f'{shown(merge)} is not a merge; it must be ["left", "right"] or "left right"'
+    left, right = pair
+    for token, role in ((left, "left part"), (right, "right part"), (left + right, "product")):
+        if token in special:
+            return f"{shown(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
+        if token not in vocab:
+            return f"{shown(merge)}: its {role} {shown(token)} is not in the vocab; it must be"
+    raise AssertionError(merge)
+
+
+def _ids(item: dict[str, Any], name: str, vocabulary: Vocabulary) -> list[int]:
+    numbers = get(item, "model", name, list)
+    for i, number in enumerate(numbers):
+        if _id(number, f"model.{name}[{i}]") not in vocabulary:
+            raise FormatError(f"{number} is no token's id; it must be one", where=f"model.{name}[{i}]")
+    return numbers
+
+
+def _ranks(item: dict[str, Any], count: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    ranks = get(item, "model", "merge_ranks", list)
+    for i, rank in enumerate(ranks):
+        _id(rank, f"model.merge_ranks[{i}]")
+    if len(ranks) != count:
+        raise FormatError(f"it has {len(ranks)} ranks for {count} merges; each has one", where="model.merge_ranks")
+    return np.array(ranks, dtype=np.int32)
+
+
+def _check_decoder(value: object, byte: bool, spec: TokenizerSpec) -> None:
+    """Refuse a decoder that gives other text than ours; null stands for ours."""
+    if value is None:
+        return
+    kind = type_of(value, "decoder")
+    wanted = "ByteLevel" if byte else "Fuse" if spec.end_of_word is None else "BPEDecoder"
+    assert isinstance(value, dict)
+    suffix = get(value, "decoder", "suffix", str) if kind == "BPEDecoder" else None
+    if kind != wanted or (suffix is not None and suffix != spec.end_of_word):
+        mark = "" if suffix is None and wanted != "BPEDecoder" else f" with the suffix {spec.end_of_word!r}"
+        refuse("decoder", value, f"for this model it must be {wanted}{mark}", "set it to that or to null")

@@ -1,0 +1,262 @@
+"""Writing Hugging Face's tokenizer.json; `bpe/formats/huggingface.py` describes the format and reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bpe import normalizers as n
+from bpe.errors import shown
+from bpe.formats.oniguruma import SPELLED, means_the_same, published
+from bpe.pretokenize import Pretokenizer
+from bpe.spec import TokenizerSpec, byte_letters, letter_bytes, to_letters
+from bpe.vocabulary import ORDINARY, SPECIAL, Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: What `CollapseWhitespace` is in a file; a `Replace` by the user that says the same is of our own type.
+COLLAPSE = (r"\p{White_Space}+", " ")
+#: Hugging Face's `Whitespace`, which is not Oniguruma's idea of a word but that of the `regex` package.
+WORDS = Pretokenizer.from_regex(r"\w+|[^\w\s]+")
+#: ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space.
+PREFIXED = Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+#: How deep normalizers may be nested.
+MAX_DEPTH = 50
+
+_LETTER_OF = dict(enumerate(byte_letters()))
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """A tokenizer as tokenizer.json; the same tokenizer gives the same bytes.
+
+    Raises:
+        ValueError: for a spec whose parts contradict each other.
+
+    """
+    _check(spec)
+    ordinary = {number: _token_text(spec, token) for number, token in spec.vocabulary.items(ORDINARY)}
+    special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    own = differs(spec) is not None
+    mark = None if spec.end_of_word is None else mark_text(spec)
+    decoder: dict[str, Any]
+    if spec.model == "byte":
+        decoder = {**BYTE_LEVEL, "add_prefix_space": True, "use_regex": True}
+    else:
+        decoder = {"type": "Fuse"} if mark is None else {"type": "BPEDecoder", "suffix": mark}
+    head = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [_added_token(name, number) for number, name in sorted(_inverse(spec).items())],
+        "normalizer": None if spec.normalizer is None else _normalizer(spec.normalizer),
+        "pre_tokenizer": _pre_tokenizer(spec.model == "byte", spec.pretokenizer),
+        "post_processor": None,
+        "decoder": decoder,
+    }
+    model = _own_model(spec, special) if own else _model(spec, mark)
+    vocabulary = ordinary if own else {**ordinary, **special}
+    entries = (f"{_dump(vocabulary[number])}: {number}" for number in sorted(vocabulary))
+    pairs = (f"[{_dump(ordinary[left])}, {_dump(ordinary[right])}]" for left, right in _checked_merges(spec, ordinary))
+    text = (
+        json.dumps(head, ensure_ascii=False, indent=2)[:-2]
+        + ',\n  "model": {\n'
+        + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
+        + f'    "vocab": {_lines("{", entries, "}")},\n    "merges": {_lines("[", pairs, "]")}\n  }}\n}}\n'
+    )
+    return text.encode()
+
+
+def differs(spec: TokenizerSpec) -> str | None:
+    """Why Hugging Face's BPE model would not give this tokenizer's ids, or None if it does."""
+    names = set(spec.special_tokens) | ({spec.unk_token} if spec.unk_token is not None else set())
+    if spec.clip is not None:
+        return "it has the start and end token of CLIP's tokenize"
+    if spec.merge_ranks is not None:
+        return "several of its merges share a rank"
+    mark = None if spec.end_of_word is None else mark_text(spec)
+    if mark is not None:
+        if not spec.end_of_word_glued:
+            return "its end-of-word mark is a symbol of its own"
+        if spec.ignore_merges:
+            return "it has ignore_merges and an end-of-word mark: one looks words up with the mark, the other without"
+        if _odd_ends(spec) is not None:
+            return "its tokens that end words are not those that end with the mark"
+    for name in sorted(names):
+        try:
+            same = from_text(spec.model, name) in spec.vocabulary.ids
+        except ValueError:
+            same = False
+        if same:
+            return f"its special token {name!r} is spelled like an ordinary token"
+        symbol = name.removesuffix(mark) if mark else name
+        merges_nothing = len(symbol) == 1 and (name != spec.unk_token or spec.fuse_unk)
+        if (spec.ignore_merges or merges_nothing) and _may_arise(spec, name):
+            return f"ordinary text can spell its special or unknown token {name!r}"
+    return None
+
+
+def _may_arise(spec: TokenizerSpec, name: str) -> bool:
+    """Whether the model may meet a special token's spelling although special tokens were cut out of the text first."""
+    if name not in spec.special_tokens or not isinstance(spec.normalizer, (n.NFC, n.NFD, type(None))):
+        return True
+    return spec.model == "byte" and not name.isascii() and all(letter in letter_bytes() for letter in name)
+
+
+def ending(vocabulary: Vocabulary, mark: str) -> NDArray[np.bool_]:
+    """Which ordinary tokens end with the mark: bool, one per id."""
+    tail = mark.encode()
+    found = np.zeros(vocabulary.limit, dtype=np.bool_)
+    found[[number for number, token in vocabulary.items(ORDINARY) if token.endswith(tail)]] = True
+    return found
+
+
+def _odd_ends(spec: TokenizerSpec) -> list[int] | None:
+    """The ids of the tokens that end words, where those are not the ones that end with the mark."""
+    if spec.ends_word is None or np.array_equal(spec.ends_word, ending(spec.vocabulary, spec.end_of_word or "")):
+        return None
+    return [int(number) for number in np.flatnonzero(spec.ends_word)]
+
+
+def mark_text(spec: TokenizerSpec) -> str:
+    """The end-of-word mark as a file spells it: in GPT-2's letters for a byte model."""
+    mark = spec.end_of_word or ""
+    return to_letters(mark.encode()) if spec.model == "byte" else mark
+
+
+def from_text(model: str, token: str) -> bytes:
+    """The bytes of an ordinary token in a file; ValueError for a character that is none of GPT-2's letters."""
+    return token.translate(_BYTE_OF).encode("latin-1") if model == "byte" else token.encode()
+
+
+# Characters that are no letter but would pass as latin-1 are sent where they do not.
+_BYTE_OF = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for letter, byte in letter_bytes().items()}
+
+
+# Parts of the file ----------------------------------------------------------------------------------------------------
+
+
+def _model(spec: TokenizerSpec, mark: str | None) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": spec.unk_token,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": mark,
+        "fuse_unk": spec.fuse_unk,
+        "byte_fallback": False,
+        "ignore_merges": spec.ignore_merges,
+    }
+
+
+def _own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
+    """A model for which `tokenizers` has no word; special and unknown tokens are not in its vocab."""
+    return {
+        "type": "bpe.BPE",
+        "unk_token": spec.unk_token,
+        "unk_id": next((number for number, name in special.items() if name == spec.unk_token), None),
+        "fuse_unk": spec.fuse_unk,
+        "ignore_merges": spec.ignore_merges,
+        "end_of_word": spec.end_of_word,
+        "end_of_word_glued": spec.end_of_word_glued,
+        "ends_word": _odd_ends(spec),
+        "clip": None if spec.clip is None else list(spec.clip),
+        "merge_ranks": None if spec.merge_ranks is None else spec.merge_ranks.tolist(),
+    }
+
+
+def _added_token(name: str, number: int) -> dict[str, Any]:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"id": number, "content": name, **flags}
+
+
+def _normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
+    if isinstance(one, n.Sequence):
+        return {"type": "Sequence", "normalizers": [_normalizer(each, depth + 1) for each in one.normalizers]}
+    if isinstance(one, n.Strip):
+        return {"type": "Strip", "strip_left": one.left, "strip_right": one.right}
+    if isinstance(one, n.CollapseWhitespace):
+        return {"type": "Replace", "pattern": {"Regex": COLLAPSE[0]}, "content": COLLAPSE[1]}
+    if isinstance(one, n.Replace) and (one.pattern, one.replacement) != COLLAPSE and means_the_same(one.pattern):
+        return {"type": "Replace", "pattern": {"Regex": one.pattern}, "content": one.replacement}
+    if isinstance(one, (n.NFC, n.NFD, n.NFKC, n.NFKD)) or one == n.Lowercase():
+        return {"type": type(one).__name__}
+    made = one.to_json()
+    return {**made, "type": f"bpe.{made['type']}"}
+
+
+def _pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
+    if byte and (one is None or one.name == "gpt2" or one == PREFIXED):
+        prefix = one is not None and one.add_prefix_space
+        return {**BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}
+    if one is None:
+        return None
+    made = _splitter(one)
+    return {"type": "Sequence", "pretokenizers": [made, dict(BYTE_LEVEL)]} if byte else made
+
+
+def _splitter(one: Pretokenizer) -> dict[str, Any]:
+    if one.add_prefix_space:
+        which = {"pattern": one.pattern, "gaps": one.gaps} if one.name is None else {"name": one.name}
+        return {"type": "bpe.Regex", **which, "add_prefix_space": True}
+    if one.name == "whitespace":
+        return {"type": "WhitespaceSplit"}
+    if one == WORDS:
+        return {"type": "Whitespace"}
+    if one.name is None and (published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern)):
+        return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
+    pattern = one.pattern if one.name is None else SPELLED[one.name]
+    covers = one.name in ("gpt2", "cl100k", "o200k")
+    keeps = covers or one.gaps == "keep"
+    how = {"behavior": "Isolated" if keeps else "Removed", "invert": not keeps}
+    return {"type": "Split", "pattern": {"Regex": pattern}, **how}
+
+
+# Private --------------------------------------------------------------------------------------------------------------
+
+
+def _token_text(spec: TokenizerSpec, token: bytes) -> str:
+    return token.decode("latin-1").translate(_LETTER_OF) if spec.model == "byte" else token.decode()
+
+
+def _inverse(spec: TokenizerSpec) -> dict[int, str]:
+    return {number: name for name, number in spec.special_tokens.items()}
+
+
+def _check(spec: TokenizerSpec) -> None:
+    """Refuse a spec that says two things at once; reading the file back could not give it."""
+    names = _inverse(spec)
+    special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    rest = {number: name for number, name in special.items() if number not in names}
+    if names.items() - special.items() or list(rest.values()) not in ([], [spec.unk_token]):
+        raise ValueError(
+            f"special tokens {shown(names)} and unknown token {spec.unk_token!r} are not the special entries of the "
+            f"vocabulary, {shown(special)}; they must be the same"
+        )
+    if spec.unk_token is not None and spec.unk_token not in special.values():
+        raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; it must be there as a special entry")
+    if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
+        raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
+
+
+def _checked_merges(spec: TokenizerSpec, ordinary: dict[int, str]) -> Iterable[list[int]]:
+    merges: list[list[int]] = spec.merges.tolist()
+    for (left, right), number in zip(merges, spec.merge_ids.tolist(), strict=True):
+        if ordinary.get(left, "") + ordinary.get(right, "") != ordinary.get(number) or left not in ordinary:
+            raise ValueError(f"the merge of ids {left} and {right} does not spell token {number}; it must")
+    return merges
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(start: str, lines: Iterable[str], end: str) -> str:
+    inside = ",\n".join("      " + line for line in lines)
+    return f"{start}\n{inside}\n    {end}" if inside else start + end

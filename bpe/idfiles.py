@@ -1,0 +1,180 @@
+"""Files of documents and files of token ids, as the command line reads and writes them.
+
+Two formats of ids. Lines: one line of ids in digits per document. `.npy`: the ids of all documents in one flat uint32
+array, and beside `x.npy` the file `x.offsets.npy`, int64: document i is `ids[offsets[i]:offsets[i + 1]]`.
+Not here: training shards, and text in other containers than plain files.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from bpe.batch import TokenBatch, id_array
+from bpe.errors import FormatError, shown
+from bpe.text import atomic_write
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Ids are written as text in pieces of this many.
+_PIECE = 1 << 18
+_MAGIC = b"\x93NUMPY"
+
+
+def documents(file: BinaryIO, *, separator: str | None = None, per_line: bool = False) -> Iterator[bytes]:
+    r"""Cut a file into documents: all of it, the parts between separators, or its lines with their newlines.
+
+    >>> import io
+    >>> list(documents(io.BytesIO(b"a b\nc"), per_line=True)), list(documents(io.BytesIO(b"a b\nc"), separator=" "))
+    ([b'a b\n', b'c'], [b'a', b'b\nc'])
+    """
+    if per_line:
+        yield from file
+    elif separator is not None:
+        yield from file.read().split(separator.encode())
+    else:
+        yield file.read()
+
+
+def grouped(texts: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    """Gather texts into lists of at least `size` bytes (the last may have less)."""
+    group: list[bytes] = []
+    held = 0
+    for text in texts:
+        group.append(text)
+        held += len(text)
+        if held >= size:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
+
+
+def offsets_path(path: str) -> str:
+    """Name the file of offsets beside a .npy file of ids.
+
+    >>> offsets_path("train.npy")
+    'train.offsets.npy'
+    """
+    return path.removesuffix(".npy") + ".offsets.npy"
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write_lines(file: BinaryIO, batches: Iterable[TokenBatch]) -> None:
+    """Write one line of ids per document."""
+    names: list[str] = []  # of the ids seen so far: looking one up takes a third of the time of making it
+    for batch in batches:
+        names += map(str, range(len(names), int(batch.ids.max(initial=0)) + 1))
+        for ids in batch:
+            for start in range(0, len(ids), _PIECE):
+                piece = " ".join(map(names.__getitem__, ids[start : start + _PIECE].tolist()))
+                file.write((" " + piece if start else piece).encode())
+            file.write(b"\n")
+
+
+def write_npy(path: str, batches: Iterable[TokenBatch]) -> None:
+    """Write ids and offsets as .npy files, as the batches come; both appear at the end, the offsets first."""
+    with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
+        ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)
+        offsets.append(np.zeros(1, dtype=np.int64))
+        for batch in batches:
+            offsets.append(batch.offsets[1:] + ids.length)
+            ids.append(batch.ids)
+        ids.finish()
+        offsets.finish()
+
+
+class _NpyWriter:
+    """A .npy file of one dimension; its length goes into the header at the end."""
+
+    def __init__(self, file: BinaryIO, dtype: type[np.generic]) -> None:
+        self.length = 0
+        self._file, self._dtype = file, np.dtype(dtype).newbyteorder("<")
+        self._write_header()
+
+    def append(self, part: NDArray[Any]) -> None:
+        self._file.write(np.ascontiguousarray(part, dtype=self._dtype).data)
+        self.length += len(part)
+
+    def finish(self) -> None:
+        self._file.seek(0)
+        self._write_header()
+
+    def _write_header(self) -> None:
+        fields = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.length,)}
+        text = f"{fields!r}".ljust(117) + "\n"  # 128 bytes with the ten before it, whatever the length
+        self._file.write(_MAGIC + bytes([1, 0]) + len(text).to_bytes(2, "little") + text.encode())
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[Any], int]]:
+    """Read the documents of a file in either format; its first bytes tell which.
+
+    Args:
+        file: the file, open at its start.
+        path: its name, beside which the offsets of a .npy file are looked for (without them it is one document);
+            None for stdin.
+
+    Yields:
+        (where the document is, such as "line 3"; its ids; how many bytes it takes in the file).
+
+    Raises:
+        FormatError: for a line with anything but ids, or a .npy file that is not what it should be.
+
+    """
+    line = file.readline()
+    if line.startswith(_MAGIC):
+        # Read again by its name, so that NumPy need not hold it twice; what comes through a pipe comes only once.
+        source = path if path is not None and os.path.isfile(path) else io.BytesIO(line + file.read())
+        for number, ids in enumerate(_read_npy(source, path)):
+            yield f"document {number}", ids, ids.nbytes
+        return
+    number = 1
+    while line:
+        where = f"line {number}"
+        yield where, _parsed(line, path or "stdin", where), len(line)
+        number, line = number + 1, file.readline()
+
+
+def _parsed(line: bytes, path: str, where: str) -> NDArray[np.int64]:
+    line = line.strip()
+    if not line:
+        return np.empty(0, dtype=np.int64)
+    if line.translate(None, b"0123456789 \t"):
+        bad = next(word for word in line.split() if not word.isdigit()).decode(errors="backslashreplace")
+        rule = "a line holds the ids of one document, in digits with spaces between"
+        raise FormatError(f"{shown(bad)} is no token id; {rule}", path=path, where=where)
+    ids: NDArray[np.int64] = np.fromstring(line, dtype=np.int64, sep=" ")  # too great a number comes out as 2**63 - 1
+    return ids
+
+
+def _read_npy(source: str | BinaryIO, path: str | None) -> Iterator[NDArray[Any]]:
+    ids = _load(source, path)
+    if path is None or not os.path.isfile(offsets_path(path)):
+        yield ids
+        return
+    offsets = _load(offsets_path(path), offsets_path(path))
+    try:
+        batch = TokenBatch(ids.astype(np.uint32, copy=False), offsets.astype(np.int64, copy=False))
+    except (TypeError, ValueError) as error:
+        raise FormatError(str(error), path=offsets_path(path)) from None
+    yield from batch
+
+
+def _load(source: str | BinaryIO, path: str | None) -> NDArray[Any]:
+    try:
+        return id_array(np.load(source, allow_pickle=False))
+    except EOFError:
+        rule = "the file ends within its header; it must be a whole .npy file"
+        raise FormatError(rule, path=path or "stdin") from None
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{error}; it must be a .npy file of token ids", path=path or "stdin") from None

@@ -1,0 +1,83 @@
+r"""Tokens as people read them: one line, plain with a separator or coloured for a terminal. Pure functions.
+
+Spelling, the same everywhere: text stands as it is; what a terminal would hide or mangle (control and format
+characters, white space other than the space, bytes that are not whole UTF-8) is spelled as `\xNN`, byte by byte; a
+backslash is doubled. Plain rendering also has to show spaces and where tokens end: a space is `·`, the separator is
+`|`, and a real `·` or `|` gets a backslash before it. So every plain line stands for exactly one list of tokens.
+
+>>> print(plain([b"Hello", b",", b" wor", b"ld", b"\n"]))
+Hello|,|·wor|ld|\x0a
+>>> print(plain(["a|b", "c·d", "한", b"\xed\x95", "\\"]))
+a\|b|c\·d|한|\xed\x95|\\
+
+Not here: cutting text into tokens, and pictures other than a line of text.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import TextIO
+
+SEPARATOR = "|"
+SPACE = "·"
+
+#: Backgrounds (of the 256 colours of xterm) that black reads well on; the black is set too, so that the terminal's own
+#: colours, dark or light, do not matter. Neighbours in the cycle differ in hue.
+_BACKGROUNDS = (153, 223, 157, 218, 229, 189)
+_BLACK = 16
+_RESET = "\x1b[0m"
+
+#: Categories that a terminal shows as a mark of its own: letters, marks, numbers, punctuation, symbols.
+_VISIBLE = frozenset("LMNPS")
+
+
+def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether to colour what goes to `stream`: a terminal that can, and no NO_COLOR (https://no-color.org) set."""
+    environment = os.environ if environment is None else environment
+    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
+    r"""One token in visible characters.
+
+    With `mark_spaces=False` spaces, `|` and `·` stand as they are, for where colours show the edges.
+
+    >>> print(spell(b" caf\xc3"), spell("a\tb"), spell(" a|b", mark_spaces=False))
+    ·caf\xc3 a\x09b  a|b
+    """
+    text = token.decode("utf-8", "surrogateescape") if isinstance(token, bytes) else token
+    return "".join([_spelled(character, mark_spaces) for character in text])
+
+
+def plain(tokens: Iterable[bytes | str]) -> str:
+    """Tokens on one line, `|` between them."""
+    return SEPARATOR.join([spell(token) for token in tokens])
+
+
+def coloured(tokens: Iterable[bytes | str]) -> str:
+    """Tokens on one line, each on a coloured ground that differs from its neighbours'."""
+    return "".join(
+        f"\x1b[38;5;{_BLACK};48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]}m{spell(token, mark_spaces=False)}{_RESET}"
+        for i, token in enumerate(tokens)
+    )
+
+
+def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:
+    """Tokens on one line, coloured or plain."""
+    return coloured(tokens) if colour else plain(tokens)
+
+
+def _spelled(character: str, mark_spaces: bool) -> str:
+    if character == " ":
+        return SPACE if mark_spaces else " "
+    if character == "\\" or (mark_spaces and character in (SEPARATOR, SPACE)):
+        return "\\" + character
+    if unicodedata.category(character)[0] in _VISIBLE:
+        return character
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,82 @@
+"""What the whole suite shares: one deterministic hypothesis profile, and the shared corpora and vocabularies.
+
+The corpora are not part of the project. Tests that need them ask for the fixtures below, which skip where they are
+absent.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import gzip
+import lzma
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "deterministic",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("deterministic")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+CORPORA = ("english", "korean", "japanese", "python")
+SEPARATOR = b"<|endoftext|>"
+
+
+@cache
+def corpus_bytes(name: str, size: int) -> bytes:
+    """The first `size` bytes of a shared corpus, less a character that the cut would break."""
+    with lzma.open(SHARED / "corpora" / f"{name}.txt.xz") as file:
+        data = file.read(size)
+    return codecs.getincrementaldecoder("utf-8")().decode(data).encode()
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Callable[[str, int], bytes]:
+    """A function: (name, size) → the first bytes of a shared corpus, cut at a character."""
+
+    def read(name: str, size: int) -> bytes:
+        if not (SHARED / "corpora" / f"{name}.txt.xz").exists():
+            pytest.skip(f"the shared corpus {name} is not beside this repository (../shared/data/corpora)")
+        return corpus_bytes(name, size)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def shared_vocab(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function: name of a shared vocabulary file (without .gz) → its path, unpacked where it is packed."""
+    folder = tmp_path_factory.mktemp("vocab")
+
+    def path(name: str) -> Path:
+        plain, packed = SHARED / "vocab" / name, SHARED / "vocab" / f"{name}.gz"
+        if plain.exists():
+            return plain
+        if not packed.exists():
+            pytest.skip(f"the shared vocabulary {name} is not beside this repository (../shared/data/vocab)")
+        unpacked = folder / name
+        if not unpacked.exists():
+            unpacked.write_bytes(gzip.decompress(packed.read_bytes()))
+        return unpacked
+
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiktoken_ranks(shared_vocab: Callable[[str], Path]) -> Callable[[str], dict[bytes, int]]:
+    """A function: "r50k", "cl100k" or "o200k" → OpenAI's ranks as a dict of bytes to int."""
+
+    @cache
+    def ranks(name: str) -> dict[bytes, int]:
+        lines = shared_vocab(f"{name}_base.tiktoken").read_bytes().split(b"\n")
+        return {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
+
+    return ranks

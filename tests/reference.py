@@ -1,0 +1,317 @@
+"""The naive oracle: byte-pair encoding written for reading, with everything recounted at every step.
+
+The tests compare the library with these functions. They are slow on purpose and know nothing of the library.
+
+A symbol is a str in a character model and bytes in a byte model; two symbols that read the same are the same. An
+end-of-word mark is part of a symbol's text: `"</w>"` alone, or `"d</w>"`.
+
+>>> words = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+>>> made = train({tuple(word): count for word, count in words.items()}, num_merges=3, tie_break="first")
+>>> [(step.left + step.right, step.count) for step in made.steps]
+[('ug', 20), ('un', 16), ('hug', 15)]
+>>> encode_word(tuple("mug"), made.ranks)
+('m', 'ug')
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import regex
+
+Symbol = TypeVar("Symbol", str, bytes)
+
+#: The patterns as their owners first published them.
+GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+CL100K = (
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
+    r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+)
+O200K = "|".join(
+    [
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+        r"""\p{N}{1,3}""",
+        r""" ?[^\s\p{L}\p{N}]+[\r\n/]*""",
+        r"""\s*[\r\n]+""",
+        r"""\s+(?!\S)""",
+        r"""\s+""",
+    ]
+)
+CLIP = r"""<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"""
+
+
+# Training -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step(Generic[Symbol]):
+    """One merge: the pair and how often it stood in the corpus then."""
+
+    left: Symbol
+    right: Symbol
+    count: int
+
+
+@dataclass(frozen=True)
+class Trained(Generic[Symbol]):
+    """What training gives.
+
+    Attributes:
+        steps: the merges in order.
+        words: the words as they stand split at the end, in order, with their counts.
+        ids: token → id, in id order.
+
+    """
+
+    steps: list[Step[Symbol]]
+    words: list[tuple[tuple[Symbol, ...], int]]
+    ids: dict[Symbol, int]
+
+    @property
+    def ranks(self) -> dict[tuple[Symbol, Symbol], int]:
+        """(left, right) → rank."""
+        return {(step.left, step.right): rank for rank, step in enumerate(self.steps)}
+
+
+def pair_counts(words: Iterable[tuple[tuple[Symbol, ...], int]]) -> dict[tuple[Symbol, Symbol], int]:
+    """How often each pair of neighbours stands in the corpus, in order of first occurrence.
+
+    >>> pair_counts([(("a", "a", "a", "b"), 2)])
+    {('a', 'a'): 4, ('a', 'b'): 2}
+    """
+    counts: dict[tuple[Symbol, Symbol], int] = {}
+    for symbols, count in words:
+        for pair in zip(symbols, symbols[1:], strict=False):
+            counts[pair] = counts.get(pair, 0) + count
+    return counts
+
+
+def merge_all(symbols: tuple[Symbol, ...], left: Symbol, right: Symbol) -> tuple[Symbol, ...]:
+    """A word with every occurrence of a pair joined, from left to right and without overlap.
+
+    >>> merge_all(("a", "a", "a", "b"), "a", "a")
+    ('aa', 'a', 'b')
+    """
+    merged: list[Symbol] = []
+    at = 0
+    while at < len(symbols):
+        if at + 1 < len(symbols) and symbols[at] == left and symbols[at + 1] == right:
+            merged.append(left + right)
+            at += 2
+        else:
+            merged.append(symbols[at])
+            at += 1
+    return tuple(merged)
+
+
+def train(
+    words: Mapping[tuple[Symbol, ...], int],
+    *,
+    num_merges: int | None = None,
+    vocab_size: int | None = None,
+    tie_break: str = "id",
+    min_frequency: int = 1,
+    length: Callable[[Symbol], int] = len,
+    max_token_length: int | None = None,
+    alphabet: Sequence[Symbol] | None = None,
+    specials: Sequence[Symbol] = (),
+    first_id: int = 0,
+) -> Trained[Symbol]:
+    """Merge the commonest pair, again and again.
+
+    Args:
+        words: each word as a tuple of symbols (with its end-of-word mark, if any) → count, in order of first
+        appearance. num_merges, vocab_size: where to stop, whichever is given; the size counts special tokens.
+        tie_break: "first", "smallest", "greatest" or "id".
+        min_frequency: a pair that is rarer is not merged.
+        length: how long a token is, for `max_token_length`.
+        max_token_length: a pair that would make a longer token is not merged.
+        alphabet: the symbols in id order; None for those of the words, sorted.
+        specials: tokens that take the first ids; no merge makes one.
+        first_id: the first id of all.
+
+    """
+    if alphabet is None:
+        found: set[Symbol] = set()
+        for symbols in words:
+            found.update(symbols)
+        alphabet = sorted(found)
+    split = list(words.items())
+    ids: dict[Symbol, int] = {}
+    for tokens in (specials, alphabet):
+        for token in tokens:
+            ids.setdefault(token, first_id + len(ids))
+    steps: list[Step[Symbol]] = []
+    while (num_merges is None or len(steps) < num_merges) and (vocab_size is None or len(ids) < vocab_size):
+        candidates = {
+            pair: count
+            for pair, count in pair_counts(split).items()
+            if count >= max(min_frequency, 1)
+            and (max_token_length is None or length(pair[0] + pair[1]) <= max_token_length)
+            and pair[0] + pair[1] not in specials
+        }
+        if not candidates:
+            break
+        highest = max(candidates.values())
+        tied = [pair for pair, count in candidates.items() if count == highest]
+        if tie_break == "first":
+            left, right = tied[0]
+        elif tie_break == "smallest":
+            left, right = min(tied)
+        elif tie_break == "greatest":
+            left, right = max(tied)
+        else:
+            left, right = min(tied, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        steps.append(Step(left, right, highest))
+        ids.setdefault(left + right, first_id + len(ids))
+        split = [(merge_all(symbols, left, right), count) for symbols, count in split]
+    return Trained(steps, split, ids)
+
+
+def char_word(word: str, end_of_word: str | None = None, glued: bool = False) -> tuple[str, ...]:
+    """A word as a character model begins with it.
+
+    >>> char_word("hug", "</w>"), char_word("hug", "</w>", glued=True)
+    (('h', 'u', 'g', '</w>'), ('h', 'u', 'g</w>'))
+    """
+    letters = tuple(word)
+    if end_of_word is None or not letters:
+        return letters
+    return (*letters[:-1], letters[-1] + end_of_word) if glued else (*letters, end_of_word)
+
+
+def byte_word(word: bytes) -> tuple[bytes, ...]:
+    """A word as a byte model begins with it.
+
+    >>> byte_word(b"hug")
+    (b'h', b'u', b'g')
+    """
+    return tuple(word[i : i + 1] for i in range(len(word)))
+
+
+def count_words(pieces: Iterable[Symbol]) -> dict[Symbol, int]:
+    """How often each word comes, in order of first appearance."""
+    counts: dict[Symbol, int] = {}
+    for piece in pieces:
+        counts[piece] = counts.get(piece, 0) + 1
+    return counts
+
+
+def gpt2_byte_order() -> list[bytes]:
+    """The 256 bytes in the order of the code points of GPT-2's letters for them."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    return [bytes([byte]) for byte in (*printable, *(byte for byte in range(256) if byte not in printable))]
+
+
+# Encoding -------------------------------------------------------------------------------------------------------------
+
+
+def encode_word(symbols: tuple[Symbol, ...], ranks: Mapping[tuple[Symbol, Symbol], int]) -> tuple[Symbol, ...]:
+    """Join the pair of the lowest rank, the leftmost of several, until no pair has a rank.
+
+    >>> encode_word(("l", "o", "w"), {("o", "w"): 0, ("l", "ow"): 1})
+    ('low',)
+    """
+    parts = list(symbols)
+    while len(parts) > 1:
+        found = [(ranks[pair], at) for at, pair in enumerate(zip(parts, parts[1:], strict=False)) if pair in ranks]
+        if not found:
+            break
+        _, at = min(found)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return tuple(parts)
+
+
+def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
+    """A pretoken's ids by tiktoken's rule: a pair's rank is the rank of the token it makes; a whole token is itself.
+
+    >>> tiktoken_encode(b"abc", {b"a": 0, b"b": 1, b"c": 2, b"ab": 3})
+    [3, 2]
+    """
+    if piece in ranks:
+        return [ranks[piece]]
+    parts = list(byte_word(piece))
+    while len(parts) > 1:
+        made = [ranks.get(left + right, len(ranks)) for left, right in zip(parts, parts[1:], strict=False)]
+        at = min(range(len(made)), key=lambda i: (made[i], i))
+        if parts[at] + parts[at + 1] not in ranks:
+            break
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return [ranks[part] for part in parts]
+
+
+# CLIP -----------------------------------------------------------------------------------------------------------------
+
+
+class Clip:
+    """CLIP's tokenizer, from worked example F.
+
+    Args:
+        lines: the merge list; its first line is a header.
+        repair: `ftfy.fix_text`, or None to leave text as it is.
+
+    """
+
+    def __init__(self, lines: Sequence[str], repair: Callable[[str], str] | None = None) -> None:
+        merges = [(line.split()[0], line.split()[1]) for line in lines[1 : 49152 - 256 - 2 + 1]]
+        printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+        others = [byte for byte in range(256) if byte not in printable]
+        self.letters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+        symbols = list(self.letters.values())
+        tokens = [*symbols, *(symbol + "</w>" for symbol in symbols), *(left + right for left, right in merges)]
+        self.ids = {token: i for i, token in enumerate([*tokens, "<|startoftext|>", "<|endoftext|>"])}
+        self.ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self.pattern = regex.compile(CLIP, regex.IGNORECASE)
+        self.repair = repair
+        self._cache: dict[str, list[int]] = {token: [self.ids[token]] for token in ("<|startoftext|>", "<|endoftext|>")}
+
+    def clean(self, text: str) -> str:
+        """Text as CLIP cleans it: repaired, entities unescaped twice, white space collapsed, in lower case."""
+        if self.repair is not None:
+            text = self.repair(text)
+        text = html.unescape(html.unescape(text)).strip()
+        return str(regex.sub(r"\s+", " ", text)).strip().lower()
+
+    def words(self, text: str) -> Iterator[str]:
+        """The words of a cleaned text."""
+        return (match[0] for match in self.pattern.finditer(text))
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+        ids: list[int] = []
+        for word in self.words(self.clean(text)):
+            if word not in self._cache:
+                letters = "".join(self.letters[byte] for byte in word.encode())
+                symbols = encode_word((*letters[:-1], letters[-1] + "</w>"), self.ranks)
+                self._cache[word] = [self.ids[symbol] for symbol in symbols]
+            ids += self._cache[word]
+        return ids
+
+    def tokenize(self, texts: Sequence[str], context_length: int = 77) -> tuple[list[list[int]], list[int]]:
+        """One row per text: start, ids, end, zeros; a longer text loses its end. And the true lengths."""
+        start, end = self.ids["<|startoftext|>"], self.ids["<|endoftext|>"]
+        rows = [[start, *self.encode(text)[: context_length - 2], end] for text in texts]
+        return [row + [0] * (context_length - len(row)) for row in rows], [len(row) for row in rows]
+
+
+# Whole texts ----------------------------------------------------------------------------------------------------------
+
+
+def split_specials(text: str, specials: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """The text cut at its special tokens: (text, False) and (name, True); of two at one place the longer is taken."""
+    at = done = 0
+    while at < len(text):
+        found = max((name for name in specials if text.startswith(name, at)), key=len, default=None)
+        if found is None:
+            at += 1
+            continue
+        if at > done:
+            yield text[done:at], False
+        yield found, True
+        at = done = at + len(found)
+    if done < len(text):
+        yield text[done:], False

@@ -1,0 +1,253 @@
+"""CLIP's tokenizer: the ids that OpenAI's gives, clean-up and its options, `tokenize`."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bpe
+import reference
+from bpe.normalizers import Lowercase
+
+LIST = "bpe_simple_vocab_16e6.txt"
+START, END = 49406, 49407
+TEXTS = [
+    "a photo of a cat",
+    "Hello, world! 123 😊",
+    "king",
+    "",
+    " ",
+    "  Two\t\nspaces\u3000 and  more  ",
+    "I'm you're IT'S we'LL they'd 'ſ don't",
+    "R&amp;amp;B &lt;b&gt; &amp;lt; caf&eacute;",
+    "CAFÉ ΑΣ ΟΔΟΣ ΑΣ. İstanbul ǅ",
+    "한국어 日本語 العربية हिन्दी",
+    "1234567890 ¼ ² Ⅷ ٣",
+    "a<|startoftext|b <|endoftext ||> <endoftext>",
+    "!!! ... -- __ #@$%",
+    "x" * 500,
+    "e\u0301 \u0301 a\u200bb \ufeff",
+    "sâ€™il vous plaÃ®t â€œquotesâ€\x9d",
+]
+
+
+@pytest.fixture(scope="module")
+def plain(shared_vocab: Callable[[str], Path]) -> reference.Clip:
+    """The plain reference, with ftfy where it is installed."""
+    repair = None
+    if importlib.util.find_spec("ftfy"):
+        import ftfy
+
+        repair = ftfy.fix_text
+    return reference.Clip(shared_vocab(LIST).read_text(encoding="utf-8").split("\n"), repair)
+
+
+@pytest.fixture(scope="module")
+def tok(shared_vocab: Callable[[str], Path]) -> Iterator[bpe.Tokenizer]:
+    logger = logging.getLogger("bpe")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield bpe.Tokenizer.from_clip(shared_vocab(LIST))
+    logger.setLevel(level)
+
+
+def test_published_ids(tok: bpe.Tokenizer) -> None:
+    assert tok.encode("a photo of a cat").tolist() == [320, 1125, 539, 320, 2368]
+    assert tok.encode("Hello, world! 123 😊").tolist() == [3306, 267, 1002, 256, 272, 273, 274, 3020]
+    assert tok.encode("king").tolist() == [674]
+    rows, lengths = tok.tokenize(["a photo of a cat"])
+    assert rows[0, :8].tolist() == [START, 320, 1125, 539, 320, 2368, END, 0]
+    assert lengths.tolist() == [7]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_against_plain_reference(tok: bpe.Tokenizer, plain: reference.Clip, text: str) -> None:
+    expected = plain.encode(text)
+    assert tok.encode(text).tolist() == expected
+    assert tok.encode(text.encode()).tolist() == expected
+    assert [token for token in tok.tokens(text)] == [tok.token_bytes(number) for number in expected]
+    assert tok.count_tokens(text) == len(expected)
+
+
+def test_tokenize_against_plain_reference(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
+    texts = [*TEXTS, " ".join(TEXTS[:5] * 20)]
+    for length in (77, 10, 2):
+        rows, lengths = tok.tokenize(texts, context_length=length, truncate=True)
+        expected, true_lengths = plain.tokenize(texts, length)
+        assert rows.tolist() == expected
+        assert lengths.tolist() == true_lengths
+        assert rows.shape == (len(texts), length)
+        assert np.issubdtype(rows.dtype, np.integer)
+
+
+def test_tokenize_knows_the_two_names(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
+    """As in OpenAI's code, where the split pattern finds them: not inside a run of other characters."""
+    texts = ["a <|endoftext|> b", "<|STARTOFTEXT|>x", "!<|endoftext|>", "a<|endoftext|><|endoftext|>b", "<|endoftext|"]
+    rows, lengths = tok.tokenize(texts)
+    expected, true_lengths = plain.tokenize(texts)
+    assert rows.tolist() == expected
+    assert lengths.tolist() == true_lengths
+    assert rows[0, 2] == END
+
+
+def test_tokenize_defaults(tok: bpe.Tokenizer) -> None:
+    rows, lengths = tok.tokenize(["king", ""])
+    assert rows.shape == (2, 77)
+    assert rows[0, :4].tolist() == [START, 674, END, 0]
+    assert rows[1, :3].tolist() == [START, END, 0]
+    assert lengths.tolist() == [3, 2]
+    one, length = tok.tokenize("king")
+    assert one.tolist() == rows[:1].tolist()
+    assert length.tolist() == [3]
+    empty, none = tok.tokenize([])
+    assert empty.shape == (0, 77)
+    assert len(none) == 0
+
+
+def test_truncation_keeps_start_and_end(tok: bpe.Tokenizer) -> None:
+    text = "a photo of a cat " * 40
+    rows, lengths = tok.tokenize([text, "king"], context_length=8, truncate=True)
+    assert rows[0].tolist() == [START, 320, 1125, 539, 320, 2368, 320, END]
+    assert rows[1].tolist() == [START, 674, END, 0, 0, 0, 0, 0]
+    assert lengths.tolist() == [8, 3]
+    with pytest.raises(ValueError, match=r"(?s)text 1 .*202.*77.*truncate=True"):
+        tok.tokenize(["king", text], truncate=False)
+
+
+def test_words_end_with_the_mark(tok: bpe.Tokenizer) -> None:
+    assert tok.tokens("king kings x") == [b"king</w>", b"kings</w>", b"x</w>"]
+    assert tok.decode(tok.encode("A photo,  of 12")) == "a photo , of 1 2"
+    assert tok.end_of_word == "</w>"
+    assert tok.token_id("king</w>") == tok.token_id(b"king</w>") == 674
+    assert tok.token_bytes(674) == b"king</w>"
+
+
+def test_special_tokens_are_text_by_default(tok: bpe.Tokenizer) -> None:
+    text = "a <|endoftext|> b"
+    ids = tok.encode(text).tolist()
+    assert END not in ids
+    assert tok.encode(text, allowed_special="all").tolist() == [tok.token_id("a</w>"), END, tok.token_id("b</w>")]
+    assert tok.encode(text, allowed_special={"<|startoftext|>"}).tolist() == ids
+    with pytest.raises(ValueError, match=r"disallowed special token '<\|endoftext\|>'"):
+        tok.encode(text, disallowed_special="all")
+
+
+def test_options(shared_vocab: Callable[[str], Path], plain: reference.Clip) -> None:
+    path = shared_vocab(LIST)
+    bare = bpe.Tokenizer.from_clip(path, lowercase=False, clean_whitespace=False, unescape_html=False, ftfy=False)
+    assert bare.normalizer is None
+    assert bare.tokens("R&amp;B  X") == [b"R</w>", b"&</w>", b"amp</w>", b";</w>", b"B</w>", b"X</w>"]
+    cased = bpe.Tokenizer.from_clip(path, lowercase=False, ftfy=False)
+    assert cased.tokens("R&amp;amp;B") == [b"R</w>", b"&</w>", b"B</w>"]
+    lower = bpe.Tokenizer.from_clip(path, clean_whitespace=False, unescape_html=False, ftfy=False)
+    assert lower.normalizer in (Lowercase(final_sigma=True), lower.normalizer)
+    assert lower.tokens("KING&lt;") == [b"king</w>", b"&</w>", b"lt</w>", b";</w>"]
+    no_repair = bpe.Tokenizer.from_clip(path, ftfy=False)
+    without = reference.Clip(path.read_text(encoding="utf-8").split("\n"))
+    for text in TEXTS:
+        assert no_repair.encode(text).tolist() == without.encode(text)
+    assert len({tok.fingerprint for tok in (bare, cased, lower, no_repair)}) == 4
+
+
+def test_ftfy(shared_vocab: Callable[[str], Path]) -> None:
+    pytest.importorskip("ftfy")
+    repaired = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True)
+    assert repaired == bpe.Tokenizer.from_clip(shared_vocab(LIST))
+    assert repaired.encode("plaÃ®t").tolist() == repaired.encode("plaît").tolist()
+    plain = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=False)
+    assert plain.encode("plaÃ®t").tolist() != plain.encode("plaît").tolist()
+
+
+def test_without_ftfy(
+    shared_vocab: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The default repairs where it can and says so where it cannot; ftfy=True needs it."""
+    monkeypatch.setitem(sys.modules, "ftfy", None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ftfy" else find(name, *rest))
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        tok = bpe.Tokenizer.from_clip(shared_vocab(LIST))
+    assert "ftfy is not installed" in caplog.text
+    assert "bpe[clip]" in caplog.text
+    assert tok.encode("king").tolist() == [674]
+    with pytest.raises(ModuleNotFoundError, match=r"bpe\[clip\]"):
+        bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True).encode("king")
+
+
+def test_gzipped(shared_vocab: Callable[[str], Path], tmp_path: Path, tok: bpe.Tokenizer) -> None:
+    packed = tmp_path / f"{LIST}.gz"
+    packed.write_bytes(gzip.compress(shared_vocab(LIST).read_bytes(), 1))
+    assert bpe.Tokenizer.from_clip(packed) == tok
+
+
+def test_save_and_load(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    tok.save(tmp_path / "clip.json")
+    again = bpe.Tokenizer.load(tmp_path / "clip.json")
+    assert again == tok
+    for text in TEXTS:
+        assert again.encode(text).tolist() == tok.encode(text).tolist()
+    rows, lengths = again.tokenize(TEXTS, truncate=True)
+    expected = tok.tokenize(TEXTS, truncate=True)
+    assert np.array_equal(rows, expected[0])
+    assert np.array_equal(lengths, expected[1])
+
+
+def test_a_short_list(tmp_path: Path) -> None:
+    """A list with fewer merges makes a smaller vocabulary of the same form."""
+    path = tmp_path / "few.txt"
+    path.write_text("#version: 0.2\nk i\nki n\nkin g</w>\n", encoding="utf-8")
+    tok = bpe.Tokenizer.from_clip(path, ftfy=False)
+    assert tok.vocab_size == 512 + 3 + 2
+    assert tok.encode("king kin").tolist() == [514, 512, tok.token_id("n</w>")]
+    assert tok.special_tokens == {"<|startoftext|>": 515, "<|endoftext|>": 516}
+    rows, _ = tok.tokenize(["king"], context_length=4)
+    assert rows.tolist() == [[515, 514, 516, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("h\na b c\n", "line 2", "'a b c' is not a merge: two symbols with a space between"),
+        ("h\na b\nabc d\n", "line 3", "symbol 'abc' is made by no merge before it"),
+        ("h\na b\na b\n", "line 3", "'ab' is made twice"),
+        ("h\na</w> b\n", "line 2", "'a</w>' ends a word and cannot be a left part"),
+        ("h\n\na b\n", "line 2", "'' is not a merge"),
+    ],
+)
+def test_wrong_lists(tmp_path: Path, text: str, where: str, message: str) -> None:
+    path = tmp_path / "wrong.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(bpe.FormatError, match=message) as caught:
+        bpe.Tokenizer.from_clip(path, ftfy=False)
+    assert caught.value.path == str(path)
+    assert caught.value.where == where
+
+
+def test_damaged_lists(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.txt.gz"
+    for data in (gzip.compress(b"h\na b\n")[:-9], b"\x1f\x8bnonsense", b"h\n\xff b\n"):
+        path.write_bytes(data)
+        with pytest.raises(bpe.FormatError, match="wrong"):
+            bpe.Tokenizer.from_clip(path, ftfy=False)
+    with pytest.raises(FileNotFoundError):
+        bpe.Tokenizer.from_clip(tmp_path / "none.txt", ftfy=False)
+
+
+def test_bad_arguments(tok: bpe.Tokenizer) -> None:
+    with pytest.raises(ValueError, match="context_length is 1; it must be"):
+        tok.tokenize(["a"], context_length=1)
+    with pytest.raises(TypeError, match="context_length is 7.0, a float"):
+        tok.tokenize(["a"], context_length=7.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="text is 3, a int; it must be str or bytes"):
+        tok.tokenize(["a", 3])  # type: ignore[list-item]
+    with pytest.raises(
+        TypeError, match="not CLIP's; tokenize is for one made by Tokenizer.from_clip: use encode_batch"
+    ):
+        bpe.train(counts={"a": 1}, num_merges=0).tokenize(["a"])

@@ -1,0 +1,59 @@
+"""The kernels' shared types and small structures, each against its plain twin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpe
+from bpe._core import encoder, heap, wordtable
+from bpe.encoding import NO_TOKEN
+
+TYPES = Path(bpe.__file__).parent / "_core" / "types.pxd"
+DTYPES = {"token_t": np.uint32, "rank_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_t": np.uint8}
+
+
+def test_c_types_are_the_dtypes_of_the_arrays() -> None:
+    found = {name: c_type for c_type, name in re.findall(r"^ctypedef (\w+)_t +(\w+)", TYPES.read_text(encoding="ascii"), re.MULTILINE)}
+    assert {name: np.dtype(dtype).name for name, dtype in DTYPES.items()} == found
+    tok = bpe.train(texts=["a b"], num_merges=1)
+    assert tok.encode("a").dtype == DTYPES["token_t"]
+    assert bpe.count_words(texts=["a b"]).arrays()[2].dtype == DTYPES["count_t"]
+    assert np.iinfo(DTYPES["token_t"]).max == NO_TOKEN
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=200))
+def test_heap_pops_the_greatest_count_and_of_equal_ones_the_smallest_key(pushed: list[tuple[int, int]]) -> None:
+    entries = [(count, key * 1000 + place) for place, (count, key) in enumerate(pushed)]  # keys differ: a total order
+    popped = heap.order([count for count, _ in entries], [key for _, key in entries])
+    assert popped == sorted(range(len(entries)), key=lambda i: (-entries[i][0], entries[i][1]))
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 30), st.integers(0, 30)), st.integers(0, 500), max_size=100))
+def test_pair_table_holds_what_it_was_given(merges: dict[tuple[int, int], int]) -> None:
+    pairs = np.array(list(merges), dtype=np.int32).reshape(-1, 2)
+    ids = np.array(list(merges.values()), dtype=np.int32)
+    table = encoder.pair_table(pairs, ids, np.arange(len(ids), dtype=np.int32))
+    used = table[table[:, 0] != np.iinfo(np.uint64).max]
+    found = {(int(key) >> 32, int(key) & 0xFFFFFFFF): int(value) & 0xFFFFFFFF for key, value in used}
+    assert found == merges
+    assert len(table) >= 2 * len(merges)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=60))
+def test_word_table_counts_as_a_dictionary_does(words: list[bytes]) -> None:
+    table = wordtable.WordTable()
+    plain: dict[bytes, int] = {}
+    for place, word in enumerate(words):
+        table.add(word, place + 1, place)
+        plain[word] = plain.get(word, 0) + place + 1
+    blob, offsets, counts, _ = table.arrays()
+    listed = [bytes(blob[a:b]) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    assert dict(zip(listed, counts.tolist(), strict=True)) == plain
+    assert listed == list(plain)
+    assert [table.get(word) for word in listed] == counts.tolist()
+    assert table.get(b"never seen, and longer than fifteen bytes") == table.get(b"no") == 0

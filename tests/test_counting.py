@@ -1,0 +1,397 @@
+"""Counting words: against a naive count, in order of first appearance, and what is done with counts afterwards."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.counting import PART
+from bpe.normalizers import NFC, Lowercase, Remove
+from bpe.pretokenize import NAMES, Pretokenizer
+from reference import count_words as naive_count
+from reference import split_specials
+
+ATOMS = ["a", "A", " ", "\n", "é", "e\u0301", "語", "12", "'s", "!", "<|x|>", "<|", "low", "lower", "\u3000", "x" * 20]
+texts_of_atoms = st.lists(st.lists(st.sampled_from(ATOMS), max_size=15).map("".join), max_size=6)
+pretokenizers = st.sampled_from(
+    [*NAMES, None, Pretokenizer.from_regex(r"\w+"), Pretokenizer("gpt2", add_prefix_space=True)]
+)
+
+
+def naive(
+    texts: list[str], pretokenizer: Any, normalizer: Any = None, specials: tuple[str, ...] = ()
+) -> list[tuple[bytes, int]]:
+    """Words and counts in order of first appearance, by the plain way."""
+    if isinstance(pretokenizer, str):
+        pretokenizer = Pretokenizer(pretokenizer)
+    pieces: list[bytes] = []
+    for text in texts:
+        for part, special in split_specials(text, specials):
+            if not special:
+                part = normalizer(part) if normalizer else part
+                pieces += [part.encode()] if pretokenizer is None else pretokenizer.split_bytes(part)
+    return list(naive_count(piece for piece in pieces if piece).items())
+
+
+# Counting -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300)
+@given(
+    texts=texts_of_atoms,
+    pretokenizer=pretokenizers,
+    normalizer=st.sampled_from([None, Lowercase(), Remove("[a-z]")]),
+    specials=st.sampled_from([(), ("<|x|>",), ("<|x|>", "<|", "low")]),
+    threads=st.sampled_from([1, 2]),
+)
+def test_against_naive(
+    texts: list[str], pretokenizer: Any, normalizer: Any, specials: tuple[str, ...], threads: int
+) -> None:
+    expected = naive(texts, pretokenizer, normalizer, specials)
+    options: dict[str, Any] = {"pretokenizer": pretokenizer, "normalizer": normalizer, "special_tokens": specials}
+    counts = bpe.count_words(texts=texts, threads=threads, **options)
+    assert list(counts.items()) == expected
+    assert len(counts) == len(expected)
+    assert counts.total == sum(count for _, count in expected)
+    assert counts == bpe.count_words(texts=[text.encode() for text in texts], **options)
+    added = bpe.WordCounts(**options)
+    for text in texts:
+        added.add(text)
+    assert list(added.items()) == expected
+    merged = bpe.WordCounts(**options)
+    for text in texts:
+        merged |= bpe.count_words(texts=[text], **options)
+    assert list(merged.items()) == expected
+
+
+def test_words_of_every_length() -> None:
+    """Words around the widths at which a table may store them otherwise, zero bytes and high bytes among them."""
+    random_ = random.Random(1)
+    expected: dict[bytes, int] = {}
+    for size in (*range(1, 40), 63, 64, 65, 255, 256, 257, 1000, 70_000):
+        for word in (b"\0" * size, b"a" * size, b"\xff" * size, random_.randbytes(size), b"a" * (size - 1) + b"\0"):
+            expected[word] = random_.randint(1, 9)
+    words = [word for word, count in expected.items() for _ in range(count)]
+    random_.shuffle(words)
+    order = {word: expected[word] for word in dict.fromkeys(words)}
+    counts = bpe.WordCounts(None)
+    for word in words:
+        counts.add(word)
+    assert list(counts.items()) == list(order.items())
+    assert list(bpe.count_words(texts=words, pretokenizer=None, threads=2).items()) == list(order.items())
+    for word, count in expected.items():
+        assert counts[word] == count
+        assert word in counts
+    assert counts[b"absent"] == 0
+    assert "absent" not in counts
+
+
+@cache
+def megabytes() -> bytes:
+    """Some 9 MB of made-up text, more than two of the parts that threads are given."""
+    random_ = random.Random(3)
+    stems = ["".join(random_.choices("abcdeé語 \n'1!", k=random_.randint(1, 12))) for _ in range(5_000)]
+    return "".join(random_.choices(stems, k=140_000)).encode() * 8
+
+
+@pytest.mark.parametrize("pretokenizer", [*NAMES, None])
+def test_many_threads_over_many_megabytes(pretokenizer: str | None) -> None:
+    """Parts of a corpus counted by different threads make the counts that one thread makes, order included."""
+    data = megabytes()
+    assert len(data) > 2 * PART
+    many = [data[i : i + 50_000] for i in range(0, len(data), 50_000)]
+    for texts in ([data], many):
+        first, *others = (
+            bpe.count_words(texts=texts, pretokenizer=pretokenizer, threads=threads) for threads in (1, 2, 8)
+        )
+        for other in others:
+            assert other == first
+    few = [data[i : i + 50_000].decode("utf-8", "ignore") for i in range(0, 400_000, 50_000)]
+    assert list(bpe.count_words(texts=few, pretokenizer=pretokenizer).items()) == naive(few, pretokenizer)
+
+
+def test_files(tmp_path: Path) -> None:
+    texts = ["low lower<|x|>low\r\n", "", "é\u3000語 low", "\ufeffbom"]
+    paths = []
+    for number, text in enumerate(texts):
+        paths.append(tmp_path / f"{number}.txt")
+        paths[-1].write_bytes(text.encode())
+    expected = bpe.count_words(texts=texts)
+    for files in (paths, tuple(map(str, paths)), iter(paths)):
+        assert bpe.count_words(files=files) == expected
+    assert bpe.count_words(files=paths[0]) == bpe.count_words(files=str(paths[0])) == bpe.count_words(texts=texts[:1])
+    split = bpe.count_words(files=paths, separator="<|x|>")
+    assert split == bpe.count_words(texts=["low lower", "low\r\n", *texts[1:]])
+    assert bpe.count_words(files=[]) == bpe.count_words(texts=[])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_a_pipe_as_file(tmp_path: Path) -> None:
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def feed() -> None:
+        pipe.write_bytes(b"low lower low")
+
+    thread = threading.Thread(target=feed, daemon=True)
+    thread.start()
+    assert bpe.count_words(files=[pipe], pretokenizer="whitespace").total == 3
+    thread.join()
+
+
+def test_invalid_bytes_are_counted_as_they_are() -> None:
+    assert dict(bpe.count_words(texts=[b"a\xff b\xff"], pretokenizer="whitespace").items()) == {
+        b"a\xff": 1,
+        b"b\xff": 1,
+    }
+
+
+# The class ------------------------------------------------------------------------------------------------------------
+
+
+def test_update_and_most_common() -> None:
+    counts = bpe.WordCounts()
+    counts.update({"b": 2, b"a": 5, "é": 0})
+    counts.update({"b": np.int64(3), "c": 1})
+    assert list(counts.items()) == [(b"b", 5), (b"a", 5), ("é".encode(), 0), (b"c", 1)]
+    assert counts.total == 11
+    assert counts.most_common() == [(b"b", 5), (b"a", 5), (b"c", 1), ("é".encode(), 0)]
+    assert counts.most_common(1) == [(b"b", 5)]
+    assert counts.most_common(0) == []
+    assert counts["b"] == counts[b"b"] == 5
+    counts.add("b c")
+    assert counts["b"] == 6
+    assert counts.total == 13
+    assert repr(counts) == "WordCounts(5 words, 13 in all, pretokenizer=Pretokenizer('gpt2'))"
+
+
+def test_merge_is_the_other_behind() -> None:
+    one, two = bpe.count_words(texts=["b a b"]), bpe.count_words(texts=["c a b", "d"])
+    before = list(two.items())
+    one.merge(two)
+    assert one == bpe.count_words(texts=["b a b", "c a b", "d"])
+    assert list(two.items()) == before
+    one |= one
+    assert one == bpe.count_words(texts=["b a b", "c a b", "d"] * 2)
+
+
+def test_iadd_keeps_the_object() -> None:
+    one = held = bpe.count_words(texts=["a"])
+    one |= bpe.count_words(texts=["b"])
+    assert one is held
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"pretokenizer": "cl100k"}, "pretokenizer"),
+        ({"pretokenizer": None}, "pretokenizer"),
+        ({"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True)}, "pretokenizer"),
+        ({"normalizer": NFC()}, "normalizer"),
+        ({"special_tokens": ["<s>"]}, "special_tokens"),
+    ],
+)
+def test_counts_made_otherwise_do_not_merge(options: dict[str, Any], name: str) -> None:
+    ours, theirs = bpe.WordCounts(), bpe.WordCounts(**options)
+    theirs.update({"a": 1})
+    with pytest.raises(
+        ValueError, match=rf"the counts were made with {name}=.*, these with .*; only counts made alike merge"
+    ):
+        ours.merge(theirs)
+    assert ours != theirs
+    assert len(ours) == 0
+
+
+def test_only_counts_merge() -> None:
+    with pytest.raises(TypeError, match=r"\{'a': 1\} is a dict; only WordCounts merge \(update takes a mapping\)"):
+        bpe.WordCounts().merge({"a": 1})  # type: ignore[arg-type]
+
+
+def test_identity() -> None:
+    counts = bpe.count_words(
+        texts=["low lower low é"], pretokenizer="clip", normalizer=[Lowercase()], special_tokens=["<s>"]
+    )
+    for other in (pickle.loads(pickle.dumps(counts)), copy.deepcopy(counts), copy.copy(counts)):
+        assert other == counts
+        other.add("more")
+        assert other != counts
+    assert counts != bpe.WordCounts("clip", [Lowercase()], ["<s>"])
+    assert counts != 3
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counts)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "error", "message"),
+    [
+        ({"": 1}, ValueError, "word '' is empty; leave it out: a word is at least one character"),
+        ({b"": 1}, ValueError, "word b'' is empty"),
+        ({"a": -1}, ValueError, "the count of 'a' is -1; it must be at least 0"),
+        ({"a": 1.0}, TypeError, "the count of 'a' is 1.0; it must be an int"),
+        ({"a": True}, TypeError, "the count of 'a' is True; it must be an int"),
+        ({"a": "1"}, TypeError, "the count of 'a' is '1'; it must be an int"),
+        ({3: 1}, TypeError, "word 3 is a int; it must be str or bytes"),
+        ({"a": 2**63 - 1}, ValueError, rf"the counts sum to {2**63}, more than 2\*\*63 - 1"),
+        ({"a": 2**62, "b": 2**62}, ValueError, "the counts sum to"),
+        ([("a", 1)], TypeError, r"counts is \[\('a', 1\)\], a list; it must be a mapping of word to count"),
+        ("a", TypeError, "counts is 'a', a str; it must be a mapping"),
+    ],
+)
+def test_bad_updates_add_nothing(mapping: Any, error: type[Exception], message: str) -> None:
+    counts = bpe.WordCounts()
+    if isinstance(mapping, dict):
+        mapping = {"good": 1, **mapping}
+    with pytest.raises(error, match=message):
+        counts.update(mapping)
+    assert len(counts) == counts.total == 0
+
+
+def test_counts_up_to_the_limit() -> None:
+    counts = bpe.WordCounts()
+    counts.update({"a": 2**63 - 2, "b": 1})
+    assert counts.total == 2**63 - 1
+    with pytest.raises(ValueError, match="the counts sum to"):
+        counts.update({"b": 1})
+    with pytest.raises(ValueError, match="the counts sum to"):
+        counts.merge(bpe.count_words(texts=["c"]))
+    with pytest.raises(ValueError, match="the counts sum to"):
+        counts |= counts
+    assert counts.total == 2**63 - 1
+    assert len(counts) == 2
+    assert pickle.loads(pickle.dumps(counts)) == counts
+
+
+@pytest.mark.parametrize("text", ["a", "b"])
+def test_text_over_the_limit(text: str) -> None:
+    """A text that takes a count or the sum over the limit is refused when added or when trained on; nothing wraps."""
+    counts = bpe.WordCounts()
+    counts.update({"a": 2**63 - 1})
+    with pytest.raises(ValueError, match=r"2\*\*63 - 1"):
+        bpe.train(counts=counts, num_merges=1)
+    with pytest.raises(ValueError, match=r"2\*\*63 - 1"):
+        counts.add(text)
+    assert counts["a"] == 2**63 - 1
+
+
+# Files of counts
+# --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100)
+@given(
+    words=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**50), max_size=10),
+    pretokenizer=pretokenizers,
+    normalizer=st.sampled_from([None, NFC(), [Lowercase(), Remove("x")]]),
+    specials=st.sampled_from([(), ("<|x|>", "é")]),
+)
+def test_save_and_load(tmp_path_factory: Any, words: Any, pretokenizer: Any, normalizer: Any, specials: Any) -> None:
+    path = tmp_path_factory.mktemp("counts") / "a.counts"
+    counts = bpe.WordCounts(pretokenizer, normalizer, specials)
+    counts.update(words)
+    counts.save(path)
+    again = bpe.WordCounts.load(path)
+    assert again == counts
+    assert list(again.items()) == list(counts.items())
+    assert (again.pretokenizer, again.normalizer, again.special_tokens) == (
+        counts.pretokenizer,
+        counts.normalizer,
+        specials,
+    )
+
+
+def test_file_is_compact(tmp_path: Path) -> None:
+    counts = bpe.WordCounts()
+    counts.update({f"w{i}": i % 200 for i in range(1000)})
+    counts.save(tmp_path / "a.counts")
+    assert (tmp_path / "a.counts").stat().st_size < 1000 * (4 + 2) + 500
+    assert [path.name for path in tmp_path.iterdir()] == ["a.counts"]
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.counts"
+    counts = bpe.count_words(texts=["low lower low é"])
+    counts.save(str(path))
+    good = path.read_bytes()
+    random_ = random.Random(1)
+    for size in range(len(good)):
+        path.write_bytes(good[:size])
+        with pytest.raises(bpe.FormatError, match=r"a\.counts"):
+            bpe.WordCounts.load(path)
+    for at in range(len(good)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 1 << random_.randrange(8)]) + good[at + 1 :])
+        with pytest.raises(bpe.FormatError, match=r"a\.counts") as caught:
+            bpe.WordCounts.load(path)
+        assert caught.value.path == str(path)
+    for data in (b"", b"{}", good + b"x"):
+        path.write_bytes(data)
+        with pytest.raises(bpe.FormatError):
+            bpe.WordCounts.load(path)
+    with pytest.raises(FileNotFoundError):
+        bpe.WordCounts.load(tmp_path / "none")
+
+
+def test_arrow() -> None:
+    pa = pytest.importorskip("pyarrow")
+    counts = bpe.WordCounts()
+    counts.update({"low": 2, b"\xff": 3, "é": 0})
+    table = counts.to_arrow()
+    assert table.schema == pa.schema([("word", pa.large_binary()), ("count", pa.int64())])
+    assert table.to_pylist()[1] == {"word": b"\xff", "count": 3}
+    assert bpe.WordCounts.from_arrow(table) == counts
+
+
+# Bad arguments --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give exactly one of files= and texts="):
+        bpe.count_words()
+    with pytest.raises(ValueError, match="give exactly one of files= and texts="):
+        bpe.count_words(files=[], texts=[])
+    for text in ("abc", b"abc"):
+        with pytest.raises(
+            TypeError, match=rf"texts is one {type(text).__name__}; it must be an iterable of texts: \["
+        ):
+            bpe.count_words(texts=text)
+    with pytest.raises(TypeError, match="texts is 3, a int; it must be an iterable of str or bytes"):
+        bpe.count_words(texts=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="text is 3, a int; it must be str or bytes"):
+        bpe.count_words(texts=["a", 3])  # type: ignore[list-item]
+    with pytest.raises(FileNotFoundError):
+        bpe.count_words(files=[tmp_path / "none"])
+    with pytest.raises(TypeError, match="file 3 is a int; it must be a path"):
+        bpe.count_words(files=[3])  # type: ignore[list-item]
+    with pytest.raises((IsADirectoryError, PermissionError)):
+        bpe.count_words(files=[tmp_path])
+    with pytest.raises(ValueError, match="separator is ''; it must be at least one character, or None"):
+        bpe.count_words(files=[], separator="")
+    with pytest.raises(ValueError, match="threads is 0; it must be"):
+        bpe.count_words(texts=[], threads=0)
+    with pytest.raises(TypeError, match="threads is 1.5, a float; it must be an int"):
+        bpe.count_words(texts=[], threads=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pretokenizer is 'nope'; it must be one of 'gpt2'"):
+        bpe.count_words(texts=[], pretokenizer="nope")
+
+
+def test_an_error_in_the_middle_is_raised() -> None:
+    def texts() -> Any:
+        yield "a " * 3_000_000
+        yield "b " * 3_000_000
+        raise OSError("the disk is gone")
+
+    for threads in (1, 2):
+        with pytest.raises(OSError, match="the disk is gone"):
+            bpe.count_words(texts=texts(), threads=threads)

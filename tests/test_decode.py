@@ -1,0 +1,314 @@
+"""Decoding: round trips, text as it comes, errors, and the ids that are refused."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.batch import TokenBatch
+
+TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
+
+
+@cache
+def byte_model() -> bpe.Tokenizer:
+    """Merges that cut characters: bytes of one in a token with bytes of the next."""
+    return bpe.train(texts=[TEXT, "猫猫猫 画画画"], num_merges=60, special_tokens=["<|end|>"], pretokenizer="gpt2")
+
+
+@cache
+def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
+    return bpe.train(
+        texts=[TEXT],
+        num_merges=40,
+        model=model,
+        end_of_word="</w>",
+        end_of_word_glued=glued,
+        unk_token="<unk>" if model == "char" else None,
+        special_tokens=["<|end|>"],
+        pretokenizer="whitespace",
+    )
+
+
+# Round trips
+# ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=400)
+@given(text=st.text(max_size=40) | st.lists(st.sampled_from(list(TEXT))).map("".join))
+def test_text_comes_back(text: str) -> None:
+    tok = byte_model()
+    ids = tok.encode(text)
+    for same in (
+        ids,
+        ids.tolist(),
+        tuple(ids.tolist()),
+        ids.astype(np.int64),
+        ids.astype(np.uint16),
+        ids.astype(np.int32),
+    ):
+        assert tok.decode(same) == text
+    assert tok.decode(ids, errors="strict") == text
+    assert tok.decode_bytes(ids) == text.encode()
+    assert tok.decode_batch([ids, ids]) == [text, text]
+
+
+@settings(max_examples=200)
+@given(data=st.binary(max_size=60))
+def test_bytes_come_back(data: bytes) -> None:
+    tok = byte_model()
+    assert tok.decode_bytes(tok.encode(data)) == data
+    assert tok.decode(tok.encode(data)) == data.decode("utf-8", "replace")
+
+
+@settings(max_examples=200)
+@given(ids=st.lists(st.integers(0, 316), max_size=20))
+def test_any_ids(ids: list[int]) -> None:
+    """Ids in any order: the bytes of the tokens, one after the other."""
+    tok = byte_model()
+    assert tok.vocab_size == 317
+    data = b"".join(map(tok.token_bytes, ids))
+    assert tok.decode_bytes(ids) == data
+    for errors in ("replace", "ignore", "backslashreplace", "surrogateescape"):
+        assert tok.decode(ids, errors=errors) == data.decode("utf-8", errors)
+
+
+def test_errors() -> None:
+    tok = byte_model()
+    ids = tok.encode(b"a\xff\xe3b").tolist()
+    assert tok.decode(ids) == tok.decode(ids, errors="replace") == "a\ufffd\ufffdb"
+    assert tok.decode(ids, errors="ignore") == "ab"
+    with pytest.raises(UnicodeDecodeError, match="can't decode byte 0xff in position 1"):
+        tok.decode(ids, errors="strict")
+    with pytest.raises(LookupError, match="nope"):
+        tok.decode(ids, errors="nope")
+
+
+def test_special_tokens_are_their_text() -> None:
+    tok = byte_model()
+    ids = tok.encode("low<|end|>low", allowed_special="all")
+    assert tok.special_tokens["<|end|>"] in ids
+    assert tok.decode(ids) == "low<|end|>low"
+    assert tok.decode_bytes([tok.special_tokens["<|end|>"]]) == b"<|end|>"
+
+
+def test_nothing() -> None:
+    tok = byte_model()
+    for ids in ([], (), np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)):
+        assert tok.decode(ids) == ""
+        assert tok.decode_bytes(ids) == b""
+    assert tok.decode_batch([]) == []
+    assert tok.decode_batch(tok.encode_batch([])) == []
+    assert tok.decode_batch(tok.encode_batch(["", "a", ""])) == ["", "a", ""]
+
+
+def test_batches() -> None:
+    tok = byte_model()
+    texts = [TEXT, "", "low", "😊"]
+    batch = tok.encode_batch(texts)
+    assert tok.decode_batch(batch) == texts
+    assert tok.decode_batch(batch.to_list()) == texts
+    assert tok.decode_batch(iter(batch)) == texts
+    assert tok.decode_batch(TokenBatch(batch.ids.astype(np.uint16), batch.offsets)) == texts
+    assert tok.decode_batch([tok.encode(b"\xff")], errors="ignore") == [""]
+
+
+def test_slices_and_strides() -> None:
+    tok = byte_model()
+    ids = tok.encode("a1b2c3")
+    assert tok.decode(np.repeat(ids, 2)[::2]) == "a1b2c3"
+    assert tok.decode(ids[::-1]) == "3c2b1a"
+    assert tok.decode(ids.astype(">u4")) == "a1b2c3"
+    ids.flags.writeable = False
+    assert tok.decode(ids) == "a1b2c3"
+
+
+# End-of-word marks
+# --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["char", "byte"])
+@pytest.mark.parametrize("glued", [False, True])
+def test_marks_are_spaces(glued: bool, model: str) -> None:
+    tok = marked(glued, model)
+    for text in ("low", "low lower", "the 영화를 é 猫 low", ""):
+        assert tok.decode(tok.encode(text)) == text
+        assert tok.decode(tok.encode(f"  {text}\n ")) == text
+    ids = tok.encode("low lower").tolist()
+    assert tok.decode(ids + ids) == "low lower low lower"
+    mark = tok.tokens("low lower")[-1]
+    assert mark.endswith("</w>" if model == "char" else b"</w>")
+    assert tok.decode(tok.encode("low<|end|>low", allowed_special="all")) == "low <|end|>low"
+
+
+def test_one_mark_is_nothing() -> None:
+    tok = marked(False)
+    mark = tok.token_id("</w>")
+    assert tok.decode([mark]) == ""
+    assert tok.decode([mark, mark]) == " "
+    assert tok.token_bytes(mark) == b"</w>"
+
+
+def test_unknown_token_is_its_text() -> None:
+    tok = marked(False)
+    assert tok.decode(tok.encode("low zow")) == "low <unk>ow"
+
+
+def test_model_without_marks_drops_white_space() -> None:
+    tok = bpe.train(texts=["low lower"], num_merges=3, model="char")
+    assert tok.decode(tok.encode("low lower")) == "lowlower"
+
+
+# Text as it comes
+# -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300)
+@given(ids=st.lists(st.integers(0, 316), max_size=25), cuts=st.lists(st.integers(0, 25), max_size=4))
+def test_pushed_ids_give_the_same_text(ids: list[int], cuts: list[int]) -> None:
+    tok = byte_model()
+    decoder = tok.decoder()
+    assert "".join([*(decoder.push(number) for number in ids), decoder.flush()]) == tok.decode(ids)
+    bounds = sorted({0, len(ids), *(cut for cut in cuts if cut <= len(ids))})
+    parts = [decoder.push(ids[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    assert "".join([*parts, decoder.flush()]) == tok.decode(ids)
+
+
+def test_characters_come_when_they_are_whole() -> None:
+    tok = bpe.train(counts={"a": 1}, num_merges=0)
+    decoder = tok.decoder()
+    seen = [decoder.push(int(number)) for number in tok.encode("aé猫😊")]
+    assert seen == ["a", "", "é", "", "", "猫", "", "", "", "😊"]
+    assert decoder.flush() == ""
+    assert decoder.push(tok.encode("😊")[:3]) == ""
+    assert decoder.flush() == "\ufffd"
+    assert decoder.push(tok.encode("a")) == "a"
+    assert decoder.push(tok.encode(b"\xe3")) == ""
+    assert decoder.push(tok.encode("x")) == "\ufffdx"
+    assert decoder.push([]) == ""
+    assert decoder.push(np.uint32(tok.token_id("a"))) == "a"
+    assert decoder.flush() == ""
+
+
+def test_no_character_in_the_text_is_ever_split() -> None:
+    """Whatever arrives is a beginning of the text, never half a character."""
+    tok = byte_model()
+    decoder, text = tok.decoder(), ""
+    for number in tok.encode(TEXT).tolist():
+        text += decoder.push(number)
+        assert TEXT.startswith(text)
+    assert text + decoder.flush() == TEXT
+
+
+@pytest.mark.parametrize("glued", [False, True])
+def test_marks_as_they_come(glued: bool) -> None:
+    tok = marked(glued)
+    random_ = random.Random(1)
+    words = TEXT.split()
+    for _ in range(100):
+        ids = tok.encode(" ".join(random_.choices(words, k=random_.randint(0, 5)))).tolist()
+        decoder = tok.decoder()
+        assert "".join([*(decoder.push(number) for number in ids), decoder.flush()]) == tok.decode(ids)
+        assert "".join([decoder.push(ids), decoder.push([]), decoder.flush()]) == tok.decode(ids)
+        assert decoder.push(ids) + decoder.flush() == tok.decode(ids)
+
+
+def test_decoders_are_apart() -> None:
+    tok = byte_model()
+    first, second = tok.decoder(), tok.decoder()
+    ids = tok.encode(b"\xe7").tolist()
+    assert first.push(ids) == ""
+    assert second.push(tok.encode("a")) == "a"
+    assert first.flush() == "\ufffd"
+
+
+def test_a_refused_id_leaves_the_decoder_as_it_was() -> None:
+    tok = bpe.train(counts={"a": 1}, num_merges=0)
+    decoder = tok.decoder()
+    begun, rest = tok.encode("é").tolist()
+    assert decoder.push(begun) == ""
+    for wrong, error in (
+        (999, ValueError),
+        (-1, ValueError),
+        (1.5, TypeError),
+        ("a", TypeError),
+        (None, TypeError),
+        (True, TypeError),
+    ):
+        with pytest.raises(error):
+            decoder.push(wrong)  # type: ignore[arg-type]
+    assert decoder.push(rest) == "é"
+
+
+# Ids that are refused
+# -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ([0, 317], ValueError, r"token id 317 at place 1 is no token of this vocabulary: ids are from 0 to 316"),
+        ([2**32 - 1], ValueError, "token id 4294967295 at place 0"),
+        ([2**32], ValueError, r"token id 4294967296 is out of range; ids are from 0 to 2\*\*32 - 1"),
+        ([-1], ValueError, "token id -1 is out of range"),
+        (np.array([3, -7], dtype=np.int64), ValueError, "token id -7 is out of range"),
+        (np.array([2**63], dtype=np.uint64), ValueError, "token id 9223372036854775808 is out of range"),
+        ([1.0, 2.0], TypeError, "ids are of dtype float64; they must be integers"),
+        (np.array([1.0]), TypeError, "ids are of dtype float64"),
+        (np.array([1], dtype=object), TypeError, "ids are of dtype object"),
+        (["a"], TypeError, "ids are of dtype <U1"),
+        ([None], TypeError, "ids are of dtype object"),
+        ([True, False], TypeError, "ids are of dtype bool"),
+        (np.array([True]), TypeError, "ids are of dtype bool"),
+        ([1, 2.5], TypeError, "ids are of dtype float64"),
+        ([[1, 2]], TypeError, r"ids have shape \(1, 2\); they must be one sequence \(decode_batch takes several\)"),
+        (np.zeros((2, 0), dtype=np.uint32), TypeError, r"ids have shape \(2, 0\)"),
+        (7, TypeError, r"ids have shape \(\)"),
+        ("12", TypeError, r"ids have shape \(\)"),
+        (None, TypeError, "ids"),
+        (np.array([1 + 0j]), TypeError, "ids are of dtype complex128"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), TypeError, "ids are of dtype datetime64"),
+    ],
+)
+def test_wrong_ids(ids: Any, error: type[Exception], message: str) -> None:
+    tok = byte_model()
+    with pytest.raises(error, match=message):
+        tok.decode(ids)
+    with pytest.raises(error, match=message):
+        tok.decode_bytes(ids)
+    with pytest.raises(error, match=message):
+        tok.decode_batch([[0], ids])
+    if not isinstance(ids, int):
+        with pytest.raises(error, match=message):
+            tok.decoder().push(ids)
+
+
+def test_ragged_lists() -> None:
+    with pytest.raises((TypeError, ValueError), match=r"ids|inhomogeneous"):
+        byte_model().decode([[1], [2, 3]])  # type: ignore[list-item]
+
+
+def test_gaps_between_ids(tmp_path: Any) -> None:
+    import base64
+
+    path = tmp_path / "ranks.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256)))
+    tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<|end|>": 300})
+    assert tok.decode([97, 300]) == "a<|end|>"
+    with pytest.raises(
+        ValueError, match=r"token id 299 at place 1 is no token of this vocabulary: the vocabulary has a gap there"
+    ):
+        tok.decode([97, 299])
+    with pytest.raises(ValueError, match="token id 301 at place 0 .*ids are from 0 to 300"):
+        tok.decode([301])
+    shifted = bpe.train(counts={"a": 1}, num_merges=0, first_id=10)
+    with pytest.raises(ValueError, match="token id 9 at place 0"):
+        shifted.decode([9])
+    assert shifted.decode(shifted.encode("hé")) == "hé"

@@ -1,0 +1,222 @@
+"""Normalizers: what each does, that it is saved, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bpe.errors import FormatError
+from bpe.normalizers import (
+    NFC,
+    NFD,
+    NFKC,
+    NFKD,
+    CollapseWhitespace,
+    FixText,
+    Lowercase,
+    Normalizer,
+    Remove,
+    Replace,
+    Sequence,
+    Strip,
+    UnescapeHTML,
+    as_normalizer,
+    from_json,
+)
+
+ALL: list[Normalizer] = [
+    NFC(),
+    NFD(),
+    NFKC(),
+    NFKD(),
+    Lowercase(),
+    Lowercase(final_sigma=True),
+    Strip(),
+    Strip(left=False),
+    Strip(right=False),
+    CollapseWhitespace(),
+    Replace("[0-9]+", "0"),
+    Remove(r"[^가-힣\s]"),
+    UnescapeHTML(),
+    UnescapeHTML(times=2),
+    FixText(),
+    Sequence(),
+    Sequence(NFKC(), Lowercase(), Sequence(Strip(), CollapseWhitespace())),
+]
+each = pytest.mark.parametrize("one", ALL, ids=repr)
+
+CASES = [
+    (NFC(), "e\u0301 ﬁ ㄱ", "é ﬁ ㄱ"),
+    (NFD(), "é 각", "e\u0301 \u1100\u1161\u11a8"),
+    (NFKC(), "ﬁ Ａ e\u0301", "fi A é"),
+    (NFKD(), "é ½", "e\u0301 1\u20442"),
+    (Lowercase(), "ÀB ΣΑΣ İ", "àb σασ i\u0307"),
+    (Lowercase(final_sigma=True), "ΣΑΣ", "σας"),
+    (Strip(), "\u3000\n a b \u0085", "a b"),
+    (Strip(left=False), " a ", " a"),
+    (Strip(right=False), " a ", "a "),
+    (Strip(), " \n", ""),
+    (Strip(), "\x1ca\u200b", "\x1ca\u200b"),
+    (CollapseWhitespace(), "\u3000\na\t \u0085b", " a b"),
+    (CollapseWhitespace(), "a\x1cb\u200bc", "a\x1cb\u200bc"),
+    (Replace("a+", "[]"), "caat a", "c[]t []"),
+    (Replace("(a)", r"\1\g<1>"), "a", r"\1\g<1>"),
+    (Remove(r"[^가-힣\s]"), "최소 9점은, 받아야.", "최소 점은 받아야"),
+    (UnescapeHTML(), "&lt;b&gt; R&amp;amp;B &eacute;&#233;&#xe9;", "<b> R&amp;B ééé"),
+    (UnescapeHTML(times=2), "R&amp;amp;B", "R&B"),
+    (UnescapeHTML(times=0), "&amp;", "&amp;"),
+    (Sequence(), " A ", " A "),
+    (Sequence(Lowercase(), Strip()), " A ", "a"),
+    (Sequence(Replace("a", "b"), Replace("b", "c")), "ab", "cc"),
+    (Sequence(Replace("b", "c"), Replace("a", "b")), "ab", "bc"),
+]
+
+
+@pytest.mark.parametrize(("one", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
+def test_cases(one: Normalizer, text: str, expected: str) -> None:
+    assert one(text) == expected
+    assert one.on_bytes(text.encode()) == expected.encode()
+
+
+@pytest.mark.parametrize(("one", "form"), [(NFC(), "NFC"), (NFD(), "NFD"), (NFKC(), "NFKC"), (NFKD(), "NFKD")])
+@settings(max_examples=100)
+@given(text=st.text(max_size=20))
+def test_unicode_forms(one: Normalizer, form: str, text: str) -> None:
+    assert one(text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
+    assert one(one(text)) == one(text)
+
+
+def test_lowercase_is_the_one_of_each_character() -> None:
+    """As Hugging Face and OpenAI have it, for every character that has a case, but for the final sigma."""
+    cased = [
+        chr(code)
+        for code in range(sys.maxunicode + 1)
+        if not 0xD800 <= code < 0xE000 and chr(code) != chr(code).lower()
+    ]
+    assert len(cased) > 1400
+    for char in cased:
+        assert Lowercase()(f"a{char} ") == f"a{char.lower() if char != 'Σ' else 'σ'} "
+
+
+@settings(max_examples=100)
+@given(text=st.text(alphabet=" \t\n\u3000\u0085ab\x1c\u200b", max_size=12))
+def test_white_space(text: str) -> None:
+    spaces = " \t\n\u3000\u0085"
+    assert Strip()(text) == text.strip(spaces)
+    assert Strip(left=False)(text) == text.rstrip(spaces)
+    assert Strip(right=False)(text) == text.lstrip(spaces)
+    whole = Sequence(CollapseWhitespace(), Strip())(text)
+    assert whole.split(" ") == (
+        [word for word in text.translate(dict.fromkeys(map(ord, spaces), " ")).split(" ") if word] or [""]
+    )
+
+
+def test_fix_text() -> None:
+    pytest.importorskip("ftfy")
+    assert FixText()("sâ€™il vous plaÃ®t") == "s'il vous plaît"
+
+
+def test_fix_text_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ftfy", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"ftfy, which is not installed; .*pip install 'bpe\[clip\]', or .*ftfy=False"
+    ):
+        FixText()("a")
+
+
+@each
+@settings(max_examples=30)
+@given(data=st.binary(max_size=12) | st.text(alphabet="Aé\u0301 9가&;\u3000", max_size=8).map(str.encode))
+def test_bytes_that_are_not_text_stay(one: Normalizer, data: bytes) -> None:
+    if FixText() == one:
+        pytest.importorskip("ftfy")
+    out = one.on_bytes(data)
+    assert isinstance(out, bytes)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return
+    assert out == one(text).encode()
+
+
+def test_invalid_bytes_pass() -> None:
+    assert Lowercase().on_bytes(b"A\xffB\xe3\x82") == b"a\xffb\xe3\x82"
+    assert NFC().on_bytes(b"e\xcc\x81\xff") == b"\xc3\xa9\xff"
+    assert Strip().on_bytes(b" \xff ") == b"\xff"
+
+
+@each
+def test_identity(one: Normalizer) -> None:
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert copy.deepcopy(one) == one
+    assert hash(copy.copy(one)) == hash(one)
+    assert [one == other for other in ALL] == [one is other for other in ALL]
+    assert one != "NFC"
+
+
+@each
+def test_saved_as_json(one: Normalizer) -> None:
+    again = from_json(json.loads(json.dumps(one.to_json())))
+    assert again == one
+    assert type(again) is type(one)
+    assert one.to_json()["type"] == type(one).__name__
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "normalizer None is not an object with a type"),
+        ([], "is not an object with a type"),
+        ({}, "is not an object with a type"),
+        ({"type": 3}, "is not an object with a type"),
+        ({"type": "Rot13"}, r"normalizer type 'Rot13' is not known; it must be one of NFC, .*, Sequence"),
+        ({"type": "NFC", "form": "NFD"}, "normalizer NFC has form='NFD'; its fields are"),
+        ({"type": "Strip", "left": 1}, "normalizer Strip has left=1; its fields are"),
+        ({"type": "UnescapeHTML", "times": "2"}, "normalizer UnescapeHTML has times='2'"),
+        ({"type": "UnescapeHTML", "times": True}, "normalizer UnescapeHTML has times=True"),
+        ({"type": "Replace"}, "normalizer Replace: .*pattern"),
+        ({"type": "Replace", "pattern": "("}, "normalizer Replace: pattern '\\(' does not compile"),
+        ({"type": "Sequence"}, "normalizer"),
+        ({"type": "Sequence", "normalizers": {}}, "normalizer"),
+        ({"type": "Sequence", "normalizers": [{"type": "NFC"}, 7]}, "normalizer 7 is not an object"),
+    ],
+)
+def test_wrong_json(data: object, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        from_json(data)
+
+
+def test_as_normalizer() -> None:
+    assert as_normalizer(None) is None
+    assert as_normalizer(NFC()) == NFC()
+    assert as_normalizer([NFC(), Lowercase()]) == Sequence(NFC(), Lowercase())
+    assert as_normalizer(()) == Sequence()
+    with pytest.raises(
+        TypeError, match=r"normalizer is 'nfc', a str; it must be one of bpe.normalizers, a list of them, or None"
+    ):
+        as_normalizer("nfc")
+    with pytest.raises(TypeError, match="'NFC' is a str; a Sequence is made of normalizers"):
+        as_normalizer(["NFC"])
+
+
+def test_bad_patterns() -> None:
+    with pytest.raises(
+        ValueError, match=r"pattern '\[' does not compile: .*; it must be a regular expression of the `regex` package"
+    ):
+        Remove("[")
+    with pytest.raises(TypeError, match="pattern is 3, a int; it must be a str"):
+        Replace(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="replacement is None, a NoneType; it must be a str"):
+        Replace("a", None)  # type: ignore[arg-type]
+
+
+def test_the_base_class_does_nothing() -> None:
+    with pytest.raises(NotImplementedError):
+        Normalizer()("a")

@@ -1,0 +1,260 @@
+"""The shared corpora and vocabularies: ids as tiktoken's, CLIP's as the plain reference's, merges as Hugging Face's.
+
+Neither corpora nor vocabularies are part of the project; these tests skip where they are not beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+import reference
+from conftest import CORPORA, SEPARATOR
+
+MEGABYTE = 1_000_000
+END = SEPARATOR.decode()
+SPECIALS = {
+    "r50k": {END: 50256},
+    "cl100k": {
+        END: 100257,
+        "<|fim_prefix|>": 100258,
+        "<|fim_middle|>": 100259,
+        "<|fim_suffix|>": 100260,
+        "<|endofprompt|>": 100276,
+    },
+    "o200k": {END: 199999, "<|endofprompt|>": 200018},
+}
+PATTERNS = {
+    "r50k": ("gpt2", reference.GPT2),
+    "cl100k": ("cl100k", reference.CL100K),
+    "o200k": ("o200k", reference.O200K),
+}
+each_corpus = pytest.mark.parametrize("language", CORPORA)
+each_encoding = pytest.mark.parametrize("encoding", SPECIALS)
+
+Corpus = Callable[[str, int], bytes]
+Vocab = Callable[[str], Path]
+Ranks = Callable[[str], dict[bytes, int]]
+
+
+@pytest.fixture(scope="module")
+def ours(shared_vocab: Vocab) -> Callable[[str], bpe.Tokenizer]:
+    @cache
+    def load(encoding: str) -> bpe.Tokenizer:
+        path = shared_vocab(f"{encoding}_base.tiktoken")
+        return bpe.Tokenizer.from_tiktoken(path, PATTERNS[encoding][0], SPECIALS[encoding])
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def theirs(tiktoken_ranks: Ranks) -> Callable[[str], Any]:
+    """tiktoken's own encodings, made of the shared rank files and the patterns that tiktoken publishes."""
+    tiktoken = pytest.importorskip("tiktoken")
+
+    @cache
+    def make(encoding: str) -> Any:
+        pattern = PATTERNS[encoding][1]
+        if encoding == "r50k":
+            from tiktoken_ext.openai_public import r50k_pat_str as pattern
+        return tiktoken.Encoding(
+            encoding, pat_str=pattern, mergeable_ranks=tiktoken_ranks(encoding), special_tokens=SPECIALS[encoding]
+        )
+
+    return make
+
+
+# Ids as tiktoken's ------------------------------------------------------------------------------------------------------
+
+
+@each_encoding
+@each_corpus
+def test_ids_are_those_of_tiktoken(corpus: Corpus, ours: Any, theirs: Any, language: str, encoding: str) -> None:
+    """The first 5 MB: each document, all in one text with the separator's id between them, and back to the same bytes."""
+    data = corpus(language, 5 * MEGABYTE)
+    tok, peer = ours(encoding), theirs(encoding)
+    documents = data.decode().split(END)
+    expected = peer.encode_ordinary_batch(documents, num_threads=2)
+    batch = tok.encode_batch(documents, threads=2)
+    assert len(batch) == len(documents)
+    assert np.array_equal(batch.lengths, np.array([len(row) for row in expected]))
+    flat = np.concatenate([np.array(row, dtype=np.uint32) for row in expected])
+    assert np.array_equal(batch.ids, flat)
+    assert tok.decode_batch(batch) == documents
+    end = SPECIALS[encoding][END]
+    ids = tok.encode(data, allowed_special="all")
+    joined = np.insert(flat, batch.offsets[1:-1], end)
+    assert np.array_equal(ids, joined)
+    assert tok.decode_bytes(ids) == data
+
+
+@each_encoding
+def test_special_tokens_as_tiktoken_has_them(corpus: Corpus, ours: Any, theirs: Any, encoding: str) -> None:
+    tok, peer = ours(encoding), theirs(encoding)
+    text = corpus("korean", MEGABYTE // 10).decode() + f"a{END}b<|endofprompt|> {END}{END}"
+    assert tok.encode(text).tolist() == peer.encode_ordinary(text)
+    assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text, allowed_special="all")
+    assert tok.encode(text, allowed_special={END}).tolist() == peer.encode(
+        text, allowed_special={END}, disallowed_special=()
+    )
+    with pytest.raises(ValueError, match="disallowed special token"):
+        tok.encode(text, disallowed_special="all")
+    with pytest.raises(ValueError, match="disallowed special token"):
+        peer.encode(text)
+
+
+@each_encoding
+def test_each_token_is_itself(ours: Any, tiktoken_ranks: Ranks, encoding: str) -> None:
+    """Every token's bytes, as a text, decode from its id; the merges are as many as the tokens of two bytes and more."""
+    tok = ours(encoding)
+    ranks = tiktoken_ranks(encoding)
+    assert tok.vocab_size == len(ranks) + len(SPECIALS[encoding])
+    assert tok.vocab() == {**ranks, **{name.encode(): number for name, number in SPECIALS[encoding].items()}}
+    assert len(tok.merges) == len(ranks) - 256
+    made = tok.merges.tolist()
+    for number in range(256, len(ranks), 997):
+        a, b = made[number - 256]
+        assert tok.token_bytes(a) + tok.token_bytes(b) == tok.token_bytes(number)
+    assert tok.ranks[b"the"] == ranks[b"the"] - 256
+
+
+@each_encoding
+def test_a_million_letters_of_real_vocabularies(ours: Any, theirs: Any, encoding: str) -> None:
+    tok, peer = ours(encoding), theirs(encoding)
+    for text in (
+        "a" * 1_000_000,
+        "a" * 999_999 + " ",
+        " " * 1_000_000,
+        "".join(map(chr, range(97, 123))) * 38_462,
+        "猫" * 300_000,
+    ):
+        ids = tok.encode(text)
+        assert tok.decode(ids) == text
+    for text in ("a" * 3001, " " * 3001 + "x", "ab" * 1500, "猫" * 1000, "\n" * 999, "=" * 2001):
+        assert tok.encode(text).tolist() == peer.encode_ordinary(text)
+
+
+@each_encoding
+def test_saved_and_loaded(corpus: Corpus, ours: Any, tmp_path: Path, encoding: str) -> None:
+    tok = ours(encoding)
+    tok.save(tmp_path / "tokenizer.json")
+    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    text = corpus("python", MEGABYTE // 2)
+    assert np.array_equal(again.encode(text, allowed_special="all"), tok.encode(text, allowed_special="all"))
+    assert again.vocab_size == tok.vocab_size
+
+
+# GPT-2's vocabulary and merges ------------------------------------------------------------------------------------------
+
+
+def test_merges_recovered_from_ranks_are_gpt2s(ours: Any, shared_vocab: Vocab) -> None:
+    tok = ours("r50k")
+    lines = shared_vocab("gpt2_merges.txt").read_text(encoding="utf-8").split("\n")
+    letters = {letter: bytes([byte]) for byte, letter in reference.Clip(["header"]).letters.items()}
+    merges = [tuple(b"".join(letters[char] for char in part) for part in line.split(" ")) for line in lines[1:] if line]
+    assert [(tok.token_bytes(a), tok.token_bytes(b)) for a, b in tok.merges.tolist()] == merges
+
+
+# CLIP -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain_clip(shared_vocab: Vocab) -> reference.Clip:
+    return reference.Clip(shared_vocab("bpe_simple_vocab_16e6.txt").read_text(encoding="utf-8").split("\n"))
+
+
+@each_corpus
+def test_clip_is_the_plain_reference(
+    corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip, language: str
+) -> None:
+    """The first 2 MB of each corpus, document by document, as rows of 77 and as plain ids."""
+    tok = bpe.Tokenizer.from_clip(shared_vocab("bpe_simple_vocab_16e6.txt"), ftfy=False)
+    text = corpus(language, 2 * MEGABYTE).decode()
+    documents = text.split(END)
+    expected = [plain_clip.encode(document) for document in documents]
+    batch = tok.encode_batch(documents, threads=2)
+    assert batch.to_list() == expected
+    rows, lengths = tok.tokenize(documents, truncate=True)
+    plain_rows, plain_lengths = plain_clip.tokenize(documents[:50])
+    assert rows[:50].tolist() == plain_rows
+    assert lengths[:50].tolist() == plain_lengths
+    assert lengths.tolist() == [min(77, len(row) + 2) for row in expected]
+    whole = tok.encode(text, allowed_special="all").tolist()
+    assert whole == [number for row in expected for number in (*row, 49407)][:-1]
+
+
+def test_clip_with_ftfy(corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip) -> None:
+    ftfy = pytest.importorskip("ftfy")
+    logging.getLogger("ftfy").setLevel(logging.ERROR)
+    tok = bpe.Tokenizer.from_clip(shared_vocab("bpe_simple_vocab_16e6.txt"))
+    repaired = reference.Clip(["header"], ftfy.fix_text)
+    repaired.ids, repaired.ranks, repaired._cache = plain_clip.ids, plain_clip.ranks, plain_clip._cache
+    for language in CORPORA:
+        documents = corpus(language, MEGABYTE // 10).decode().split(END)
+        assert tok.encode_batch(documents).to_list() == [repaired.encode(document) for document in documents]
+
+
+# Merges as Hugging Face's -----------------------------------------------------------------------------------------------
+
+
+@each_corpus
+def test_merges_are_those_of_hugging_face(corpus: Corpus, language: str, tmp_path: Path) -> None:
+    """Byte-level, the gpt2 pattern, V=8000, on the first 5 MB: the same merges and the same ids of all tokens."""
+    tokenizers = pytest.importorskip("tokenizers")
+    documents = corpus(language, 5 * MEGABYTE).decode().split(END)
+    byte_level = tokenizers.pre_tokenizers.ByteLevel
+    peer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    peer.pre_tokenizer = byte_level(add_prefix_space=False, use_regex=True)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=8000, initial_alphabet=byte_level.alphabet(), special_tokens=[END], show_progress=False
+    )
+    peer.train_from_iterator(documents, trainer)
+    tok = bpe.train(texts=documents, vocab_size=8000, special_tokens=[END], tie_break="id")
+    letters = {bytes([byte]): letter for byte, letter in reference.Clip(["header"]).letters.items()}
+    names = {
+        number: END if token == SEPARATOR else "".join(letters[token[i : i + 1]] for i in range(len(token)))
+        for token, number in tok.vocab().items()
+    }
+    peer.save(str(tmp_path / "peer.json"))
+    import json
+
+    model = json.loads((tmp_path / "peer.json").read_text(encoding="utf-8"))["model"]
+    merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+    assert [(names[a], names[b]) for a, b in tok.merges.tolist()] == merges
+    assert {name: number for number, name in names.items()} == model["vocab"]
+    assert tok.vocab_size == 8000
+    peer.decoder = tokenizers.decoders.ByteLevel()
+    sample = documents[0][:20_000]
+    assert tok.encode(sample).tolist() == peer.encode(sample).ids
+    if language == "english":
+        peer.save(str(tmp_path / "peer.json"))
+        loaded = bpe.Tokenizer.load(tmp_path / "peer.json")
+        assert np.array_equal(loaded.encode(sample), tok.encode(sample))
+
+
+# Training, whole ----------------------------------------------------------------------------------------------------------
+
+
+@each_corpus
+def test_train_save_load_encode_decode(corpus: Corpus, language: str, tmp_path: Path) -> None:
+    """Some megabytes, any number of threads, and back to the same text."""
+    data = corpus(language, 12 * MEGABYTE)
+    options: dict[str, Any] = {"vocab_size": 4000, "special_tokens": [END]}
+    tok = bpe.train(texts=[data], threads=2, **options)
+    assert bpe.train(texts=data.split(SEPARATOR), threads=1, **options) == tok
+    path = tmp_path / "text.txt"
+    path.write_bytes(data)
+    assert bpe.train(files=[path], separator=END, threads=8, **options) == tok
+    tok.save(tmp_path / "tokenizer.json")
+    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again == tok
+    ids = again.encode(data, allowed_special="all")
+    assert again.decode_bytes(ids) == data
+    assert len(ids) < len(data) / 2.5

@@ -1,0 +1,388 @@
+"""The small parts below the tokenizer: text as bytes, special tokens, vocabulary, spec helpers, batches, errors."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bpe.batch import TokenBatch, id_array
+from bpe.errors import FormatError, check_choice, check_int, shown
+from bpe.spec import byte_alphabet, byte_letters, from_letters, letter_bytes, to_letters
+from bpe.special import SpecialTokens, check_special_tokens
+from bpe.text import atomic_write, check_utf8, escape, to_bytes, unescape
+from bpe.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
+from reference import gpt2_byte_order, split_specials
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(text=st.text(max_size=20))
+def test_str_and_bytes(text: str) -> None:
+    data = text.encode()
+    assert to_bytes(text) == to_bytes(data) == to_bytes(bytearray(data)) == to_bytes(memoryview(data)) == data
+
+
+def test_surrogates() -> None:
+    high, low = chr(0xD83D), chr(0xDE0A)
+    assert to_bytes(high + low) == "😊".encode()
+    assert to_bytes(f"a{high}b{low}c") == "a\ufffdb\ufffdc".encode()
+    assert to_bytes(low + high) == "\ufffd\ufffd".encode()
+    assert to_bytes(high + high + low) == "\ufffd😊".encode()
+    assert to_bytes("😊" + low) == "😊\ufffd".encode()
+
+
+@settings(max_examples=200)
+@given(text=st.text(st.characters(codec=None, min_codepoint=0xD7F0, max_codepoint=0xE010), max_size=8))
+def test_surrogates_as_tiktoken_has_them(text: str) -> None:
+    """tiktoken's own way: to UTF-16 and back."""
+    assert to_bytes(text) == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+@pytest.mark.parametrize("text", [None, 3, 1.5, ["a"], {"a": 1}, np.array([1])])
+def test_no_text(text: object) -> None:
+    with pytest.raises(TypeError, match=rf"text is .*, a {type(text).__name__}; it must be str or bytes"):
+        to_bytes(text)  # type: ignore[arg-type]
+
+
+@settings(max_examples=200)
+@given(data=st.binary(max_size=20))
+def test_escape_loses_nothing(data: bytes) -> None:
+    assert unescape(escape(data)) == data
+
+
+def test_check_utf8() -> None:
+    check_utf8("aé語😊".encode())
+    check_utf8(b"")
+    for data, place in ((b"ab\xff", 2), (b"\xc3", 0), ("é".encode() + b"\x80", 2), (b"\xed\xa0\x80", 0)):
+        message = rf"the corpus is not UTF-8: byte 0x{data[place]:02x} at offset {place} \(.*\); .*model=\"byte\""
+        with pytest.raises(ValueError, match=message):
+            check_utf8(data, "the corpus")
+
+
+def test_atomic_write(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    with atomic_write(target) as file:
+        file.write(b"one")
+        assert not target.exists()
+    assert target.read_bytes() == b"one"
+    with pytest.raises(RuntimeError), atomic_write(target) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert target.read_bytes() == b"one"
+    assert os.listdir(tmp_path) == ["out.bin"]
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "none" / "out.bin"):
+        pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permission bits are POSIX")
+def test_atomic_write_keeps_permissions(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    old = os.umask(0o027)
+    try:
+        with atomic_write(target):
+            pass
+        assert target.stat().st_mode & 0o777 == 0o640
+        target.chmod(0o604)
+        with atomic_write(str(target)):
+            pass
+        assert target.stat().st_mode & 0o777 == 0o604
+    finally:
+        os.umask(old)
+
+
+# Special tokens -------------------------------------------------------------------------------------------------------
+
+NAMES = {"<|end|>": 7, "<|end": 8, "[PAD]": 9, "é": 10, "a|b": 11}
+
+
+@settings(max_examples=300)
+@given(
+    atoms=st.lists(
+        st.sampled_from(["<|end|>", "<|end", "|>", "[PAD]", "é", "a|b", "a", "|", " ", "<", "語"]), max_size=10
+    ),
+    names=st.sets(st.sampled_from(sorted(NAMES))),
+)
+def test_pieces(atoms: list[str], names: set[str]) -> None:
+    text = "".join(atoms)
+    pieces = list(SpecialTokens(NAMES).pieces(text.encode(), frozenset(names)))
+    assert pieces == [
+        (part.encode(), NAMES[part] if special else None) for part, special in split_specials(text, names)
+    ]
+    assert b"".join(part for part, _ in pieces) == text.encode()
+
+
+def test_policy() -> None:
+    tokens = SpecialTokens({"<a>": 1, "<b>": 2})
+    every, none = frozenset({"<a>", "<b>"}), frozenset[str]()
+    assert tokens.policy((), ()) == (none, none)
+    assert tokens.policy("all", ()) == (every, none)
+    assert tokens.policy((), "all") == (none, every)
+    assert tokens.policy({"<a>"}, "all") == ({"<a>"}, {"<b>"})
+    assert tokens.policy(["<a>"], ["<b>"]) == ({"<a>"}, {"<b>"})
+    assert tokens.policy("all", "all") == (every, none)
+    with pytest.raises(
+        ValueError, match=r"allowed_special has \['<c>'\], which this tokenizer does not have; .*'<a>', '<b>'"
+    ):
+        tokens.policy({"<c>"}, ())
+    with pytest.raises(TypeError, match=r'allowed_special is \'<a>\'; it must be "all" or a collection of names'):
+        tokens.policy("<a>", ())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="disallowed_special is '<a>'"):
+        tokens.policy((), "<a>")  # type: ignore[arg-type]
+
+
+def test_refuse() -> None:
+    tokens = SpecialTokens({"<a>": 1, "<b>": 2})
+    tokens.refuse(b"x<a>", frozenset())
+    tokens.refuse(b"x<b>", frozenset({"<a>"}))
+    with pytest.raises(
+        ValueError, match=r"disallowed special token '<a>' at byte 3; .*allowed_special=\{'<a>'\}; .*'all'"
+    ):
+        tokens.refuse("é <a>".encode(), frozenset({"<a>"}))
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ("<a>", TypeError, r"special_tokens is '<a>'; it must be a list of str"),
+        (b"<a>", TypeError, "it must be a list of str"),
+        (7, TypeError, "it must be a list of str"),
+        ([b"<a>"], TypeError, r"special token b'<a>' is a bytes; it must be a str"),
+        (["<a>", ""], ValueError, "special token '' is empty; it must be at least one character"),
+        (["<a>", "<b>", "<a>"], ValueError, "special token '<a>' is given twice; each has one id"),
+        (["\ud800"], ValueError, "holds a lone surrogate; it must be valid Unicode"),
+    ],
+)
+def test_wrong_special_tokens(names: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        check_special_tokens(names)
+
+
+def test_special_tokens_keep_their_order() -> None:
+    assert check_special_tokens(name for name in ("<z>", "<a>")) == ("<z>", "<a>")
+
+
+# Vocabulary -----------------------------------------------------------------------------------------------------------
+
+
+def test_vocabulary() -> None:
+    vocabulary = Vocabulary([(1, b"a"), (5, b"bc"), (2, b"d")], [(9, b"<end>")])
+    assert vocabulary.limit == 10
+    assert len(vocabulary) == 4
+    assert [vocabulary[number] for number in range(10)] == [b"", b"a", b"d", b"", b"", b"bc", b"", b"", b"", b"<end>"]
+    assert list(vocabulary.items()) == [(1, b"a"), (2, b"d"), (5, b"bc"), (9, b"<end>")]
+    assert list(vocabulary.items(SPECIAL)) == [(9, b"<end>")]
+    assert vocabulary.ids == {b"a": 1, b"d": 2, b"bc": 5}
+    assert vocabulary.kinds.tolist() == [NONE, *[ORDINARY] * 2, NONE, NONE, ORDINARY, *[NONE] * 3, SPECIAL]
+    assert vocabulary.lengths.tolist() == [0, 1, 1, 0, 0, 2, 0, 0, 0, 5]
+    assert vocabulary.lengths.dtype == np.uint32
+    assert vocabulary.offsets.dtype == np.int64
+    assert [number in vocabulary for number in (0, 1, 9, 10, -1)] == [False, True, True, False, False]
+    again = Vocabulary.from_arrays(vocabulary.blob, vocabulary.offsets, vocabulary.kinds)
+    assert list(again.items()) == list(vocabulary.items())
+    with pytest.raises(ValueError, match="read-only"):
+        vocabulary.offsets[0] = 3
+
+
+def test_a_special_token_may_spell_an_ordinary_one() -> None:
+    assert Vocabulary([(0, b"a")], [(1, b"a")]).ids == {b"a": 0}
+
+
+def test_empty_vocabulary() -> None:
+    vocabulary = Vocabulary([])
+    assert (len(vocabulary), vocabulary.limit, vocabulary.blob) == (0, 0, b"")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([(-1, b"a")], r"token id -1 of b'a' is out of range; ids are from 0 to 2147483647"),
+        ([(2**31, b"a")], "out of range"),
+        ([(1, b"a"), (1, b"b")], r"token id 1 is given twice: b'a' and b'b'"),
+        ([(1, b"")], "token id 1 has an empty token; a token is at least one byte"),
+        ([(1, b"a"), (2, b"a")], r"token b'a' has two ids, 1 and 2; a token has one id"),
+        ([(2**30, b"a")], "the greatest token id is 1073741824 with only 1 tokens; ids must be denser"),
+    ],
+)
+def test_wrong_vocabulary(tokens: list[tuple[int, bytes]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Vocabulary(tokens)
+
+
+def test_byte_letters() -> None:
+    letters = byte_letters()
+    assert len(set(letters)) == 256
+    assert "".join(letters[byte] for byte in b" \n\t\x00\x7f\xad") == "ĠĊĉĀġŃ"
+    assert all(letters[byte] == chr(byte) for byte in b"!~aZ09")
+    assert [bytes([byte]) for byte in byte_alphabet()] == gpt2_byte_order()
+    assert list(byte_alphabet()[:188]) == [*range(33, 127), *range(161, 173), *range(174, 256)]
+    assert {letter: byte for byte, letter in enumerate(letters)} == letter_bytes()
+    assert from_letters(to_letters(bytes(range(256)))) == bytes(range(256))
+    with pytest.raises(KeyError):
+        from_letters(" ")
+
+
+# Batches --------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(
+    rows=st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=6), max_size=6),
+    extra=st.integers(0, 3) | st.none(),
+    side=st.sampled_from(["left", "right"]),
+)
+def test_batch(rows: list[list[int]], extra: int | None, side: str) -> None:
+    batch = TokenBatch.from_lists(rows)
+    assert len(batch) == len(rows)
+    assert batch.to_list() == rows
+    assert [row.tolist() for row in batch] == rows
+    assert [batch[i].tolist() for i in range(-len(rows), len(rows))] == rows + rows
+    assert batch.lengths.tolist() == [len(row) for row in rows]
+    assert batch.offsets.dtype == np.int64
+    longest = max(map(len, rows), default=0)
+    width = longest if extra is None else longest + extra
+    padded, lengths = batch.padded(None if extra is None else width, pad_id=9, side=side)
+    fill = [[9] * (width - len(row)) for row in rows]
+    assert padded.tolist() == [f + row if side == "left" else row + f for f, row in zip(fill, rows, strict=True)]
+    assert padded.shape == (len(rows), width)
+    assert lengths.tolist() == [len(row) for row in rows]
+
+
+def test_truncate() -> None:
+    batch = TokenBatch.from_lists([[1, 2, 3], [4], []])
+    for side in ("left", "right"):
+        padded, lengths = batch.padded(2, side=side, truncate=True)
+        assert padded.tolist() == [[1, 2], [4, 0] if side == "right" else [0, 4], [0, 0]]
+        assert lengths.tolist() == [2, 1, 0]
+    assert batch.padded(0, truncate=True)[0].shape == (3, 0)
+    with pytest.raises(
+        ValueError, match="text 0 has 3 ids, more than length=2; pass truncate=True to cut it, or a greater"
+    ):
+        batch.padded(2)
+    with pytest.raises(ValueError, match="side is 'top'; it must be one of 'right', 'left'"):
+        batch.padded(side="top")
+    with pytest.raises(ValueError, match="pad_id is -1; it must be from 0 to"):
+        batch.padded(pad_id=-1)
+    with pytest.raises(ValueError, match="length is -2"):
+        batch.padded(-2)
+
+
+def test_batch_of_narrow_ids() -> None:
+    batch = TokenBatch(np.array([1, 2], dtype=np.uint16), np.array([0, 2]))
+    assert batch.padded(3)[0].dtype == np.uint16
+    assert batch[0].base is batch.ids
+    with pytest.raises(ValueError, match="pad_id is 65536; it must be from 0 to 65535"):
+        batch.padded(pad_id=65536)
+
+
+def test_batch_compares_by_content() -> None:
+    rows = [[1, 2], [3]]
+    assert TokenBatch.from_lists(rows) == TokenBatch.from_lists(rows)
+    assert TokenBatch.from_lists(rows) != TokenBatch.from_lists([[1], [2, 3]])
+    assert TokenBatch.from_lists(rows) != rows
+    again = pickle.loads(pickle.dumps(TokenBatch.from_lists(rows)))
+    assert again == TokenBatch.from_lists(rows)
+    assert repr(again) == "TokenBatch(2 texts, 3 ids, uint32)"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(again)
+    for index in (2, -3):
+        with pytest.raises(IndexError, match=f"index {index} is out of range; the batch has 2 texts"):
+            again[index]
+
+
+@pytest.mark.parametrize(
+    ("ids", "offsets", "error", "message"),
+    [
+        (np.array([1.0]), np.array([0, 1]), TypeError, "ids are float64 of shape"),
+        (np.array([1], dtype=np.int64), np.array([0, 1]), TypeError, "must be uint32 or uint16, 1-D"),
+        (np.array([[1]], dtype=np.uint32), np.array([0, 1]), TypeError, "must be uint32 or uint16, 1-D"),
+        (np.array([1], dtype=np.uint32), np.array([0, 1], dtype=np.int32), TypeError, "offsets are int32"),
+        (np.array([1], dtype=np.uint32), np.array([], dtype=np.int64), TypeError, "n \\+ 1 long"),
+        (np.array([1], dtype=np.uint32), np.array([0, 2]), ValueError, "must rise from 0 to the number of ids, 1"),
+        (np.array([1], dtype=np.uint32), np.array([1, 1]), ValueError, "must rise from 0"),
+        (np.array([1], dtype=np.uint32), np.array([0, 1, 0, 1]), ValueError, "must rise from 0"),
+    ],
+)
+def test_wrong_batch(ids: np.ndarray, offsets: np.ndarray, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        TokenBatch(ids, offsets)
+
+
+def test_to_arrow() -> None:
+    pytest.importorskip("pyarrow")
+    assert TokenBatch.from_lists([[1, 2], [], [3]]).to_arrow().to_pylist() == [[1, 2], [], [3]]
+
+
+def test_to_arrow_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"to_arrow needs pyarrow; install the extra: pip install 'bpe\[arrow\]'"
+    ):
+        TokenBatch.from_lists([[1]]).to_arrow()
+
+
+def test_id_array_takes_every_integer_type() -> None:
+    for kind in (np.uint8, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+        assert id_array(np.array([1, 2], dtype=kind)).tolist() == [1, 2]
+    assert id_array([1, np.uint16(2)]).tolist() == [1, 2]
+    assert id_array((3,)).tolist() == [3]
+    assert id_array([2**32 - 1]).tolist() == [2**32 - 1]
+    assert id_array([]).dtype == np.uint32
+    assert id_array(np.array([], dtype=np.float64)).dtype == np.uint32
+
+
+@pytest.mark.parametrize(
+    "ids", [[1.0], np.array([1.0]), ["a"], [None], [True], np.array([1], dtype=object), [[1]], 3, "12", [b"a"]]
+)
+def test_id_array_refuses(ids: object) -> None:
+    with pytest.raises(TypeError, match=r"ids (are of dtype|have shape) .*; they must be"):
+        id_array(ids)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("ids", "bad"), [([1, -1], -1), ([2**32], 2**32), (np.array([5, 2**40]), 2**40)])
+def test_id_array_out_of_range(ids: list[int], bad: int) -> None:
+    with pytest.raises(ValueError, match=rf"token id {bad} is out of range; ids are from 0 to 2\*\*32 - 1"):
+        id_array(ids)
+
+
+def test_id_array_of_numbers_beyond_64_bits() -> None:
+    with pytest.raises((TypeError, ValueError), match="ids|token id"):
+        id_array([2**64])
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def test_format_error() -> None:
+    error = FormatError("no such thing", path=Path("dir") / "a.json", where="line 7")
+    assert str(error) == f"{os.path.join('dir', 'a.json')}, line 7: no such thing"
+    assert isinstance(error, ValueError)
+    assert str(FormatError("x")) == "x"
+    assert str(FormatError("x", where="offset 3")) == "offset 3: x"
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.path, again.where) == (str(error), error.path, error.where)
+
+
+def test_checks() -> None:
+    assert check_int("n", np.int16(3), 0) == 3
+    assert type(check_int("n", np.int16(3), 0)) is int
+    for value in (True, 1.0, "1", None):
+        with pytest.raises(TypeError, match=rf"n is {re.escape(repr(value))}, a \w+; it must be an int of at least 0"):
+            check_int("n", value, 0)
+    with pytest.raises(ValueError, match="n is -1; it must be at least 0"):
+        check_int("n", -1, 0)
+    with pytest.raises(ValueError, match="n is 9; it must be from 0 to 8"):
+        check_int("n", 9, 0, 8)
+    assert check_choice("k", "a", ("a", "b")) == "a"
+    for wrong in ("c", 3, None, ["a"]):
+        with pytest.raises(ValueError, match=rf"k is {re.escape(repr(wrong))}; it must be one of 'a', 'b'"):
+            check_choice("k", wrong, ("a", "b"))
+    assert shown("a" * 100) == "'" + "a" * 58 + "…"

@@ -1,0 +1,447 @@
+"""Training against the naive oracle: every merge, count and id, under all four tie rules."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+import reference
+from bpe.pretokenize import Pretokenizer
+
+TIE_BREAKS = ("id", "first", "smallest", "greatest")
+each_rule = pytest.mark.parametrize("tie_break", TIE_BREAKS)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Training that stops early says so in the log, thousands of times here."""
+    logger = logging.getLogger("bpe")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
+# Corpora --------------------------------------------------------------------------------------------------------------
+
+
+def words_over(letters: str) -> st.SearchStrategy[str]:
+    """Words over a few letters: any, runs of one (aaaa), runs of two (abab), and several of these joined."""
+    letter = st.sampled_from(letters)
+    run = st.tuples(letter, st.integers(1, 9)).map(lambda x: x[0] * x[1])
+    pairs = st.tuples(letter, letter, st.integers(1, 5)).map(lambda x: (x[0] + x[1]) * x[2])
+    plain = st.text(letter, min_size=1, max_size=8)
+    return st.one_of(plain, run, pairs, st.lists(st.one_of(plain, run, pairs), min_size=2, max_size=4).map("".join))
+
+
+@st.composite
+def corpora(
+    draw: st.DrawFn, alphabets: tuple[str, ...] = ("a", "ab", "abc", "abcd", "aé語😊", "~a! ", "ba", "dcba")
+) -> dict[str, int]:
+    """Words with counts, in an order of their own; small counts, so that ties abound, or large ones."""
+    letters = draw(st.sampled_from(alphabets))
+    words = draw(st.lists(words_over(letters), min_size=1, max_size=12, unique=True))
+    most = draw(st.sampled_from([1, 2, 5, 2**40]))
+    counts = draw(st.lists(st.integers(1, most), min_size=len(words), max_size=len(words)))
+    return dict(zip(words, counts, strict=True))
+
+
+def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, int]]]:
+    """A tokenizer and its merges as `on_merge` told them, checked for their numbering."""
+    seen: list[tuple[Any, Any, Any, int]] = []
+
+    def on_merge(step: int, left: Any, right: Any, token: Any, count: int) -> None:
+        assert step == len(seen) + 1
+        assert token == left + right
+        assert type(count) is int
+        seen.append((left, right, token, count))
+
+    return bpe.train(**options, on_merge=on_merge), seen
+
+
+def assert_agrees(tok: bpe.Tokenizer, seen: list[tuple[Any, Any, Any, int]], expected: reference.Trained[Any]) -> None:
+    """The same merges with the same counts, the same vocabulary with the same ids."""
+    assert seen == [(step.left, step.right, step.left + step.right, step.count) for step in expected.steps]
+    assert tok.vocab() == expected.ids
+    assert list(tok.vocab().values()) == sorted(expected.ids.values())
+    assert tok.vocab_size == len(expected.ids)
+    ids = expected.ids
+    assert [tuple(pair) for pair in tok.merges.tolist()] == [(ids[left], ids[right]) for left, right in expected.ranks]
+    assert tok.merges.dtype == np.int32
+    assert tok.training is not None
+    assert tok.training.merges == len(expected.steps)
+
+
+def mark_length(mark: str | None, glued: bool) -> Callable[[str], int]:
+    """How many symbols a token of a character model has."""
+
+    def length(token: str) -> int:
+        if mark is not None and token.endswith(mark):
+            return len(token) - len(mark) + (not glued)
+        return len(token)
+
+    return length
+
+
+def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[str]:
+    """The symbols of a character model in id order: characters by code point, then the mark or the marked ones."""
+    letters = sorted(set("".join(words)))
+    if mark is None:
+        return letters
+    return [*letters, *(char + mark for char in sorted({word[-1] for word in words}))] if glued else [*letters, mark]
+
+
+# Against the oracle
+# -----------------------------------------------------------------------------------------------------
+
+
+@each_rule
+@settings(max_examples=500)
+@given(words=corpora(), num_merges=st.integers(0, 40))
+def test_byte_model(tie_break: str, words: dict[str, int], num_merges: int) -> None:
+    tok, seen = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
+    expected = reference.train(
+        {reference.byte_word(word.encode()): count for word, count in words.items()},
+        num_merges=num_merges,
+        tie_break=tie_break,
+        alphabet=reference.gpt2_byte_order(),
+    )
+    assert_agrees(tok, seen, expected)
+
+
+@each_rule
+@settings(max_examples=500)
+@given(
+    words=corpora(),
+    extra=st.integers(0, 40),
+    min_frequency=st.integers(0, 6),
+    max_token_length=st.none() | st.integers(1, 6),
+    special_tokens=st.sampled_from([(), ("<s>", "<pad>"), ("ab",), ("aa", "<s>")]),
+    first_id=st.sampled_from([0, 1, 100]),
+)
+def test_byte_model_with_options(
+    tie_break: str,
+    words: dict[str, int],
+    extra: int,
+    min_frequency: int,
+    max_token_length: int | None,
+    special_tokens: tuple[str, ...],
+    first_id: int,
+) -> None:
+    order = reference.gpt2_byte_order()
+    used = {byte for word in words for byte in reference.byte_word(word.encode())}
+    alphabet = [byte for byte in order if byte in used]
+    vocab_size = len(alphabet) + len(special_tokens) + extra
+    tok, seen = trained(
+        counts={word.encode(): count for word, count in words.items()},
+        vocab_size=vocab_size,
+        initial_alphabet="corpus",
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        special_tokens=special_tokens,
+        first_id=first_id,
+        tie_break=tie_break,
+    )
+    expected = reference.train(
+        {reference.byte_word(word.encode()): count for word, count in words.items()},
+        vocab_size=vocab_size,
+        tie_break=tie_break,
+        alphabet=alphabet,
+        specials=[name.encode() for name in special_tokens],
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        first_id=first_id,
+    )
+    assert_agrees(tok, seen, expected)
+    assert tok.vocab_size <= vocab_size
+    assert tok.special_tokens == {name: first_id + i for i, name in enumerate(special_tokens)}
+    if tok.vocab_size == vocab_size:
+        assert tok.training.stopped is None
+    else:
+        assert tok.training.stopped in ("no pairs left", "min_frequency")
+        if min_frequency < 2:
+            assert tok.training.stopped == "no pairs left"
+
+
+@each_rule
+@pytest.mark.parametrize("glued", [None, False, True], ids=["no mark", "own mark", "glued mark"])
+@settings(max_examples=150)
+@given(
+    words=corpora(),
+    num_merges=st.integers(0, 40),
+    min_frequency=st.integers(1, 4),
+    max_token_length=st.none() | st.none() | st.integers(1, 6),
+    mark=st.sampled_from(["</w>", "_", "\uffff"]),
+)
+def test_char_model(
+    tie_break: str,
+    glued: bool | None,
+    words: dict[str, int],
+    num_merges: int,
+    min_frequency: int,
+    max_token_length: int | None,
+    mark: str,
+) -> None:
+    end_of_word = None if glued is None else mark
+    tok, seen = trained(
+        counts=words,
+        num_merges=num_merges,
+        model="char",
+        end_of_word=end_of_word,
+        end_of_word_glued=bool(glued),
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        tie_break=tie_break,
+    )
+    expected = reference.train(
+        {reference.char_word(word, end_of_word, bool(glued)): count for word, count in words.items()},
+        num_merges=num_merges,
+        tie_break=tie_break,
+        alphabet=char_alphabet(words, end_of_word, bool(glued)),
+        min_frequency=min_frequency,
+        length=mark_length(end_of_word, bool(glued)),
+        max_token_length=max_token_length,
+    )
+    assert_agrees(tok, seen, expected)
+
+
+@each_rule
+@settings(max_examples=150)
+@given(words=corpora(("ab", "abc")), data=st.data())
+def test_char_model_with_alphabet_and_unknown_token(tie_break: str, words: dict[str, int], data: st.DataObject) -> None:
+    """The symbols given come first in their order; the unknown token is an entry like a special one."""
+    given_symbols = data.draw(st.lists(st.sampled_from("abcxyz"), unique=True, max_size=6))
+    rest = [char for char in sorted(set("".join(words))) if char not in given_symbols]
+    tok, seen = trained(
+        counts=words,
+        num_merges=12,
+        model="char",
+        initial_alphabet=given_symbols,
+        special_tokens=["<s>"],
+        unk_token="<unk>",
+        tie_break=tie_break,
+    )
+    expected = reference.train(
+        {tuple(word): count for word, count in words.items()},
+        num_merges=12,
+        tie_break=tie_break,
+        alphabet=[*given_symbols, *rest],
+        specials=["<s>", "<unk>"],
+    )
+    assert_agrees(tok, seen, expected)
+    assert tok.special_tokens == {"<s>": 0}
+    assert tok.unk_token == "<unk>"
+
+
+@each_rule
+def test_hard_runs(tie_break: str) -> None:
+    """Longer words than hypothesis makes: runs, alternations, Fibonacci and Thue-Morse words, unary counts."""
+    fibonacci = ["a", "ab"]
+    while len(fibonacci[-1]) < 150:
+        fibonacci.append(fibonacci[-1] + fibonacci[-2])
+    morse = "".join("ab"[bin(i).count("1") % 2] for i in range(128))
+    for words in (
+        {"a" * 100: 1},
+        {"a" * n: 1 for n in range(1, 40)},
+        {"ab" * 60: 1, "ba" * 60: 1},
+        {"aab" * 40: 2, "baa" * 40: 1, "aba" * 40: 1},
+        {fibonacci[-1]: 1, fibonacci[-1][::-1]: 1},
+        {morse: 1, morse[::-1]: 2},
+        {"a" * n + "b" + "a" * (30 - n): 1 for n in range(31)},
+    ):
+        for num_merges in (3, 200):
+            tok, seen = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
+            expected = reference.train(
+                {reference.byte_word(word.encode()): count for word, count in words.items()},
+                num_merges=num_merges,
+                tie_break=tie_break,
+                alphabet=reference.gpt2_byte_order(),
+            )
+            assert_agrees(tok, seen, expected)
+
+
+@each_rule
+def test_thousands_of_random_corpora(tie_break: str) -> None:
+    """Plain seeded random corpora, beside hypothesis's: 1,500 to a rule, each merged until no pair is left."""
+    random_ = random.Random(f"corpora {tie_break}")
+    order = reference.gpt2_byte_order()
+    for _ in range(1500):
+        letters = "abcd"[: random_.randint(1, 4)]
+        words = {
+            "".join(random_.choices(letters, k=random_.choice((1, 2, 3, 5, 8, 13)))): random_.randint(
+                1, random_.choice((1, 3, 9))
+            )
+            for _ in range(random_.randint(1, 10))
+        }
+        tok, seen = trained(counts=words, num_merges=10_000, tie_break=tie_break)
+        expected = reference.train(
+            {reference.byte_word(word.encode()): count for word, count in words.items()},
+            tie_break=tie_break,
+            alphabet=order,
+        )
+        assert_agrees(tok, seen, expected)
+        assert tok.training.stopped == "no pairs left"
+        assert all(len(symbols) == 1 for symbols, _ in expected.words)
+
+
+# However the corpus comes
+# -----------------------------------------------------------------------------------------------
+
+SENTENCES = [
+    "the low lower newest widest, isn't it?",
+    "  two  spaces\n\nand lines\r\n",
+    "영화를 영화관에서 보지 못한 것을",
+    "吾輩は猫である。名前はまだ無い。",
+    "aaaa abab aaab 1234567 😊😊",
+    "",
+]
+
+
+def same(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+    assert tok == other
+    assert tok.fingerprint == other.fingerprint
+    assert tok.vocab() == other.vocab()
+    assert np.array_equal(tok.merges, other.merges)
+
+
+@each_rule
+def test_texts_against_the_oracle(tie_break: str) -> None:
+    """From texts to merges: pretokens counted in order of first appearance."""
+    random_ = random.Random(5)
+    texts = ["".join(random_.choices(SENTENCES, k=4)) for _ in range(30)]
+    pretokenizer = Pretokenizer("gpt2")
+    words = reference.count_words(piece for text in texts for piece in pretokenizer.split_bytes(text))
+    tok, seen = trained(texts=texts, num_merges=120, tie_break=tie_break)
+    expected = reference.train(
+        {reference.byte_word(word): count for word, count in words.items()},
+        num_merges=120,
+        tie_break=tie_break,
+        alphabet=reference.gpt2_byte_order(),
+    )
+    assert_agrees(tok, seen, expected)
+
+
+@each_rule
+@pytest.mark.parametrize("model", ["byte", "char"])
+def test_threads_chunks_and_types(tie_break: str, model: str, tmp_path: Any) -> None:
+    """The same tokenizer from any number of threads, any grouping of the documents, str or bytes, texts or files."""
+    random_ = random.Random(7)
+    documents = [
+        "".join(random_.choices(SENTENCES, k=random_.randint(0, 6))) + random_.choice("xyz") for _ in range(400)
+    ]
+    options: dict[str, Any] = {
+        "num_merges": 150,
+        "tie_break": tie_break,
+        "model": model,
+        "pretokenizer": "gpt2",
+        "special_tokens": ["<|endoftext|>"],
+    }
+    expected = bpe.train(texts=documents, threads=1, **options)
+    for threads in (1, 2, 8, None):
+        same(bpe.train(texts=documents, threads=threads, **options), expected)
+    same(bpe.train(texts=iter(documents), **options), expected)
+    same(bpe.train(texts=[document.encode() for document in documents], **options), expected)
+    same(bpe.train(texts=[memoryview(document.encode()) for document in documents], **options), expected)
+    for size in (1, 7, 400):
+        groups = ["<|endoftext|>".join(documents[i : i + size]) for i in range(0, len(documents), size)]
+        same(bpe.train(texts=groups, threads=2, **options), expected)
+        paths = []
+        for number, group in enumerate(groups[:50]):
+            paths.append(tmp_path / f"{size}-{number}.txt")
+            paths[-1].write_bytes(group.encode())
+        part = bpe.train(texts=groups[:50], **options)
+        same(bpe.train(files=paths, threads=2, **options), part)
+        same(bpe.train(files=map(str, paths), separator="<|endoftext|>", threads=2, **options), part)
+    counts = bpe.count_words(texts=documents, pretokenizer="gpt2", special_tokens=["<|endoftext|>"])
+    same(bpe.train(counts=counts, **options), expected)
+
+
+@pytest.mark.parametrize("tie_break", ["id", "first"])
+def test_threads_over_many_parts(tie_break: str) -> None:
+    """A corpus of many megabytes, which threads share out: one document, and many."""
+    random_ = random.Random(11)
+    stems = ["".join(random_.choices("aeioustrnl", k=random_.randint(1, 9))) for _ in range(5000)]
+    words = [random_.choice(stems) for _ in range(400_000)]
+    whole = " ".join(words) * 5
+    documents = [whole[i : i + 100_003] for i in range(0, len(whole), 100_003)]
+    assert len(whole) > 9 << 20
+    for texts in ([whole], documents):
+        results = [
+            bpe.train(texts=texts, num_merges=300, tie_break=tie_break, threads=threads) for threads in (1, 2, 8)
+        ]
+        for result in results[1:]:
+            same(result, results[0])
+
+
+def test_default_rule_does_not_depend_on_the_order_of_documents() -> None:
+    random_ = random.Random(13)
+    documents = ["".join(random_.choices(SENTENCES, k=3)) for _ in range(60)]
+    expected = bpe.train(texts=documents, num_merges=200)
+    for _ in range(5):
+        random_.shuffle(documents)
+        same(bpe.train(texts=documents, num_merges=200), expected)
+
+
+# Stopping -------------------------------------------------------------------------------------------------------------
+
+
+def test_stops_where_pairs_run_out(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("bpe").setLevel(logging.NOTSET)
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        tok = bpe.train(counts={"abc": 2}, vocab_size=1000)
+    assert tok.vocab_size == 258
+    assert tok.training.stopped == "no pairs left"
+    assert "no pairs left" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        tok = bpe.train(counts={"abc": 2, "xy": 1}, vocab_size=1000, min_frequency=2)
+    assert tok.training.stopped == "min_frequency"
+    assert tok.vocab_size == 258
+    assert "min_frequency" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        tok = bpe.train(counts={"abc": 2}, vocab_size=258)
+    assert tok.training.stopped is None
+    assert not caplog.text
+
+
+def test_no_merges_at_all() -> None:
+    tok = bpe.train(counts={"abc": 2}, num_merges=0)
+    assert tok.vocab_size == 256
+    assert tok.merges.shape == (0, 2)
+    assert tok.training.stopped is None
+    assert tok.decode(tok.encode("abc é")) == "abc é"
+
+
+def test_counts_of_64_bits() -> None:
+    tok, seen = trained(counts={"ab": 2**59, "abc": 2**60}, num_merges=2)
+    assert seen == [(b"a", b"b", b"ab", 2**59 + 2**60), (b"ab", b"c", b"abc", 2**60)]
+
+
+def test_words_that_count_nothing() -> None:
+    tok, seen = trained(counts={"xy": 0, "ab": 1}, num_merges=5)
+    assert seen == [(b"a", b"b", b"ab", 1)]
+    assert tok.training.stopped == "no pairs left"
+
+
+def test_limit_alphabet() -> None:
+    """The commonest characters stay; others are in no merge."""
+    tok, seen = trained(
+        counts={"aab": 3, "axb": 2, "ba": 1},
+        num_merges=9,
+        model="char",
+        limit_alphabet=2,
+        unk_token="?",
+        tie_break="first",
+    )
+    assert set(tok.vocab()) == {"?", "a", "b", "aa", "aab", "ba"}
+    assert seen == [("a", "a", "aa", 3), ("aa", "b", "aab", 3), ("b", "a", "ba", 1)]
+    assert tok.tokens("axb") == ["a", "?", "b"]

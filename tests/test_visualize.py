@@ -1,0 +1,104 @@
+"""Tokens as lines for people: the plain form, the coloured form, and when there is colour."""
+
+import io
+import itertools
+import random
+import re
+
+import pytest
+
+from bpe.visualize import coloured, plain, render, spell, use_colour
+
+
+@pytest.mark.parametrize(
+    ("tokens", "line"),
+    [
+        ([], ""),
+        ([b"Hello", b",", b" world", b"!"], "Hello|,|·world|!"),
+        ([b"  ", b"x"], "··|x"),
+        ([b"a|b", b"|"], r"a\|b|\|"),
+        (["a·b", " "], r"a\·b|·"),
+        ([b"C:\\temp"], r"C:\\temp"),
+        ([b"\n", b"\t\r", b"\x00\x1b[31m\x7f"], r"\x0a|\x09\x0d|\x00\x1b[31m\x7f"),
+        (["한국", b"\xed\x95", b"\x9c"], r"한국|\xed\x95|\x9c"),
+        ([b"\xf0\x9f\x98", b"\x80", "😀"], r"\xf0\x9f\x98|\x80|😀"),
+        (["👩\u200d💻", "🇰🇷"], r"👩\xe2\x80\x8d💻|🇰🇷"),
+        (["\u00a0\u2028\u202e\ufeff"], r"\xc2\xa0\xe2\x80\xa8\xe2\x80\xae\xef\xbb\xbf"),
+        (["다</w>", "\ud800"], r"다</w>|\xed\xa0\x80"),
+    ],
+)
+def test_plain(tokens, line):
+    assert plain(tokens) == line
+    assert render(tokens, colour=False) == line
+
+
+def unspelled(line):
+    """The tokens that a plain line stands for: the inverse that `visualize` promises."""
+    tokens, token = [], b""
+    for piece in re.findall(r"\\x[0-9a-f]{2}|\\.|.", line):
+        if piece == "|":
+            tokens.append(token)
+            token = b""
+        elif piece.startswith(r"\x"):
+            token += bytes.fromhex(piece[2:])
+        elif piece == "·":
+            token += b" "
+        else:
+            token += piece[-1].encode()
+    return [*tokens, token]
+
+
+def test_a_plain_line_stands_for_one_list_of_tokens():
+    choose = random.Random(1)
+    parts = [b"|", b"\\", b" ", b"\xc2\xb7", b"x", b"0a", b"\n", b"\xed\x95\x9c", b"\xed", b"\x95", b"\xc3", b"\xff"]
+    for _ in range(500):
+        tokens = [b"".join(choose.choices(parts, k=choose.randint(1, 5))) for _ in range(choose.randint(1, 5))]
+        line = plain(tokens)
+        assert unspelled(line) == tokens
+        assert line.isprintable()
+
+
+def test_coloured_shows_the_same_text_on_alternating_grounds():
+    line = coloured([b"a|b", b" c", b"\n", b"\xff"])
+    assert re.sub(r"\x1b\[[0-9;]*m", "", line) == r"a|b c\x0a\xff"
+    grounds = re.findall(r"48;5;(\d+)m", line)
+    assert len(grounds) == 4
+    assert all(left != right for left, right in itertools.pairwise(grounds))
+    assert line.count("\x1b[38;5;16;") == 4, "the letters' colour is set too, whatever the terminal's theme"
+    assert line.endswith("\x1b[0m")
+    assert render([b"x"], colour=True) == coloured([b"x"])
+
+
+def test_a_token_cannot_send_its_own_escapes_to_the_terminal():
+    assert "\x1b[2J" not in coloured([b"\x1b[2J"])
+
+
+def test_neighbours_differ_where_the_colours_come_round():
+    grounds = re.findall(r"48;5;(\d+)m", coloured([b"x"] * 50))
+    assert len(set(grounds)) > 3
+    assert all(left != right for left, right in itertools.pairwise(grounds))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colour_is_for_terminals_that_want_it():
+    assert use_colour(Terminal(), {})
+    assert use_colour(Terminal(), {"NO_COLOR": ""}), "no-color.org: set and not empty"
+    assert not use_colour(Terminal(), {"NO_COLOR": "1"})
+    assert not use_colour(Terminal(), {"TERM": "dumb"})
+    assert not use_colour(io.StringIO(), {})
+
+
+def test_no_color_is_read_from_the_environment(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert use_colour(Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not use_colour(Terminal())
+
+
+def test_spell_without_marks_leaves_spaces():
+    assert spell(b" a|\xc2\xb7", mark_spaces=False) == " a|·"
