@@ -276,5 +276,6 @@ def as_normalizer(value: Any) -> Normalizer | None:
     if isinstance(value, (list, tuple)):
         return Sequence(*value)
     raise TypeError(
-        f"normalizer is {shown(value)}, a {type(value).__name__}; it must be one of bpe.normalizers, a list or None"
+        f"normalizer is {shown(value)}, a {type(value).__name__}; it must be one of bpe.normalizers, "
+        "a list of them, or None"
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bpe.batch import TokenBatch
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
-from bpe.encoding import NO_TOKEN, Encoder, unk_id
+from bpe.encoding import NO_TOKEN, Encoder
 from bpe.errors import check_int, shown
 from bpe.explaining import explain_pieces
 from bpe.formats import clip, huggingface, tiktoken
@@ -29,9 +29,9 @@ from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import TokenizerSpec
 from bpe.special import Allowed
-from bpe.text import TextLike, atomic_write
+from bpe.text import TextLike, atomic_write, to_bytes
 from bpe.threads import thread_count
-from bpe.vocabulary import Vocabulary
+from bpe.vocabulary import SPECIAL, Vocabulary
 from bpe.wordcounts import PathLike
 
 
@@ -52,6 +52,9 @@ class Tokenizer:
 
     def __init__(self, spec: TokenizerSpec, training: Training | None = None) -> None:
         self._spec = spec
+        for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word):
+            if array is not None:
+                array.flags.writeable = False
         self._training = training
         self._encoder = Encoder(spec)
         self._special = frozenset(spec.special_tokens)
@@ -175,7 +178,7 @@ class Tokenizer:
         allowed, disallowed = specials.policy(allowed_special, disallowed_special)
         if disallowed:
             for text in texts:
-                specials.refuse(text.encode(errors="replace") if isinstance(text, str) else bytes(text), disallowed)
+                specials.refuse(to_bytes(text), disallowed)
         return allowed
 
     # Decoding ---------------------------------------------------------------------------------------------------------
@@ -299,19 +302,20 @@ class Tokenizer:
         """
         if not isinstance(token, (str, bytes)):
             raise TypeError(f"token is {shown(token)}, a {type(token).__name__}; it must be str or bytes")
-        name, data = (token, token.encode(errors="replace")) if isinstance(token, str) else (None, token)
+        name, data = (token if isinstance(token, str) else None), to_bytes(token)
         if name is not None and name in self._spec.special_tokens:
             return self._spec.special_tokens[name]
         found = self._spec.vocabulary.ids.get(data)
         if found is None:
-            if name is not None and name == self._spec.unk_token:
-                return self._unk_id
+            found = self._special_ids.get(data)
+        if found is None:
             raise ValueError(f"{shown(token)} is no token of this vocabulary of {self.vocab_size}")
         return found
 
     @cached_property
-    def _unk_id(self) -> int:
-        return unk_id(self._spec)
+    def _special_ids(self) -> dict[bytes, int]:
+        """The special tokens and the unknown token by their bytes."""
+        return {token: number for number, token in self._spec.vocabulary.items(SPECIAL)}
 
     def vocab(self) -> dict[Any, int]:
         """All tokens with their ids, by id: bytes in a byte model, str in a character model; special tokens too."""

@@ -119,4 +119,6 @@ class Vocabulary:
     @cached_property
     def lengths(self) -> NDArray[np.uint32]:
         """The length of each token in bytes; uint32, shape (limit,), 0 for an id that is none."""
-        return np.diff(self.offsets).astype(np.uint32)
+        lengths = np.diff(self.offsets).astype(np.uint32)
+        lengths.flags.writeable = False
+        return lengths

@@ -18,6 +18,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 import regex
@@ -30,21 +31,15 @@ CL100K = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
     r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
 )
-O200K = "|".join(
-    [
-        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
-        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
-        r"""\p{N}{1,3}""",
-        r""" ?[^\s\p{L}\p{N}]+[\r\n/]*""",
-        r"""\s*[\r\n]+""",
-        r"""\s+(?!\S)""",
-        r"""\s+""",
-    ]
+O200K = (
+    r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
+    r"""|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
+    r"""|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
 )
 CLIP = r"""<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"""
 
 
-# Training -------------------------------------------------------------------------------------------------------------
+# Training -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def pair_counts(words: Iterable[tuple[tuple[Symbol, ...], int]]) -> dict[tuple[S
     """
     counts: dict[tuple[Symbol, Symbol], int] = {}
     for symbols, count in words:
-        for pair in zip(symbols, symbols[1:], strict=False):
+        for pair in pairwise(symbols):
             counts[pair] = counts.get(pair, 0) + count
     return counts
 
@@ -207,7 +202,7 @@ def gpt2_byte_order() -> list[bytes]:
     return [bytes([byte]) for byte in (*printable, *(byte for byte in range(256) if byte not in printable))]
 
 
-# Encoding -------------------------------------------------------------------------------------------------------------
+# Encoding -----------------------------------------------------------------------------------------------------------
 
 
 def encode_word(symbols: tuple[Symbol, ...], ranks: Mapping[tuple[Symbol, Symbol], int]) -> tuple[Symbol, ...]:
@@ -218,7 +213,7 @@ def encode_word(symbols: tuple[Symbol, ...], ranks: Mapping[tuple[Symbol, Symbol
     """
     parts = list(symbols)
     while len(parts) > 1:
-        found = [(ranks[pair], at) for at, pair in enumerate(zip(parts, parts[1:], strict=False)) if pair in ranks]
+        found = [(ranks[pair], at) for at, pair in enumerate(pairwise(parts)) if pair in ranks]
         if not found:
             break
         _, at = min(found)
@@ -236,7 +231,7 @@ def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
         return [ranks[piece]]
     parts = list(byte_word(piece))
     while len(parts) > 1:
-        made = [ranks.get(left + right, len(ranks)) for left, right in zip(parts, parts[1:], strict=False)]
+        made = [ranks.get(left + right, len(ranks)) for left, right in pairwise(parts)]
         at = min(range(len(made)), key=lambda i: (made[i], i))
         if parts[at] + parts[at + 1] not in ranks:
             break
@@ -244,7 +239,7 @@ def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
     return [ranks[part] for part in parts]
 
 
-# CLIP -----------------------------------------------------------------------------------------------------------------
+# CLIP ---------------------------------------------------------------------------------------------------------------
 
 
 class Clip:
@@ -298,7 +293,7 @@ class Clip:
         return [row + [0] * (context_length - len(row)) for row in rows], [len(row) for row in rows]
 
 
-# Whole texts ----------------------------------------------------------------------------------------------------------
+# Whole texts --------------------------------------------------------------------------------------------------------
 
 
 def split_specials(text: str, specials: Collection[str]) -> Iterator[tuple[str, bool]]:

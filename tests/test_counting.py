@@ -6,6 +6,8 @@ import copy
 import os
 import pickle
 import random
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import count_words as naive_count
+from reference import split_specials
 
 import bpe
 from bpe.counting import PART
 from bpe.normalizers import NFC, Lowercase, Remove
 from bpe.pretokenize import NAMES, Pretokenizer
-from reference import count_words as naive_count
-from reference import split_specials
 
 ATOMS = ["a", "A", " ", "\n", "é", "e\u0301", "語", "12", "'s", "!", "<|x|>", "<|", "low", "lower", "\u3000", "x" * 20]
 texts_of_atoms = st.lists(st.lists(st.sampled_from(ATOMS), max_size=15).map("".join), max_size=6)
@@ -44,7 +46,7 @@ def naive(
     return list(naive_count(piece for piece in pieces if piece).items())
 
 
-# Counting -------------------------------------------------------------------------------------------------------------
+# Counting -----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=300)
@@ -138,18 +140,21 @@ def test_files(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
 def test_a_pipe_as_file(tmp_path: Path) -> None:
-    import threading
-
+    """A pipe is opened once and read to its end; what is written to it is not lost, nor waited for in vain."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-
-    def feed() -> None:
-        pipe.write_bytes(b"low lower low")
-
-    thread = threading.Thread(target=feed, daemon=True)
-    thread.start()
-    assert bpe.count_words(files=[pipe], pretokenizer="whitespace").total == 3
-    thread.join()
+    program = f"import bpe; print(bpe.count_words(files=[{os.fspath(pipe)!r}], pretokenizer='whitespace').total)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as reader:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", f"open({os.fspath(pipe)!r}, 'wb').write(b'low lower ' * 100_000)"]
+        )
+        try:
+            assert reader.communicate(timeout=15)[0] == "200000\n"
+            assert writer.wait(timeout=15) == 0
+        finally:
+            reader.kill()
+            writer.kill()
+            writer.wait()
 
 
 def test_invalid_bytes_are_counted_as_they_are() -> None:
@@ -159,7 +164,7 @@ def test_invalid_bytes_are_counted_as_they_are() -> None:
     }
 
 
-# The class ------------------------------------------------------------------------------------------------------------
+# The class ----------------------------------------------------------------------------------------------------------
 
 
 def test_update_and_most_common() -> None:
@@ -353,7 +358,7 @@ def test_arrow() -> None:
     assert bpe.WordCounts.from_arrow(table) == counts
 
 
-# Bad arguments --------------------------------------------------------------------------------------------------------
+# Bad arguments ------------------------------------------------------------------------------------------------------
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
@@ -380,7 +385,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         bpe.count_words(files=[], separator="")
     with pytest.raises(ValueError, match="threads is 0; it must be"):
         bpe.count_words(texts=[], threads=0)
-    with pytest.raises(TypeError, match="threads is 1.5, a float; it must be an int"):
+    with pytest.raises(TypeError, match=r"threads is 1\.5, a float; it must be an int"):
         bpe.count_words(texts=[], threads=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="pretokenizer is 'nope'; it must be one of 'gpt2'"):
         bpe.count_words(texts=[], pretokenizer="nope")

@@ -8,7 +8,7 @@ import unicodedata
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -22,15 +22,21 @@ from bpe.pretokenize import NAMES, Pretokenizer
 from bpe.spec import TokenizerSpec, byte_alphabet, letter_bytes, to_letters
 from bpe.vocabulary import Vocabulary
 
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 CLIP_FILE = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 # Characters assigned long ago: Unicode data of three packages, all of different age, agree on them.
 OLD = [chr(c) for c in range(0x110000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
 PIECES = [
-    "'s", "'S", "'ſ", "'LL", "'ve", "'t", "''", "’s", "a", "B", "Wörter", "ſt", "K", "ß", "ﬁ", "ﬆ", "ǅ", "ʰ", "e\u0301", "\u0301",
-    "한국어", "日本語", "ありがとう", "Ελλάδα", "Σ", "русский", "שלום", "مرحبا", "हिन्दी", "ไทย", "𐐀", "1", "234", "567890", "½", "²", "٣", "Ⅷ",
-    " ", "  ", "\t", "\n", "\r\n", "\r", "\n\n", "\u00a0", "\u3000", "\x85", "\u2028", "\x1c", "\u200b", "!", "...", "/", "/\r\n", "_", "-",
+    "'s", "'S", "'ſ", "'LL", "'ve", "'t", "''", "’s", "a", "B", "Wörter", "ſt", "K", "ß", "ﬁ", "ﬆ", "ǅ", "ʰ",
+    "e\u0301", "\u0301",
+    "한국어", "日本語", "ありがとう", "Ελλάδα", "Σ", "русский", "שלום", "مرحبا", "हिन्दी", "ไทย", "𐐀", "1", "234",
+    "567890", "½", "²", "٣", "Ⅷ",
+    " ", "  ", "\t", "\n", "\r\n", "\r", "\n\n", "\u00a0", "\u3000", "\x85", "\u2028", "\x1c", "\u200b", "!",
+    "...", "/", "/\r\n", "_", "-",
     "😊", "👍🏽", "€", "<|endoftext|>", "<|StartOfText|>", "<|ﬆartoftext|>", "<s>", "</w>", "\x00", "\x7f",
 ]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(PIECES) | st.sampled_from(OLD), max_size=20).map("".join)
@@ -105,10 +111,12 @@ def hugging(spec_or_data) -> tokenizers.Tokenizer:
 
 
 def loads(spec: TokenizerSpec) -> bool:
+    """Whether `tokenizers` takes the file; if it does not, then for a type that it does not know."""
     try:
         hugging(spec)
-    except Exception as error:  # noqa: BLE001 (tokenizers raises Exception itself)
-        assert "did not match any variant" in str(error) or "bpe." in str(error), error
+    except Exception as error:
+        if "did not match any variant" not in str(error):
+            raise
         return False
     return True
 
@@ -118,11 +126,13 @@ def saved(tokenizer: tokenizers.Tokenizer) -> bytes:
 
 
 PATTERNS_OF_USERS = [
-    r"\d+|\D+", r"\s+|\S", "[a-z]+", r"[^\s]+", "한|日本", r"\p{Han}|\p{L}+", LLAMA3, CLIP_FILE, "(?:ab)+?c", r"[\u0370-\u03ff]+|\s",
+    r"\d+|\D+", r"\s+|\S", "[a-z]+", r"[^\s]+", "한|日本", r"\p{Han}|\p{L}+", LLAMA3, CLIP_FILE, "(?:ab)+?c",
+    r"[\u0370-\u03ff]+|\s",
 ]  # fmt: skip
 # What Oniguruma would read otherwise, or might.
 PATTERNS_OF_OUR_OWN = [
-    r"\w+", "^a|.", r".+$", r"\p{N}{1,3}+|.", "(?i)st|.", "(?i:st|.)", "a*", r"(?<=a)b|.", "(?s:.+)", r"\b.", "[[:alpha:]]+|.",
+    r"\w+", "^a|.", r".+$", r"\p{N}{1,3}+|.", "(?i)st|.", "(?i:st|.)", "a*", r"(?<=a)b|.", "(?s:.+)", r"\b.",
+    "[[:alpha:]]+|.",
     SPELLED["clip"], SPELLED["cl100k"] + "|x", r"\p{Emoji}|.",
 ]  # fmt: skip
 PRETOKENIZERS = [
@@ -163,10 +173,11 @@ MARKED_MERGES = [("a", "b"), ("ab", "c</w>"), ("b", "b</w>"), ("c", "ab")]
 
 
 @st.composite
-def specs(draw):
+def specs(draw, plain=False):
+    """A spec of any kind; with `plain` mostly one that `tokenizers` can express, and with an unknown token."""
     model = draw(st.sampled_from(["byte", "char"]))
     mark = draw(st.sampled_from([None, None, "</w>", "▁", "é "]))
-    glued = mark is not None and draw(st.booleans())
+    glued = mark is not None and (plain or draw(st.booleans()))
     letters = draw(st.lists(st.sampled_from("abc é한😊\n<"), min_size=1, unique=True))
     symbols = letters if model == "char" else list(dict.fromkeys(bytes([b]) for c in letters for b in c.encode()))
     tail = None if mark is None else mark.encode() if model == "byte" else mark
@@ -181,19 +192,20 @@ def specs(draw):
     special = draw(
         st.lists(st.sampled_from(["<s>", "<|endoftext|>", "ab", "Ġ", "x", " y ", "a</w>", "é"]), unique=True)
     )
-    special_collides = model == "char" and {name for name in special} & set(tokens)
-    unk = draw(st.sampled_from([None, "<unk>", "<s>", "?", "q"]))
+    unk = draw(st.sampled_from(["<unk>", "<s>", "?", "q"] if plain else [None, "<unk>", "<s>", "?", "q"]))
+    pretokenizers = SAME if plain else PRETOKENIZERS
+    normals = PLAIN_NORMALIZERS[:2] if plain else PLAIN_NORMALIZERS + OWN_NORMALIZERS
+    ranks = [None] if plain else [None, None, np.arange(len(merges), dtype=np.int32) // 2]
     spec = make_spec(
         model, symbols, merges, special, unk, mark, glued,
         first=draw(st.sampled_from([0, 1, 7])), gap=draw(st.sampled_from([0, 3])), fuse_unk=draw(st.booleans()),
-        ignore_merges=draw(st.booleans()), pretokenizer=draw(st.sampled_from(PRETOKENIZERS)),
-        normalizer=draw(st.none() | st.sampled_from(PLAIN_NORMALIZERS + OWN_NORMALIZERS)),
-        merge_ranks=draw(st.sampled_from([None, None, np.arange(len(merges), dtype=np.int32) // 2])),
+        ignore_merges=draw(st.booleans()) and not (plain and glued), pretokenizer=draw(st.sampled_from(pretokenizers)),
+        normalizer=draw(st.none() | st.sampled_from(normals)),
+        merge_ranks=draw(st.sampled_from(ranks)),
     )  # fmt: skip
-    assert special_collides is False or differs(spec) is not None or not special_collides
-    if len(special) >= 2 and draw(st.booleans()):
+    if not plain and len(special) >= 2 and draw(st.booleans()):
         spec = replaced(spec, clip=(spec.special_tokens[special[0]], spec.special_tokens[special[1]]))
-    if mark is not None and draw(st.integers(0, 9)) == 0:
+    if not plain and mark is not None and draw(st.integers(0, 9)) == 0:
         spec = replaced(spec, ends_word=~spec.ends_word & (spec.vocabulary.kinds == 1))
     return spec
 
@@ -225,6 +237,16 @@ def test_tokenizers_loads_exactly_what_has_no_type_of_our_own(spec):
             for number, token in spec.vocabulary.items(kind)
         }
         assert_same(read(saved(theirs)), spec)
+
+
+@given(specs(plain=True), TEXTS | st.text(alphabet="abc é한😊\n<q?x", max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_any_spec_that_tokenizers_loads_has_the_same_ids_there(spec, text):
+    # Without an unknown token, `tokenizers` leaves out what has no id, and we refuse it.
+    data = write(spec)
+    assume(b'"type": "bpe.' not in data)
+    ours = bpe.Tokenizer.from_spec(spec).encode(text, allowed_special="all")
+    assert hugging(data).encode(text).ids == ours.tolist()
 
 
 def test_the_vocabulary_is_in_id_order_one_entry_per_line():
@@ -265,6 +287,7 @@ def test_every_normalizer_comes_back(normalizer):
         make_spec(symbols=[b"a"], unk="Ġ", fuse_unk=True),
         make_spec("char", ["a"], unk="?", fuse_unk=True),
         make_spec(unk="<unk>", ignore_merges=True),
+        make_spec("char", MARKED[:4], special=["b</w>"], mark="</w>", glued=True),
         make_spec(special=["<s>"], ignore_merges=True, normalizer=n.NFKC()),
         make_spec("char", MARKED, MARKED_MERGES, mark="</w>", glued=True, ignore_merges=True),
         make_spec("char", ["a"], pretokenizer=Pretokenizer.from_regex("^a")),
@@ -332,11 +355,11 @@ SAME = [
 def test_tokenizers_cuts_where_we_cut(model, pretokenizer):
     spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
     theirs = hugging(spec)
-    everything = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 7))
+    everything = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97))
     assert pieces_there(theirs, model, everything) == pieces_here(pretokenizer, everything)
 
     @given(TEXTS)
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=40, deadline=None, database=None)
     def check(text):
         assert pieces_there(theirs, model, text) == pieces_here(pretokenizer, text)
 
@@ -351,14 +374,14 @@ def test_tokenizers_normalizes_as_we_do(normalizer):
         assert theirs.normalize_str(text) == normalizer(text)
 
     @given(TEXTS)
-    @settings(max_examples=100, deadline=None, database=None)
+    @settings(max_examples=40, deadline=None, database=None)
     def check(text):
         assert theirs.normalize_str(text) == normalizer(text)
 
     check()
 
 
-@given(st.text(alphabet=list(r"ab.|()[]{}*+?^$\-&,:=!<>i01dsSpPLuNn '") + ["é"], max_size=8))
+@given(st.text(alphabet=[*list(r"ab.|()[]{}*+?^$\-&,:=!<>i01dsSpPLuNn '"), "é"], max_size=8))
 @settings(max_examples=400, deadline=None)
 @example(r"(?i:s)(?i:t)")
 @example("[z-a]")
@@ -388,9 +411,9 @@ def test_what_means_the_same():
         "[a|b&]",
     ):
         assert means_the_same(pattern), pattern
-    for pattern in (*PATTERNS_OF_OUR_OWN[:11], "", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+",
-    "(?i:s)(?i:t)",
-                    "(?i:é)", "(?P<x>a)", r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000):  # fmt: skip
+    others = ["", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+", "(?i:s)(?i:t)", "(?i:é)", "(?P<x>a)"]
+    others += [r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000]
+    for pattern in PATTERNS_OF_OUR_OWN[:11] + others:
         assert not means_the_same(pattern), pattern
 
 
@@ -425,34 +448,93 @@ def split_then_bytes(pattern, behavior="isolated", invert=False):
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 CL100K_PUBLISHED = Pretokenizer("cl100k").pattern.replace("{1,3}+", "{1,3}")
 THEIRS = {
-    "ByteLevel": (lambda: bpe_file(pre=BYTE_LEVEL, decoder=decoders.ByteLevel(), post=processors.ByteLevel()), Pretokenizer("gpt2")),
-    "ByteLevel, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel()), Pretokenizer("gpt2", add_prefix_space=True)),
+    "ByteLevel": (
+        lambda: bpe_file(pre=BYTE_LEVEL, decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
+        Pretokenizer("gpt2"),
+    ),
+    "ByteLevel, prefix": (
+        lambda: bpe_file(pre=pre_tokenizers.ByteLevel()),
+        Pretokenizer("gpt2", add_prefix_space=True),
+    ),
     "ByteLevel, whole": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)), None),
     "ByteLevel, whole, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(use_regex=False)), PREFIXED),
     "special": (lambda: bpe_file(pre=BYTE_LEVEL, special=["<s>", "</s>"]), Pretokenizer("gpt2")),
     "cl100k": (lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
-    "cl100k removed": (lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)), Pretokenizer("cl100k")),
-    "o200k": (lambda: bpe_file(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
-    "Llama 3": (lambda: bpe_file(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]), Pretokenizer.from_regex(LLAMA3, gaps="keep")),
-    "CLIP": (
-        lambda: bpe_file(pre=split_then_bytes(CLIP_FILE, "removed", True), end_of_word_suffix="</w>",
-        normalizer=normalizers.Sequence([normalizers.NFC(), normalizers.Replace(tokenizers.Regex(r"\s+"), " "),
-        normalizers.Lowercase()])), Pretokenizer.from_regex(CLIP_FILE),
+    "cl100k removed": (
+        lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
+        Pretokenizer("cl100k"),
     ),
-    "words, bytes": (lambda: bpe_file(pre=pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])), Pretokenizer("whitespace")),
-    "Whitespace": (lambda: bpe_file({"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Whitespace(), unk_token="<unk>"), WORDS),
-    "WhitespaceSplit": (lambda: bpe_file({"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.WhitespaceSplit(), unk_token="<unk>", fuse_unk=True), Pretokenizer("whitespace")),
-    "removed white space": (lambda: bpe_file({"?": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Split(tokenizers.Regex(r"\s+"), "removed"), unk_token="?"), Pretokenizer("whitespace")),
-    "suffix": (
-        lambda: bpe_file({"<unk>": 0, "t": 1, "h": 2, "th": 3, "e</w>": 4, "h</w>": 5, "the</w>": 6}, [("t", "h"),
-        ("th", "e</w>")], pre=pre_tokenizers.WhitespaceSplit(), unk_token="<unk>", end_of_word_suffix="</w>",
-        decoder=decoders.BPEDecoder("</w>"), normalizer=normalizers.Lowercase(), special=["<unk>"]),
+    "o200k": (lambda: bpe_file(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
+    "Llama 3": (
+        lambda: bpe_file(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
+        Pretokenizer.from_regex(LLAMA3, gaps="keep"),
+    ),
+    "CLIP": (
+        lambda: bpe_file(
+            pre=split_then_bytes(CLIP_FILE, "removed", True),
+            end_of_word_suffix="</w>",
+            normalizer=normalizers.Sequence(
+                [normalizers.NFC(), normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Lowercase()]
+            ),
+        ),
+        Pretokenizer.from_regex(CLIP_FILE),
+    ),
+    "words, bytes": (
+        lambda: bpe_file(
+            pre=pre_tokenizers.Sequence(
+                [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+            )
+        ),
         Pretokenizer("whitespace"),
     ),
-    "no pretokenizer": (lambda: bpe_file({"t": 0, "h": 1, "e": 2, " ": 3, "e ": 4}, [("e", " ")], decoder=decoders.Fuse()), None),
-    "string pattern": (lambda: bpe_file({"t": 0, "h": 1, "?": 2}, pre=pre_tokenizers.Split("the", "isolated"), unk_token="?"), Pretokenizer.from_regex("the", gaps="keep")),
+    "Whitespace": (
+        lambda: bpe_file(
+            {"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Whitespace(), unk_token="<unk>"
+        ),
+        WORDS,
+    ),
+    "WhitespaceSplit": (
+        lambda: bpe_file(
+            {"<unk>": 0, "t": 1, "h": 2, "th": 3},
+            [("t", "h")],
+            pre=pre_tokenizers.WhitespaceSplit(),
+            unk_token="<unk>",
+            fuse_unk=True,
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "removed white space": (
+        lambda: bpe_file(
+            {"?": 0, "t": 1, "h": 2, "th": 3},
+            [("t", "h")],
+            pre=pre_tokenizers.Split(tokenizers.Regex(r"\s+"), "removed"),
+            unk_token="?",
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "suffix": (
+        lambda: bpe_file(
+            {"<unk>": 0, "t": 1, "h": 2, "th": 3, "e</w>": 4, "h</w>": 5, "the</w>": 6},
+            [("t", "h"), ("th", "e</w>")],
+            pre=pre_tokenizers.WhitespaceSplit(),
+            unk_token="<unk>",
+            end_of_word_suffix="</w>",
+            decoder=decoders.BPEDecoder("</w>"),
+            normalizer=normalizers.Lowercase(),
+            special=["<unk>"],
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "no pretokenizer": (
+        lambda: bpe_file({"t": 0, "h": 1, "e": 2, " ": 3, "e ": 4}, [("e", " ")], decoder=decoders.Fuse()),
+        None,
+    ),
+    "string pattern": (
+        lambda: bpe_file({"t": 0, "h": 1, "?": 2}, pre=pre_tokenizers.Split("the", "isolated"), unk_token="?"),
+        Pretokenizer.from_regex("the", gaps="keep"),
+    ),
     "added at the end": (lambda: bpe_file({"t": 0, "h": 1}, special=["<a>", "<b>"]), None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", THEIRS)
@@ -464,16 +546,14 @@ def test_their_files_keep_their_ids(kind):
     again = hugging(spec)
     ours = bpe.Tokenizer.from_spec(spec)
 
-    @given(
-        TEXTS
-        | st.lists(
-            st.sampled_from(["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"])
-        ).map("".join)
-    ) @ settings(max_examples=60, deadline=None, database=None)
+    parts = ["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"]
+
+    @given(TEXTS | st.lists(st.sampled_from(parts)).map("".join))
+    @settings(max_examples=40, deadline=None, database=None)
     def check(text):
         ids = theirs.encode(text).ids
         assert again.encode(text).ids == ids
-        if theirs.model.unk_token is not None or spec.model == "byte" and spec.end_of_word is None:
+        if theirs.model.unk_token is not None or (spec.model == "byte" and spec.end_of_word is None):
             assert ours.encode(text, allowed_special="all").tolist() == ids
 
     check()
@@ -506,7 +586,19 @@ def base() -> dict:
     return json.loads(write(spec))
 
 
-SET = object()
+def split(pattern, behavior):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
+
+
+def replace(pattern):
+    return {"type": "Replace", "pattern": pattern, "content": ""}
+
+
+def steps(*pretokenizers):
+    return {"type": "Sequence", "pretokenizers": list(pretokenizers)}
+
+
+PREFIX = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
 BAD = [
     (("truncation",), {"max_length": 5}, "truncation", "must be null"),
     (("padding",), {}, "padding", "must be null"),
@@ -526,18 +618,19 @@ BAD = [
     (("normalizer",), {"type": "StripAccents"}, "normalizer", "'StripAccents' is not known"),
     (("normalizer", "normalizers", 0), {"type": "NFC", "x": 1}, "normalizer.normalizers[0]", "'x' is not known"),
     (("normalizer", "normalizers", 0), 1, "normalizer.normalizers[0]", "not an object with a type"),
-    (("normalizer",), {"type": "Replace", "pattern": {"Regex": "^a"}, "content": ""}, "normalizer.pattern",
-    "Oniguruma"), (("normalizer",), {"type": "Replace", "pattern": {"Regex": ""}, "content": ""}, "normalizer.pattern", "empty"),
-    (("normalizer",), {"type": "Replace", "pattern": {}, "content": ""}, "normalizer.pattern", "either"),
+    (("normalizer",), replace({"Regex": "^a"}), "normalizer.pattern", "Oniguruma"),
+    (("normalizer",), replace({"Regex": ""}), "normalizer.pattern", "empty"),
+    (("normalizer",), replace({}), "normalizer.pattern", "either"),
     (("normalizer",), {"type": "bpe.UnescapeHTML", "times": True}, "normalizer", "times"),
     (("normalizer",), {"type": "bpe.Replace", "pattern": "(", "replacement": ""}, "normalizer", "does not compile"),
     (("pre_tokenizer",), {"type": "Digits", "individual_digits": True}, "pre_tokenizer", "'Digits' is not known"),
     (("pre_tokenizer", "use_regex"), 1, "pre_tokenizer.use_regex", "must be"),
-    (("pre_tokenizer",), {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}+"}, "behavior": "Isolated", "invert":
-    False}, "pre_tokenizer.pattern", "{n,m}+"), (("pre_tokenizer",), {"type": "Split", "pattern": {"Regex": "a"},
-    "behavior": "MergedWithNext", "invert": False}, "pre_tokenizer.behavior", "Isolated"), (("pre_tokenizer",), {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": False}, "pre_tokenizer.behavior", "invert"),
-    (("pre_tokenizer",), {"type": "bpe.Regex", "name": "nope", "add_prefix_space": True}, "pre_tokenizer", "must be one of"), (("pre_tokenizer",), {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type":
-    "Whitespace"}]}, "pre_tokenizer", "at most one"), (("pre_tokenizer",), {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}]}, "pre_tokenizer.pretokenizers[1]", "must be false"),
+    (("pre_tokenizer",), split(r"\p{N}{1,3}+", "Isolated"), "pre_tokenizer.pattern", "{n,m}+"),
+    (("pre_tokenizer",), split("a", "MergedWithNext"), "pre_tokenizer.behavior", "Isolated"),
+    (("pre_tokenizer",), split("a", "Removed"), "pre_tokenizer.behavior", "invert"),
+    (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
+    (("pre_tokenizer",), steps({"type": "WhitespaceSplit"}, {"type": "Whitespace"}), "pre_tokenizer", "at most one"),
+    (("pre_tokenizer",), steps({"type": "WhitespaceSplit"}, PREFIX), "pre_tokenizer.pretokenizers[1]", "must be false"),
     (("decoder",), {"type": "WordPiece"}, "decoder", "must be ByteLevel"),
     (("model",), [], "model", "not an object"),
     (("model", "type"), "WordPiece", "model.type", "must be BPE"),
@@ -667,7 +760,7 @@ PLACES = [list(places_in(sample))[1:] for sample in SAMPLES]
 
 
 @given(st.data())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 def test_a_file_changed_at_random_is_read_or_refused(data):
     which = data.draw(st.integers(0, len(SAMPLES) - 1))
     file = copy.deepcopy(SAMPLES[which])
@@ -681,21 +774,22 @@ def test_a_file_changed_at_random_is_read_or_refused(data):
             if change == "delete":
                 del item[place[-1]]
             elif change == "replace":
-                item[place[-1]] = data.draw(JUNK)
+                item[place[-1]] = copy.deepcopy(data.draw(JUNK))
             elif change == "swap":
                 item[place[-1]] = copy.deepcopy(
                     data.draw(st.sampled_from(list(item.values() if isinstance(item, dict) else item)))
                 )
             elif isinstance(item, list):
-                item.append(data.draw(JUNK))
+                item.append(copy.deepcopy(data.draw(JUNK)))
             else:
-                item[data.draw(st.sampled_from(["type", "extra", "name", "pattern", ""]))] = data.draw(JUNK)
+                item[data.draw(st.sampled_from(["type", "extra", "name", "pattern", ""]))] = copy.deepcopy(
+                    data.draw(JUNK)
+                )
         except (KeyError, IndexError, TypeError, AttributeError):
             continue
     try:
         spec = read(json.dumps(file).encode())
-    except FormatError as error:
-        assert str(error)
+    except FormatError:
         return
     assert_same(read(write(spec)), spec)
 
@@ -721,8 +815,17 @@ SETTINGS = {
     "byte gpt2": {},
     "byte cl100k, special": {"pretokenizer": "cl100k", "special_tokens": ["<s>", "</s>"]},
     "byte o200k": {"pretokenizer": "o200k"},
-    "byte clip, glued": {"pretokenizer": "clip", "end_of_word": "</w>", "end_of_word_glued": True, "unk_token": "<unk>"},
-    "byte whitespace, corpus alphabet": {"pretokenizer": "whitespace", "initial_alphabet": "corpus", "unk_token": "<unk>"},
+    "byte clip, glued": {
+        "pretokenizer": "clip",
+        "end_of_word": "</w>",
+        "end_of_word_glued": True,
+        "unk_token": "<unk>",
+    },
+    "byte whitespace, corpus alphabet": {
+        "pretokenizer": "whitespace",
+        "initial_alphabet": "corpus",
+        "unk_token": "<unk>",
+    },
     "byte whole text": {"pretokenizer": None, "first_id": 5},
     "byte, prefix": {"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True), "special_tokens": ["<s>"]},
     "byte, normalized": {"normalizer": n.Sequence(n.NFKC(), n.Lowercase(), n.CollapseWhitespace(), n.Strip())},
@@ -730,10 +833,16 @@ SETTINGS = {
     "char": {"model": "char", "unk_token": "<unk>"},
     "char gpt2": {"model": "char", "pretokenizer": "gpt2", "unk_token": "<unk>", "special_tokens": ["<s>"]},
     "char glued": {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True, "unk_token": "<unk>"},
-    "char glued, ▁": {"model": "char", "end_of_word": "▁", "end_of_word_glued": True, "unk_token": "<s>", "special_tokens": ["<s>"]},
+    "char glued, ▁": {
+        "model": "char",
+        "end_of_word": "▁",
+        "end_of_word_glued": True,
+        "unk_token": "<s>",
+        "special_tokens": ["<s>"],
+    },
     "char, few letters": {"model": "char", "limit_alphabet": 10, "unk_token": "<unk>", "normalizer": n.NFD()},
     "char whole text": {"model": "char", "pretokenizer": None, "unk_token": "<unk>", "first_id": 3},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -749,7 +858,7 @@ def test_what_we_train_has_the_same_ids_there(kind, tmp_path):
         assert theirs.decode(theirs.encode(text).ids) == ours.decode(ours.encode(text)) or ours.end_of_word is not None
 
     @given(TEXTS)
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=40, deadline=None, database=None)
     def check(text):
         assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
         assert again.encode(text).tolist() == ours.encode(text).tolist()
@@ -830,11 +939,10 @@ def test_their_ready_made_tokenizers(tmp_path):
     char_level.train_from_iterator(CORPUS, vocab_size=300, show_progress=False)
     for theirs in (byte_level, char_level):
         theirs.save(str(tmp_path / "tokenizer.json"))
-        try:
-            ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-        except FormatError as error:
-            assert theirs is char_level  # BertNormalizer is still to come
-            assert error.where.startswith("normalizer")
+        if theirs is char_level:  # its BertNormalizer is still to come
+            with pytest.raises(FormatError, match=r"normalizer.*BertNormalizer"):
+                bpe.Tokenizer.load(tmp_path / "tokenizer.json")
             continue
+        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
         for text in CORPUS:
             assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids

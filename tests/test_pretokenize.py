@@ -14,11 +14,11 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import CL100K, CLIP, GPT2, O200K
 
 from bpe._core import scan
 from bpe.pretokenize import NAMES, Pretokenizer, as_pretokenizer, scanner_of
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
-from reference import CL100K, CLIP, GPT2, O200K
 
 # One character or more of every class that a pattern tells apart, of every length in UTF-8, and the known traps.
 REPRESENTATIVES = [
@@ -256,7 +256,7 @@ def test_cuts_never_divide_a_whole_text() -> None:
     assert scan.cuts(PATTERNS["gpt2"].scanner, b"", 1) == [0]
 
 
-# The class ------------------------------------------------------------------------------------------------------------
+# The class ----------------------------------------------------------------------------------------------------------
 
 
 def test_empty_text() -> None:

@@ -32,8 +32,14 @@ TEXTS = [
 
 KINDS: dict[str, dict[str, Any]] = {
     "byte": {"special_tokens": ["<|end|>"]},
-    "char": {"model": "char", "unk_token": "?", "end_of_word": "</w>"},
-    "glued": {"model": "char", "unk_token": "?", "end_of_word": "</w>", "end_of_word_glued": True, "normalizer": [NFC(), Lowercase()]},
+    "char": {"model": "char", "unk_token": "<unk>", "end_of_word": "</w>"},
+    "glued": {
+        "model": "char",
+        "unk_token": "<unk>",
+        "end_of_word": "</w>",
+        "end_of_word_glued": True,
+        "normalizer": [NFC(), Lowercase()],
+    },
     "regex": {"pretokenizer": bpe.Pretokenizer.from_regex(r"\w+|\W")},
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -137,7 +143,9 @@ assert tok.encode_batch(texts, threads=4) == expected
 assert all(os.waitpid(pid, 0)[1] == 0 for pid in children)
 print("same")
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.stdout.strip(), done.stderr) == ("same", "")
 
 

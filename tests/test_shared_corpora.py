@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import bpe
 import reference
 from conftest import CORPORA, SEPARATOR
+
+import bpe
 
 MEGABYTE = 1_000_000
 END = SEPARATOR.decode()
@@ -71,13 +71,13 @@ def theirs(tiktoken_ranks: Ranks) -> Callable[[str], Any]:
     return make
 
 
-# Ids as tiktoken's ------------------------------------------------------------------------------------------------------
+# Ids as tiktoken's --------------------------------------------------------------------------------------------------
 
 
 @each_encoding
 @each_corpus
 def test_ids_are_those_of_tiktoken(corpus: Corpus, ours: Any, theirs: Any, language: str, encoding: str) -> None:
-    """The first 5 MB: each document, all in one text with the separator's id between them, and back to the same bytes."""
+    """The first 5 MB: each document, all in one text with the separator's id between them, and back to the bytes."""
     data = corpus(language, 5 * MEGABYTE)
     tok, peer = ours(encoding), theirs(encoding)
     documents = data.decode().split(END)
@@ -112,7 +112,7 @@ def test_special_tokens_as_tiktoken_has_them(corpus: Corpus, ours: Any, theirs: 
 
 @each_encoding
 def test_each_token_is_itself(ours: Any, tiktoken_ranks: Ranks, encoding: str) -> None:
-    """Every token's bytes, as a text, decode from its id; the merges are as many as the tokens of two bytes and more."""
+    """Every token's bytes, as a text, decode from its id; there is a merge to each of two bytes and more."""
     tok = ours(encoding)
     ranks = tiktoken_ranks(encoding)
     assert tok.vocab_size == len(ranks) + len(SPECIALS[encoding])
@@ -151,7 +151,7 @@ def test_saved_and_loaded(corpus: Corpus, ours: Any, tmp_path: Path, encoding: s
     assert again.vocab_size == tok.vocab_size
 
 
-# GPT-2's vocabulary and merges ------------------------------------------------------------------------------------------
+# GPT-2's vocabulary and merges --------------------------------------------------------------------------------------
 
 
 def test_merges_recovered_from_ranks_are_gpt2s(ours: Any, shared_vocab: Vocab) -> None:
@@ -162,7 +162,7 @@ def test_merges_recovered_from_ranks_are_gpt2s(ours: Any, shared_vocab: Vocab) -
     assert [(tok.token_bytes(a), tok.token_bytes(b)) for a, b in tok.merges.tolist()] == merges
 
 
-# CLIP -------------------------------------------------------------------------------------------------------------------
+# CLIP ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def test_clip_with_ftfy(corpus: Corpus, shared_vocab: Vocab, plain_clip: referen
         assert tok.encode_batch(documents).to_list() == [repaired.encode(document) for document in documents]
 
 
-# Merges as Hugging Face's -----------------------------------------------------------------------------------------------
+# Merges as Hugging Face's -------------------------------------------------------------------------------------------
 
 
 @each_corpus
@@ -239,7 +239,7 @@ def test_merges_are_those_of_hugging_face(corpus: Corpus, language: str, tmp_pat
         assert np.array_equal(loaded.encode(sample), tok.encode(sample))
 
 
-# Training, whole ----------------------------------------------------------------------------------------------------------
+# Training, whole ----------------------------------------------------------------------------------------------------
 
 
 @each_corpus

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import gpt2_byte_order, split_specials
 
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, shown
@@ -19,9 +20,8 @@ from bpe.spec import byte_alphabet, byte_letters, from_letters, letter_bytes, to
 from bpe.special import SpecialTokens, check_special_tokens
 from bpe.text import atomic_write, check_utf8, escape, to_bytes, unescape
 from bpe.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
-from reference import gpt2_byte_order, split_specials
 
-# Text -----------------------------------------------------------------------------------------------------------------
+# Text ---------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200)
@@ -74,9 +74,14 @@ def test_atomic_write(tmp_path: Path) -> None:
         file.write(b"one")
         assert not target.exists()
     assert target.read_bytes() == b"one"
-    with pytest.raises(RuntimeError), atomic_write(target) as file:
-        file.write(b"half")
-        raise RuntimeError
+
+    def fail() -> None:
+        with atomic_write(target) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert target.read_bytes() == b"one"
     assert os.listdir(tmp_path) == ["out.bin"]
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "none" / "out.bin"):
@@ -99,7 +104,7 @@ def test_atomic_write_keeps_permissions(tmp_path: Path) -> None:
         os.umask(old)
 
 
-# Special tokens -------------------------------------------------------------------------------------------------------
+# Special tokens -----------------------------------------------------------------------------------------------------
 
 NAMES = {"<|end|>": 7, "<|end": 8, "[PAD]": 9, "é": 10, "a|b": 11}
 
@@ -170,7 +175,7 @@ def test_special_tokens_keep_their_order() -> None:
     assert check_special_tokens(name for name in ("<z>", "<a>")) == ("<z>", "<a>")
 
 
-# Vocabulary -----------------------------------------------------------------------------------------------------------
+# Vocabulary ---------------------------------------------------------------------------------------------------------
 
 
 def test_vocabulary() -> None:
@@ -230,7 +235,7 @@ def test_byte_letters() -> None:
         from_letters(" ")
 
 
-# Batches --------------------------------------------------------------------------------------------------------------
+# Batches ------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200)
@@ -354,11 +359,11 @@ def test_id_array_out_of_range(ids: list[int], bad: int) -> None:
 
 
 def test_id_array_of_numbers_beyond_64_bits() -> None:
-    with pytest.raises((TypeError, ValueError), match="ids|token id"):
+    with pytest.raises((TypeError, ValueError), match=r"ids|token id"):
         id_array([2**64])
 
 
-# Errors ---------------------------------------------------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------------------------------------
 
 
 def test_format_error() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-import reference
 from bpe.pretokenize import Pretokenizer
 
 TIE_BREAKS = ("id", "first", "smallest", "greatest")
@@ -30,7 +30,7 @@ def _quiet() -> Iterator[None]:
     logger.setLevel(level)
 
 
-# Corpora --------------------------------------------------------------------------------------------------------------
+# Corpora ------------------------------------------------------------------------------------------------------------
 
 
 def words_over(letters: str) -> st.SearchStrategy[str]:
@@ -247,7 +247,7 @@ def test_hard_runs(tie_break: str) -> None:
     fibonacci = ["a", "ab"]
     while len(fibonacci[-1]) < 150:
         fibonacci.append(fibonacci[-1] + fibonacci[-2])
-    morse = "".join("ab"[bin(i).count("1") % 2] for i in range(128))
+    morse = "".join("ab"[i.bit_count() % 2] for i in range(128))
     for words in (
         {"a" * 100: 1},
         {"a" * n: 1 for n in range(1, 40)},
@@ -390,7 +390,7 @@ def test_default_rule_does_not_depend_on_the_order_of_documents() -> None:
         same(bpe.train(texts=documents, num_merges=200), expected)
 
 
-# Stopping -------------------------------------------------------------------------------------------------------------
+# Stopping -----------------------------------------------------------------------------------------------------------
 
 
 def test_stops_where_pairs_run_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -422,7 +422,7 @@ def test_no_merges_at_all() -> None:
 
 
 def test_counts_of_64_bits() -> None:
-    tok, seen = trained(counts={"ab": 2**59, "abc": 2**60}, num_merges=2)
+    _, seen = trained(counts={"ab": 2**59, "abc": 2**60}, num_merges=2)
     assert seen == [(b"a", b"b", b"ab", 2**59 + 2**60), (b"ab", b"c", b"abc", 2**60)]
 
 

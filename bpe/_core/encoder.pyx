@@ -1,12 +1,12 @@
 """Encoding: pretokens to token ids, by rank lookup tables, a cache of words, and merging.
 
-A piece goes through these steps, the first that knows it answering: the word cache (pieces of at most 15 bytes), the table
-of whole words (for vocabularies in which a word that is a token is that token), merging. Merging looks up pairs of ids in
-an open-addressing table of (left, right) → (rank, id); a short piece is merged by scanning for the best rank, a long one with
-a heap, so that no text takes quadratic time.
+A piece goes through these steps, the first that knows it answering: the word cache (pieces of at most 15 bytes), the
+table of whole words (for vocabularies in which a word that is a token is that token), merging. Merging looks up pairs
+of ids in an open-addressing table of (left, right) → (rank, id); a short piece is merged by scanning for the best
+rank, a long one with a heap, so that no text takes quadratic time.
 
-Tables are immutable and shared by all threads. Each call takes a workspace (cache, buffers) from a list and puts it back;
-list.pop and list.append are atomic, so there is no lock, and no two threads ever have the same one.
+Tables are immutable and shared by all threads. Each call takes a workspace (cache, buffers) from a list and puts it
+back; list.pop and list.append are atomic, so there is no lock, and no two threads ever have the same one.
 
 Not here: special tokens, normalization, what text is (`bpe/encoding.py`).
 """
@@ -55,8 +55,8 @@ cdef struct Link:             # a symbol of a long piece
 def pair_table(const int[:, ::1] merges, const int[::1] ids, const int[::1] ranks):
     """The merges as an open-addressing table, built once: uint64, shape (a power of two, 2).
 
-    A row is (left << 32 | right, rank << 32 | id); a free one has all bits set in its first cell. Of a pair given twice the
-    better rank counts.
+    A row is (left << 32 | right, rank << 32 | id); a free one has all bits set in its first cell. Of a pair given
+    twice the better rank counts.
     """
     cdef Py_ssize_t n = merges.shape[0], i
     cdef size_t size = 16, at, mask
@@ -324,7 +324,8 @@ cdef class Encoder:
         return 0
 
     cdef Py_ssize_t merge_by_scanning(self, token_t* symbols, Py_ssize_t n) noexcept nogil:
-        """Merge up to SCANNED_SYMBOLS symbols in place, the best rank first, the leftmost of equal ones; the new number.
+        """Merge up to SCANNED_SYMBOLS symbols in place, the best rank first, the leftmost of equal ones; the new
+        number.
 
         Worked example with GPT-2's ranks: `l o w e s t` has e s, then es t, l o and lo w; `low est` is left.
         """
@@ -636,7 +637,7 @@ def merges_of_ranks(bytes blob, const int64_t[::1] offsets, const uint32_t[::1] 
         (int32 pairs, shape (n, 2); -1, -1 where there is none. A token of a single byte has none.)
 
     """
-    cdef Py_ssize_t n = offsets.shape[0] - 1, i, size, k
+    cdef Py_ssize_t n = offsets.shape[0] - 1, i, size
     cdef size_t room = 16, at
     while room < <size_t>n * 2:
         room *= 2

@@ -63,7 +63,7 @@ cdef int heapify(Heap* heap) noexcept nogil:
 
 
 def order(counts, keys):
-    """Pop what was pushed, for the tests: the indices of (count, key) pairs from the greatest count, smallest key on."""
+    """Push (count, key) pairs and pop them all, for the tests: their indices in the order of popping."""
     cdef Heap heap
     cdef Entry entry
     heap.entries, heap.size, heap.room, heap.before, heap.context = NULL, 0, 0, NULL, NULL

@@ -105,6 +105,6 @@ cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item
     moved = realloc(data, larger * item)
     if moved == NULL:
         with gil:
-            raise MemoryError(f"no memory for {larger} items of {item} bytes; give the process more, or less text at once")
+            raise MemoryError(f"no memory for {larger} items of {item} bytes; give the process more, or less text")
     capacity[0] = larger
     return moved

@@ -22,7 +22,6 @@ from bpe._core.unicode cimport (
     UPPER,
     class_at,
 )
-from libc.stdint cimport int64_t
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 

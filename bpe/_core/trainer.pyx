@@ -1,16 +1,16 @@
 """The merge loop of training: symbols in one flat array, exact occurrence lists, a lazy priority queue.
 
-Every distinct word stands once in an array of cells, a separator before the first word and after each. A token's id stands
-in its first and in its last cell, so that its left neighbour is found at p - 1 and its right one at p + width; there
-are no links. Merging (a, b) at p writes three cells:
+Every distinct word stands once in an array of cells, a separator before the first word and after each. A token's id
+stands in its first and in its last cell, so that its left neighbour is found at p - 1 and its right one at p + width;
+there are no links. Merging (a, b) at p writes three cells:
 
         p        q = p + width(a)               p
     | a . . a | b . b |          becomes    | c . . . x . c |      x: the first cell of b is DEAD
 
-A position list holds the first cells of a pair's occurrences, ascending. Entries go stale when a neighbour's merge takes
-an occurrence away, and are told by the cells: a stale position no longer starts an `a` with a `b` behind it, since a token
-that grew has another id and a cell inside a token is DEAD or holds an id wider than any that began there. So `aaaa` merges
-at 0 and 2: the occurrence at 1 is dead by the time it is reached.
+A position list holds the first cells of a pair's occurrences, ascending. Entries go stale when a neighbour's merge
+takes an occurrence away, and are told by the cells: a stale position no longer starts an `a` with a `b` behind it,
+since a token that grew has another id and a cell inside a token is DEAD or holds an id wider than any that began
+there. So `aaaa` merges at 0 and 2: the occurrence at 1 is dead by the time it is reached.
 
 Counts are exact at every step. A pair's count is complete when it is born and only falls afterwards (but for two merges
 that spell the same token), so a popped entry with the right count is the best there is.
@@ -85,7 +85,8 @@ def symbol_counts(
     The first number is how many symbols the distinct words have together, whatever their counts.
     """
     cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
-    cdef int64_t cells = 0, total = 0, weight
+    cdef int64_t cells = 0, weight
+    cdef long long total = 0, weighed = 0
     cdef uint32_t code
     cdef bint overflow = False
     if n == 0 or blob.shape[0] == 0:
@@ -107,8 +108,8 @@ def symbol_counts(
                     last[code] += counts[i]
             cells += weight
             # One more per word leaves room for an end-of-word mark.
-            if mul_overflows(weight + 1, counts[i], <long long*>&weight) or add_overflows(total, weight, <long long*>&total):
-                overflow = True
+            overflow = mul_overflows(weight + 1, counts[i], &weighed) or add_overflows(total, weighed, &total)
+            if overflow:
                 break
     return cells, overflow
 
@@ -226,7 +227,6 @@ cdef class Trainer:
         cell_t max_width,
         size_t n_cells,                    # how many cells the words need, separators included
     ):
-        cdef size_t i
         self.tie_break = <TieBreak>tie_break
         self.min_frequency = max(min_frequency, 1)
         self.max_width = max_width
@@ -318,7 +318,9 @@ cdef class Trainer:
         heapify(&self.heap)
         return 0
 
-    cdef int new_token(self, const byte_t* data, size_t size, bint ends_word, bint reserved, cell_t width) except -1 nogil:
+    cdef int new_token(
+        self, const byte_t* data, size_t size, bint ends_word, bint reserved, cell_t width
+    ) except -1 nogil:
         """Add a token whose bytes are `data`, which may lie in `self.bytes` already (at its end)."""
         cdef Token* token
         self.tokens = <Token*>grown(self.tokens, &self.tokens_room, self.n_tokens + 1, sizeof(Token))
@@ -544,9 +546,9 @@ cdef class Trainer:
     cdef int merge(self, uint32_t number, token_t c) except -1 nogil:
         """Make every occurrence of a pair the token c, from left to right, and keep all counts exact.
 
-        At each occurrence the pair with the left neighbour and the pair with the right one are lost, and two are won. Where
-        two occurrences touch, as in `abab`, what lies between them is lost once, (b, a), and won once, (c, c): the
-        right side of the first is left to the left side of the second.
+        At each occurrence the pair with the left neighbour and the pair with the right one are lost, and two are won.
+        Where two occurrences touch, as in `abab`, what lies between them is lost once, (b, a), and won once, (c, c):
+        the right side of the first is left to the left side of the second.
         """
         cdef Pair* pair = &self.pairs[number]
         cdef token_t a = pair.left, b = pair.right, left, right
@@ -623,8 +625,7 @@ cdef class Trainer:
 
     def token_bytes(self, size_t first):
         """The bytes of the tokens from id `first` on, and whether each ends with the end-of-word mark."""
-        cdef size_t i
         return [
-            (self.bytes[self.tokens[i].offset : self.tokens[i].offset + self.tokens[i].size], bool(self.tokens[i].ends_word))
-            for i in range(first, self.n_tokens)
+            (self.bytes[token.offset : token.offset + token.size], bool(token.ends_word))
+            for token in self.tokens[first : self.n_tokens]
         ]

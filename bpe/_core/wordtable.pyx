@@ -1,8 +1,9 @@
 """The table of word counts: distinct byte strings, how often each occurs, and where each was seen first.
 
-Keys of at most 15 bytes lie in the slots themselves; longer ones in an arena, found by hash. Each word keeps the smallest
-place at which it was seen, so that tables filled from parts of a corpus, in any order and on any thread, merge into
-one whose order is that of the corpus. Not here: what a word is (scan, pretokenizers) and files (`bpe/counting.py`).
+Keys of at most 15 bytes lie in the slots themselves; longer ones in an arena, found by hash. Each word keeps the
+smallest place at which it was seen, so that tables filled from parts of a corpus, in any order and on any thread,
+merge into one whose order is that of the corpus. Not here: what a word is (scan, pretokenizers) and files
+(`bpe/counting.py`).
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ cdef class WordTable:
     cdef LongWord* longs
     cdef size_t n_longs
     cdef size_t longs_room
-    cdef uint32_t* long_index # index + 1 into `longs`, 0 where empty; `n_long_slots`, a power of two
+    cdef uint32_t* long_index   # index + 1 into `longs`, 0 where empty; `n_long_slots`, a power of two
     cdef size_t n_long_slots
     cdef byte_t* arena
     cdef size_t arena_size

@@ -28,6 +28,7 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
 #: How deep normalizers may be nested.
 MAX_DEPTH = 50
 
+_dump = json.JSONEncoder(ensure_ascii=False).encode
 _LETTER_OF = dict(enumerate(byte_letters()))
 
 
@@ -60,8 +61,9 @@ def write(spec: TokenizerSpec) -> bytes:
     }
     model = _own_model(spec, special) if own else _model(spec, mark)
     vocabulary = ordinary if own else {**ordinary, **special}
-    entries = (f"{_dump(vocabulary[number])}: {number}" for number in sorted(vocabulary))
-    pairs = (f"[{_dump(ordinary[left])}, {_dump(ordinary[right])}]" for left, right in _checked_merges(spec, ordinary))
+    quoted = {number: _dump(vocabulary[number]) for number in sorted(vocabulary)}
+    entries = (f"{text}: {number}" for number, text in quoted.items())
+    pairs = (f"[{quoted[left]}, {quoted[right]}]" for left, right in _checked_merges(spec, ordinary))
     text = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2]
         + ',\n  "model": {\n'
@@ -103,6 +105,8 @@ def differs(spec: TokenizerSpec) -> str | None:
 def _may_arise(spec: TokenizerSpec, name: str) -> bool:
     """Whether the model may meet a special token's spelling although special tokens were cut out of the text first."""
     if name not in spec.special_tokens or not isinstance(spec.normalizer, (n.NFC, n.NFD, type(None))):
+        return True
+    if spec.end_of_word is not None and name.endswith(mark_text(spec)):
         return True
     return spec.model == "byte" and not name.isascii() and all(letter in letter_bytes() for letter in name)
 
@@ -251,10 +255,6 @@ def _checked_merges(spec: TokenizerSpec, ordinary: dict[int, str]) -> Iterable[l
         if ordinary.get(left, "") + ordinary.get(right, "") != ordinary.get(number) or left not in ordinary:
             raise ValueError(f"the merge of ids {left} and {right} does not spell token {number}; it must")
     return merges
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _lines(start: str, lines: Iterable[str], end: str) -> str:
