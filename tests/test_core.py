@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_word_table_counts_as_a_dictionary_does(words: list[bytes]) -> None:
         table.add(word, place + 1, place)
         plain[word] = plain.get(word, 0) + place + 1
     blob, offsets, counts, _ = table.arrays()
-    listed = [bytes(blob[a:b]) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    listed = [bytes(blob[a:b]) for a, b in pairwise(offsets)]
     assert dict(zip(listed, counts.tolist(), strict=True)) == plain
     assert listed == list(plain)
     assert [table.get(word) for word in listed] == counts.tolist()
