@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -88,7 +89,10 @@ def count_into(
     tables: list[WordTable] = []
 
     def count(part: list[tuple[Bytes, int, int, int]]) -> int:
-        table = tables.pop() if tables else WordTable()  # list.pop and append are atomic: no lock
+        try:
+            table = tables.pop()  # list.pop and append are atomic: no lock
+        except IndexError:
+            table = WordTable()
         try:
             for data, start, end, place in part:
                 splitter.count(table, data, start, end, place)
@@ -175,8 +179,9 @@ def _file_documents(files: PathLike | Iterable[PathLike], separator: str | None)
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {shown(path)} is a {type(path).__name__}; it must be a path")
-        with open(path, "rb"):  # all are there before the first is counted
-            pass
+        if stat.S_ISREG(os.stat(path).st_mode):  # all are there before the first is counted
+            with open(path, "rb"):
+                pass
     split = None if separator is None else re.compile(re.escape(separator.encode()))
     for path in paths:
         view = map_file(path)

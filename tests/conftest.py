@@ -10,7 +10,8 @@ import base64
 import codecs
 import gzip
 import lzma
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("deterministic")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run in a folder of its own, so that processes that tests start import the installed package."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    yield
+    os.chdir(before)
+
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 CORPORA = ("english", "korean", "japanese", "python")
