@@ -613,13 +613,19 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer):
     os.mkfifo(tmp_path / "never")
     pipe = os.open(tmp_path / "never", os.O_RDWR)  # it can be opened, and nothing comes
     argv = [sys.executable, "-m", "bpe", "encode", str(tmp_path / "never"), "-t", tokenizer]
-    with subprocess.Popen([*argv, "-o", str(tmp_path / "out")], stderr=subprocess.PIPE) as running:
+    argv += ["-o", str(tmp_path / "out")]
+    # A background job of a shell ignores SIGINT, and so would what it starts; a user at a terminal does not.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, **heeding) as running:
         deadline = time.monotonic() + 30
         while not left_behind(tmp_path) and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.2)  # until it waits for the pipe
         running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=60) == 130
+        try:
+            assert running.wait(timeout=60) == 130
+        finally:
+            running.kill()
         assert running.stderr.read() == b"bpe: interrupted\n"
     os.close(pipe)
     assert [path.name for path in tmp_path.iterdir()] == ["never"]
