@@ -5,7 +5,6 @@ from bpe._core.buffers import Buffer
 
 UNICODE_VERSION: str
 LEVELS: dict[str, int]
-VECTORS: int
 
 def choose_vectors(most: int) -> int: ...
 def count(scanner: int, text: Buffer) -> int: ...

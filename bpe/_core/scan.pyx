@@ -10,8 +10,6 @@ look-ahead any of them needs. The functions read one character at a time; gpt2, 
 at a time, as bit masks of classes, and fall back to their function for a pretoken that the masks cannot decide.
 """
 
-import os
-
 import numpy as np
 
 from bpe._core.types cimport byte_t
@@ -36,7 +34,7 @@ cdef extern from "classify.h" nogil:
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
 
-#: What BPE_VECTORS may say: the vector instructions to use at most, for tests and for doubts.
+#: The vector instructions to use at most, by name.
 LEVELS = {"none": 0, "sse2": 1, "avx2": 2, "avx512": 3}
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
@@ -331,11 +329,8 @@ cdef Py_ssize_t next_whitespace(const byte_t* text, Py_ssize_t pos, Py_ssize_t e
 
 
 def choose_vectors(int most):
-    """Choose vector instructions: at most 0 none, 1 SSE2, 2 AVX2, 3 AVX-512; the level this machine then uses."""
+    """Choose vector instructions, at most one of LEVELS; the level that this machine then uses. None until chosen."""
     return bpe_choose_classify(most)
-
-
-VECTORS = choose_vectors(LEVELS.get(os.environ.get("BPE_VECTORS", "avx512"), 3))
 
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil:
@@ -445,16 +440,16 @@ cdef inline uint64_t after_lone_other(uint64_t run_start, uint64_t other, uint64
 cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept nogil:
     """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at.
 
-    A bit of `starts` is set only where a pretoken begins whatever stands behind the window; the first always is. `letters`
-    gets the letters. Answers whether the text ends in the window and all is told of it.
+    A bit of `starts` is set only where a pretoken begins whatever stands behind the window; the first always is.
+    `letters` gets the letters. Answers whether the text ends in the window and all is told of it.
 
-    The classes are L letters, N numbers, W white space, NL newlines, and O all others; a character's class stands on each
+    The classes are L letters, N numbers, W white space, NL newlines, and all others; a character's class stands on each
     of its bytes. Runs begin where a class follows another one, `X & ~(X << 1)`. The patterns differ from runs in this:
 
-    - W: the last character of white space before something else begins a pretoken of its own, which a word behind it
-      joins; in gpt2 a space joins any run, in the others any white space but a newline joins letters, a space joins others.
-    - in cl100k and o200k a lone other character joins letters behind it, newlines join the others before them, numbers go
-      by three, and white space is cut behind its last newline;
+    - white space: its last character, before something else, begins a pretoken of its own, which a word behind it
+      joins. In gpt2 a space joins any run; in the others a space joins others, and any but a newline joins letters;
+    - in cl100k and o200k a lone other character joins letters behind it, newlines join the others before them, numbers
+      go by three, and white space is cut behind its last newline;
     - contractions, which are rare, are looked at one by one.
     """
     cdef Py_ssize_t offset = cursor.pos - cursor.base, left = cursor.end - cursor.pos, known = min(left, <Py_ssize_t>64)
@@ -465,7 +460,7 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
     cdef uint64_t W = shifted(low.space, high.space, shift), SP = shifted(low.blank, high.blank, shift)
     cdef uint64_t AP = shifted(low.apostrophe, high.apostrophe, shift), tail = shifted(low.tail, high.tail, shift)
     cdef uint64_t hard = shifted(low.hard, high.hard, shift)
-    cdef uint64_t O, S, T, valid
+    cdef uint64_t other, S, T, valid
     cdef bint whole = left <= 64
     letters[0] = L
     if hard:
@@ -475,14 +470,14 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
             starts[0] = 1
             return False
     valid = below(known)
-    O = ~(L | N | W) & valid
+    other = ~(L | N | W) & valid
     if scanner == GPT2:
         T = first_bytes(W & ~(W >> 1) & valid >> 1, tail)
-        S = (L & ~(L << 1)) | (N & ~(N << 1)) | (O & ~(O << 1))
+        S = (L & ~(L << 1)) | (N & ~(N << 1)) | (other & ~(other << 1))
         S = (S & ~(SP << 1)) | (W & ~(W << 1)) | T
     else:
         S = starts_with_lines(
-            cursor, L, N, W, shifted(low.newline, high.newline, shift), SP, O, tail, AP,
+            cursor, L, N, W, shifted(low.newline, high.newline, shift), SP, other, tail,
             shifted(low.upper, high.upper, shift), valid, &whole, &valid,
         )
     S = (S | 1) & valid
@@ -495,21 +490,22 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
 
 
 cdef inline uint64_t starts_with_lines(
-    Cursor* cursor, uint64_t L, uint64_t N, uint64_t W, uint64_t NL, uint64_t SP, uint64_t O, uint64_t tail, uint64_t AP,
+    Cursor* cursor, uint64_t L, uint64_t N, uint64_t W, uint64_t NL, uint64_t SP, uint64_t other, uint64_t tail,
     uint64_t U, uint64_t valid, bint* whole, uint64_t* certain,
 ) noexcept nogil:
     """The starts of cl100k and o200k, but for contractions; only those that are certain.
 
     `certain` gets the bits that are, always the lowest ones; `whole` becomes False where they are fewer than `valid`.
     """
-    cdef uint64_t others = O & ~(O << 1) & ~(SP << 1), spaces, lines, cut, segment, wrong, again, S, T, W1, inner
-    cdef uint64_t absorbed = NL & (O << 1)
+    cdef uint64_t others = other & ~(other << 1) & ~(SP << 1)
+    cdef uint64_t spaces, lines, cut, segment, wrong, again, S, T, W1, inner
+    cdef uint64_t absorbed = NL & (other << 1)
     cdef int bit
     cdef uint64_t sure = valid
     if absorbed:
         absorbed = NL & ~(NL + absorbed)                   # the carry runs through the newlines behind others
-        if cursor.scanner == O200K and O & (absorbed << 1):
-            sure &= slashes(cursor, O & (absorbed << 1), absorbed)
+        if cursor.scanner == O200K and other & (absorbed << 1):
+            sure &= slashes(cursor, other & (absorbed << 1), absorbed)
     W1 = W & ~absorbed
     lines = NL & ~absorbed
     spaces = W1 & ~(W1 << 1)
@@ -530,7 +526,7 @@ cdef inline uint64_t starts_with_lines(
         inner = ~W1 & valid
         sure &= below(65 - bpe_clz(inner)) if inner else <uint64_t>1
     S = others | spaces | cut | T
-    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, O, tail)
+    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, tail)
     if N:
         inner = N & ~(N << 1)
         S |= inner
