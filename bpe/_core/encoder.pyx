@@ -14,7 +14,7 @@ Not here: special tokens, normalization, what text is (`bpe/encoding.py`).
 import numpy as np
 
 from bpe._core.memory cimport INLINE_BYTES, Key, grown, hash_bytes, hash_key, load_key, mix, prefetch
-from bpe._core.scan cimport scan
+from bpe._core.scan cimport Cursor, begin, scan
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.unicode cimport decode_char
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -502,9 +502,11 @@ cdef class Encoder:
         """Emit the ids of a text whose pretokens a scanner finds."""
         cdef Py_ssize_t starts[BATCH]
         cdef Py_ssize_t ends[BATCH]
-        cdef Py_ssize_t n = BATCH, pos = 0
+        cdef Py_ssize_t n = BATCH
+        cdef Cursor cursor
+        begin(&cursor, self.scanner, text, 0, size)
         while n == BATCH:
-            n = scan(self.scanner, text, &pos, size, starts, ends, BATCH)
+            n = scan(&cursor, starts, ends, BATCH)
             self.encode_pieces(space, text, starts, ends, n, size)
         return 0
 

@@ -1,6 +1,20 @@
 """Scanners: where the pretokens of a text begin and end, for the patterns that have one."""
 
 from bpe._core.types cimport byte_t
+from libc.stdint cimport uint64_t
+
+cdef extern from "classify.h" nogil:
+    ctypedef struct Masks "bpe_masks":
+        uint64_t letter
+        uint64_t upper
+        uint64_t number
+        uint64_t space
+        uint64_t newline
+        uint64_t blank
+        uint64_t apostrophe
+        uint64_t lead
+        uint64_t tail
+        uint64_t hard
 
 cdef enum Scanner:
     WHOLE = 0          # the whole text is one pretoken
@@ -10,11 +24,22 @@ cdef enum Scanner:
     CLIP = 4
     WHITESPACE = 5
 
+cdef enum:
+    CHUNK_WORDS = 64   # 4 KB of text are classified at a time; their masks stay in the first-level cache
+
+cdef struct Cursor:    # a scan under way; lives on its caller's stack
+    int scanner
+    const byte_t* text
+    Py_ssize_t pos     # the next pretoken begins here, or the gap before it
+    Py_ssize_t end     # of the text
+    Py_ssize_t base    # masks[0] begins here
+    Py_ssize_t known   # the masks reach to here
+    Masks masks[CHUNK_WORDS + 2]
+
+cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
 cdef Py_ssize_t scan(
-    int scanner,
-    const byte_t* text,        # IN
-    Py_ssize_t* pos,           # IN the place to go on from, OUT the place reached
-    Py_ssize_t end,            # IN where the text ends
+    Cursor* cursor,
     Py_ssize_t* starts,        # OUT (limit,)
     Py_ssize_t* ends,          # OUT (limit,)
     Py_ssize_t limit,

@@ -5,8 +5,9 @@ the pretoken that starts at `pos` ends. The expressions themselves stand in `bpe
 compare every function with them. Not here: patterns without a scanner, which `bpe/pretokenize` gives to the `regex`
 package.
 
-These scanners read one character at a time. What `\\s+(?!\\S)` asks, that a run of white space leave its last character
-to the word behind it, is the only look-ahead any of them needs.
+What `\\s+(?!\\S)` asks, that a run of white space leave its last character to the word behind it, is the only
+look-ahead any of them needs. The functions read one character at a time; gpt2, cl100k and o200k are also read 64 bytes
+at a time, as bit masks of classes, and fall back to their function for a pretoken that the masks cannot decide.
 """
 
 import numpy as np
@@ -21,7 +22,20 @@ from bpe._core.unicode cimport (
     SPACE,
     UPPER,
     class_at,
+    class_of_code,
+    decode_char,
 )
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from "classify.h" nogil:
+    void bpe_classify(const byte_t* text, Masks* out)
+    int bpe_choose_classify(int most)
+    int bpe_ctz(uint64_t bits)
+    int bpe_clz(uint64_t bits)
+
+#: The vector instructions to use at most, by name.
+LEVELS = {"none": 0, "sse2": 1, "avx2": 2, "avx512": 3}
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 
@@ -311,46 +325,385 @@ cdef Py_ssize_t next_whitespace(const byte_t* text, Py_ssize_t pos, Py_ssize_t e
     return pos
 
 
-# What the other kernels call ------------------------------------------------------------------------------------------
+# Windows of 64 bytes --------------------------------------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t fill(
-    next_t next_end, next_t gap_end, const byte_t* text, Py_ssize_t* pos, Py_ssize_t end,
-    Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit,
+def choose_vectors(int most):
+    """Choose vector instructions, at most one of LEVELS; the level that this machine then uses. None until chosen."""
+    return bpe_choose_classify(most)
+
+
+cdef void classify_chunk(Cursor* cursor) noexcept nogil:
+    """Fill the masks from `pos` on, which is the start of a character."""
+    cdef byte_t padded[64]
+    cdef Py_ssize_t left = cursor.end - cursor.pos, words = min(<Py_ssize_t>CHUNK_WORDS, (left + 63) >> 6), i, rest
+    cdef const byte_t* text = cursor.text + cursor.pos
+    cursor.base = cursor.pos
+    cursor.known = min(cursor.end, cursor.pos + 64 * words)
+    for i in range(words):
+        rest = left - 64 * i
+        if rest >= 64:
+            bpe_classify(text + 64 * i, &cursor.masks[i])
+        else:                                              # never read past the text
+            memset(padded, 0, 64)
+            memcpy(padded, text + 64 * i, rest)
+            bpe_classify(padded, &cursor.masks[i])
+    memset(&cursor.masks[words], 0, 2 * sizeof(Masks))
+    for i in range(words):
+        if cursor.masks[i].lead:
+            classify_others(cursor, i)
+
+
+cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
+    """Add the characters of several bytes that begin in a word of the masks: their class, on each of their bytes.
+
+    A byte that begins no valid character stays as it is, a character of no class.
+    """
+    cdef Masks* masks = &cursor.masks[word]
+    cdef uint64_t lead = masks.lead, low, letter = 0, space = 0, number = 0, tails = 0, hard = 0
+    cdef uint64_t high, letter_after = 0, space_after = 0, number_after = 0, tails_after = 0, hard_after = 0
+    cdef Py_ssize_t at = cursor.base + 64 * word, length
+    cdef int bit, bits, hard_bits = NUMBER
+    if cursor.scanner == GPT2:
+        hard_bits = 0
+    elif cursor.scanner == O200K:
+        hard_bits = NUMBER | UPPER | LOWER
+    while lead:
+        bit = bpe_ctz(lead)
+        lead &= lead - 1
+        bits = class_of_code(decode_char(cursor.text, at + bit, cursor.end, &length))
+        if length == 1:
+            continue
+        low = below(length) << bit
+        tails |= low & ~(<uint64_t>1 << bit)
+        high = 0
+        if bit + length > 64:
+            high = below(length) >> (64 - bit)
+            tails_after |= high
+        if bits & LETTER:
+            letter |= low
+            letter_after |= high
+        elif bits & SPACE:
+            space |= low
+            space_after |= high
+        elif bits & NUMBER:
+            number |= low
+            number_after |= high
+        if bits & hard_bits:
+            hard |= low
+            hard_after |= high
+    masks.letter |= letter
+    masks.space |= space
+    masks.number |= number
+    masks.tail |= tails
+    masks.hard |= hard
+    masks = &cursor.masks[word + 1]
+    masks.letter |= letter_after
+    masks.space |= space_after
+    masks.number |= number_after
+    masks.tail |= tails_after
+    masks.hard |= hard_after
+
+
+cdef inline uint64_t shifted(uint64_t low, uint64_t high, int shift) noexcept nogil:
+    """64 bits from bit `shift` of `low` on."""
+    return low >> shift | high << 1 << (63 - shift)
+
+
+cdef inline uint64_t below(Py_ssize_t n) noexcept nogil:
+    """The n lowest bits, 0 <= n <= 64."""
+    return ~<uint64_t>0 if n >= 64 else (<uint64_t>1 << n) - 1
+
+
+cdef inline uint64_t first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
+    """The first byte of each character whose last byte is set; the characters are of at most three bytes."""
+    cdef uint64_t inner = last & tail, first
+    if inner == 0:
+        return last
+    first = last & ~tail
+    inner >>= 1
+    first |= inner & ~tail
+    return first | (inner & tail) >> 1
+
+
+cdef inline uint64_t after_lone_other(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
+    """The byte behind each run of others that is one character long."""
+    cdef uint64_t last = run_start, inner = other & tail
+    if inner:
+        last |= run_start << 1 & inner
+        last |= last << 1 & inner
+        last |= last << 1 & inner
+        last &= ~(inner >> 1)
+    return last << 1 & ~other
+
+
+cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept nogil:
+    """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at.
+
+    A bit of `starts` is set only where a pretoken begins whatever stands behind the window; the first always is.
+    `letters` gets the letters. Answers whether the text ends in the window and all is told of it.
+
+    The classes are L letters, N numbers, W white space, NL newlines, and all others; a character's class stands on each
+    of its bytes. Runs begin where a class follows another one, `X & ~(X << 1)`. The patterns differ from runs in this:
+
+    - white space: its last character, before something else, begins a pretoken of its own, which a word behind it
+      joins. In gpt2 a space joins any run; in the others a space joins others, and any but a newline joins letters;
+    - in cl100k and o200k a lone other character joins letters behind it, newlines join the others before them, numbers
+      go by three, and white space is cut behind its last newline;
+    - contractions, which are rare, are looked at one by one.
+    """
+    cdef Py_ssize_t offset = cursor.pos - cursor.base, left = cursor.end - cursor.pos, known = min(left, <Py_ssize_t>64)
+    cdef const Masks* low = &cursor.masks[offset >> 6]
+    cdef const Masks* high = low + 1
+    cdef int shift = offset & 63, scanner = cursor.scanner
+    cdef uint64_t L = shifted(low.letter, high.letter, shift), N = shifted(low.number, high.number, shift)
+    cdef uint64_t W = shifted(low.space, high.space, shift), SP = shifted(low.blank, high.blank, shift)
+    cdef uint64_t AP = shifted(low.apostrophe, high.apostrophe, shift), tail = shifted(low.tail, high.tail, shift)
+    cdef uint64_t hard = shifted(low.hard, high.hard, shift)
+    cdef uint64_t other, S, T, valid
+    cdef bint whole = left <= 64
+    letters[0] = L
+    if hard:
+        known = bpe_ctz(hard)
+        whole = False
+        if known == 0:
+            starts[0] = 1
+            return False
+    valid = below(known)
+    other = ~(L | N | W) & valid
+    if scanner == GPT2:
+        T = first_bytes(W & ~(W >> 1) & valid >> 1, tail)
+        S = (L & ~(L << 1)) | (N & ~(N << 1)) | (other & ~(other << 1))
+        S = (S & ~(SP << 1)) | (W & ~(W << 1)) | T
+    else:
+        S = starts_with_lines(
+            cursor, L, N, W, shifted(low.newline, high.newline, shift), SP, other, tail,
+            shifted(low.upper, high.upper, shift), valid, &whole, &valid,
+        )
+    S = (S | 1) & valid
+    if scanner == O200K and not whole:
+        S &= ~(AP & (L << 1) & ~(valid >> 1))              # what may be a contraction, its letters unknown
+    if AP & (L >> 1) & valid:
+        S = cut_contractions(cursor, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), &whole)
+    starts[0] = S
+    return whole
+
+
+cdef inline uint64_t starts_with_lines(
+    Cursor* cursor, uint64_t L, uint64_t N, uint64_t W, uint64_t NL, uint64_t SP, uint64_t other, uint64_t tail,
+    uint64_t U, uint64_t valid, bint* whole, uint64_t* certain,
 ) noexcept nogil:
-    cdef Py_ssize_t n = 0, at = pos[0]
-    while n < limit:
-        if gap_end != NULL:
-            at = gap_end(text, at, end)
-        if at >= end:
-            break
-        starts[n] = at
-        at = next_end(text, at, end)
-        ends[n] = at
-        n += 1
-    pos[0] = at
+    """The starts of cl100k and o200k, but for contractions; only those that are certain.
+
+    `certain` gets the bits that are, always the lowest ones; `whole` becomes False where they are fewer than `valid`.
+    """
+    cdef uint64_t others = other & ~(other << 1) & ~(SP << 1)
+    cdef uint64_t spaces, lines, cut, segment, wrong, again, S, T, W1, inner
+    cdef uint64_t absorbed = NL & (other << 1)
+    cdef int bit
+    cdef uint64_t sure = valid
+    if absorbed:
+        absorbed = NL & ~(NL + absorbed)                   # the carry runs through the newlines behind others
+        if cursor.scanner == O200K and other & (absorbed << 1):
+            sure &= slashes(cursor, other & (absorbed << 1), absorbed)
+    W1 = W & ~absorbed
+    lines = NL & ~absorbed
+    spaces = W1 & ~(W1 << 1)
+    cut = W1 & ~lines & (lines << 1)                       # behind a newline; wrong where another one follows
+    if cut:
+        segment = W1 & ~lines
+        wrong = (segment + cut) & ~segment & lines
+        if wrong:
+            bit = bpe_ctz(wrong)
+            sure &= below(64 - bpe_clz((spaces | 1) & below(bit)))
+    T = first_bytes(W1 & ~lines & ~(W >> 1) & valid >> 1, tail)
+    if sure != valid:
+        whole[0] = False
+        certain[0] = sure
+    if W1 & valid & ~(valid >> 1) and not (whole[0] and cursor.scanner == O200K):
+        # White space at the end of what is known: only where it begins is certain. Where the text ends there too,
+        # cl100k takes it as one.
+        inner = ~W1 & valid
+        sure &= below(65 - bpe_clz(inner)) if inner else <uint64_t>1
+    S = others | spaces | cut | T
+    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, tail)
+    if N:
+        inner = N & ~(N << 1)
+        S |= inner
+        segment = N & (N << 1) & (N << 2) & (N << 3)
+        again = inner << 3 & segment
+        while again:
+            S |= again
+            again = again << 3 & segment
+    if cursor.scanner == O200K:
+        S |= U & ((L & ~U) << 1)
+    return S & sure
+
+
+cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
+    """What stays certain where o200k's `[\\r\\n/]*` may meet a slash behind a newline: all before those newlines."""
+    cdef int bit
+    while others:
+        bit = bpe_ctz(others)
+        others &= others - 1
+        if cursor.text[cursor.pos + bit] == c"/":
+            return below(bpe_ctz(absorbed))
+    return ~<uint64_t>0
+
+
+cdef uint64_t cut_contractions(
+    Cursor* cursor, uint64_t S, uint64_t candidates, uint64_t L, Py_ssize_t known, bint* whole
+) noexcept nogil:
+    """Cut out the contractions among the apostrophes that a letter follows, from left to right."""
+    cdef const byte_t* text = cursor.text
+    cdef Py_ssize_t at, behind, pos = cursor.pos, done = -1
+    cdef uint64_t bit
+    cdef bint suffix
+    while candidates:
+        at = bpe_ctz(candidates)
+        bit = <uint64_t>1 << at
+        candidates &= candidates - 1
+        # In o200k a contraction is the end of a word, unless that ended with a contraction already.
+        suffix = cursor.scanner == O200K and bit & (L << 1) and at != done
+        if cursor.scanner == O200K:
+            if not suffix:
+                continue
+        elif not S & bit:
+            continue
+        if at + 4 > known and not whole[0]:                # a part of it may be unknown, and what it cuts
+            whole[0] = False
+            return S & (below(at) if suffix else below(at + 1))
+        if cursor.scanner == GPT2:
+            behind = contraction(text, pos + at, cursor.end) - pos
+        else:
+            behind = contraction_any_case(text, pos + at, cursor.end) - pos
+        if behind == at:
+            continue
+        done = behind
+        S &= ~(below(behind) & ~below(at if suffix else at + 1))
+        if behind < known:
+            S |= <uint64_t>1 << behind
+    return S
+
+
+cdef Py_ssize_t long_pretoken(Cursor* cursor, uint64_t letters, next_t next_end) noexcept nogil:
+    """Where the pretoken at `pos` ends, which is longer than the window or not certain there."""
+    cdef Py_ssize_t at = cursor.pos + 64, start = cursor.pos, offset, length
+    cdef uint64_t L
+    cdef int bits = class_at(cursor.text, start, cursor.end, &length)
+    if cursor.scanner == O200K or bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
+        return next_end(cursor.text, cursor.pos, cursor.end)
+    while True:                                            # letters behind the first character: it ends where they end
+        if at + 64 > cursor.known and cursor.known < cursor.end:
+            while cursor.text[at] & 0xC0 == 0x80:          # masks begin with a character
+                at -= 1
+            cursor.pos = at
+            classify_chunk(cursor)
+            cursor.pos = start
+        offset = at - cursor.base
+        L = shifted(cursor.masks[offset >> 6].letter, cursor.masks[(offset >> 6) + 1].letter, offset & 63)
+        if ~L:
+            return min(cursor.end, at + bpe_ctz(~L))
+        at += 64
+        if at >= cursor.end:
+            return cursor.end
+
+
+cdef Py_ssize_t scan_windows(
+    Cursor* cursor, next_t next_end, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    """Find up to `limit` pretokens, a window at a time; each window begins where the last certain one did."""
+    cdef Py_ssize_t n = 0, at
+    cdef uint64_t found, letters
+    cdef bint whole
+    while n < limit and cursor.pos < cursor.end:
+        if cursor.pos + 64 > cursor.known and cursor.known < cursor.end or cursor.pos >= cursor.known:
+            classify_chunk(cursor)
+        whole = window(cursor, &found, &letters)
+        at = cursor.pos
+        found &= found - 1
+        while found:
+            starts[n] = at
+            at = cursor.pos + bpe_ctz(found)
+            ends[n] = at
+            n += 1
+            if n == limit:
+                cursor.pos = at
+                return n
+            found &= found - 1
+        if whole:
+            starts[n] = at
+            ends[n] = cursor.end
+            n += 1
+            cursor.pos = cursor.end
+        elif at == cursor.pos:
+            starts[n] = at
+            at = long_pretoken(cursor, letters, next_end)
+            ends[n] = at
+            n += 1
+            cursor.pos = at
+        else:
+            cursor.pos = at
     return n
 
 
-cdef Py_ssize_t scan(
-    int scanner, const byte_t* text, Py_ssize_t* pos, Py_ssize_t end,
-    Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit,
+# What the other kernels call ------------------------------------------------------------------------------------------
+
+
+cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Begin a scan of `text[pos:end]`."""
+    cursor.scanner = scanner
+    cursor.text = text
+    cursor.pos = pos
+    cursor.end = end
+    cursor.base = cursor.known = pos
+
+
+cdef inline Py_ssize_t scan_characters(
+    Cursor* cursor, next_t next_end, next_t gap_end, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """Find up to `limit` pretokens from `pos` on; fewer are found only at the end of the text.
+    """Find up to `limit` pretokens, a character at a time."""
+    cdef Py_ssize_t n = 0, at = cursor.pos, end = cursor.end
+    while n < limit:
+        if gap_end != NULL:
+            at = gap_end(cursor.text, at, end)
+        if at >= end:
+            break
+        starts[n] = at
+        at = next_end(cursor.text, at, end)
+        ends[n] = at
+        n += 1
+    cursor.pos = at
+    return n
+
+
+cdef Py_ssize_t scan_plainly(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
+    """The same as `scan`, a character at a time whatever the pattern."""
+    if cursor.scanner == GPT2:
+        return scan_characters(cursor, next_gpt2, NULL, starts, ends, limit)
+    if cursor.scanner == CL100K:
+        return scan_characters(cursor, next_cl100k, NULL, starts, ends, limit)
+    if cursor.scanner == O200K:
+        return scan_characters(cursor, next_o200k, NULL, starts, ends, limit)
+    return scan(cursor, starts, ends, limit)
+
+
+cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
+    """Find up to `limit` pretokens and move on behind them; fewer are found only at the end of the text.
 
     Text between pretokens (white space, for the scanners that drop it) is passed over.
     """
-    if scanner == GPT2:
-        return fill(next_gpt2, NULL, text, pos, end, starts, ends, limit)
-    if scanner == CL100K:
-        return fill(next_cl100k, NULL, text, pos, end, starts, ends, limit)
-    if scanner == O200K:
-        return fill(next_o200k, NULL, text, pos, end, starts, ends, limit)
-    if scanner == CLIP:
-        return fill(next_clip, clip_gap, text, pos, end, starts, ends, limit)
-    if scanner == WHITESPACE:
-        return fill(next_whitespace, white_gap, text, pos, end, starts, ends, limit)
-    return fill(next_whole, NULL, text, pos, end, starts, ends, limit)
+    if cursor.scanner == GPT2:
+        return scan_windows(cursor, next_gpt2, starts, ends, limit)
+    if cursor.scanner == CL100K:
+        return scan_windows(cursor, next_cl100k, starts, ends, limit)
+    if cursor.scanner == O200K:
+        return scan_windows(cursor, next_o200k, starts, ends, limit)
+    if cursor.scanner == CLIP:
+        return scan_characters(cursor, next_clip, clip_gap, starts, ends, limit)
+    if cursor.scanner == WHITESPACE:
+        return scan_characters(cursor, next_whitespace, white_gap, starts, ends, limit)
+    return scan_characters(cursor, next_whole, NULL, starts, ends, limit)
 
 
 cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -378,16 +731,39 @@ cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, P
 # For Python -----------------------------------------------------------------------------------------------------------
 
 
-def spans(int scanner, const byte_t[::1] text):
-    """The pretokens of a text as (starts, ends), two int64 arrays of byte offsets."""
-    cdef Py_ssize_t size = text.shape[0], pos = 0, n = 0
+def spans(int scanner, const byte_t[::1] text, bint plainly=False):
+    """The pretokens of a text as (starts, ends), two int64 arrays of byte offsets.
+
+    With `plainly` they are found a character at a time, the twin that the windows are tested against.
+    """
+    cdef Py_ssize_t size = text.shape[0], n = 0
+    cdef Cursor cursor
     starts = np.empty(size, dtype=np.intp)
     ends = np.empty(size, dtype=np.intp)
     cdef Py_ssize_t[::1] first = starts, last = ends
     if size:
         with nogil:
-            n = scan(scanner, &text[0], &pos, size, &first[0], &last[0], size)
+            begin(&cursor, scanner, &text[0], 0, size)
+            if plainly:
+                n = scan_plainly(&cursor, &first[0], &last[0], size)
+            else:
+                n = scan(&cursor, &first[0], &last[0], size)
     return starts[:n].astype(np.int64), ends[:n].astype(np.int64)
+
+
+def count(int scanner, const byte_t[::1] text):
+    """How many pretokens a text has: scanning alone, for the benchmarks."""
+    cdef Py_ssize_t starts[256]
+    cdef Py_ssize_t ends[256]
+    cdef Py_ssize_t total = 0, n = 256
+    cdef Cursor cursor
+    if text.shape[0]:
+        with nogil:
+            begin(&cursor, scanner, &text[0], 0, text.shape[0])
+            while n == 256:
+                n = scan(&cursor, starts, ends, 256)
+                total += n
+    return total
 
 
 def cuts(int scanner, const byte_t[::1] text, Py_ssize_t size):

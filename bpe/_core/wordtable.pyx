@@ -9,7 +9,7 @@ merge into one whose order is that of the corpus. Not here: what a word is (scan
 import numpy as np
 
 from bpe._core.memory cimport INLINE_BYTES, Key, add_overflows, grown, hash_bytes, hash_key, load_key, prefetch
-from bpe._core.scan cimport scan
+from bpe._core.scan cimport Cursor, begin, scan
 from bpe._core.types cimport byte_t, count_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -71,14 +71,16 @@ cdef class WordTable:
         """Count the pretokens that a scanner finds in `text[start:end]`, which lies at `place` of the corpus."""
         cdef Py_ssize_t starts[BATCH]
         cdef Py_ssize_t ends[BATCH]
-        cdef Py_ssize_t n = BATCH, pos = start, limit = end
+        cdef Py_ssize_t n = BATCH, limit = end
+        cdef Cursor cursor
         cdef const byte_t* data
         if end > text.shape[0] or start >= end:
             return
         data = &text[0]
         with nogil:
+            begin(&cursor, scanner, data, start, end)
             while n == BATCH:
-                n = scan(scanner, data, &pos, limit, starts, ends, BATCH)
+                n = scan(&cursor, starts, ends, BATCH)
                 self.count_batch(data, starts, ends, n, limit, place - <uint64_t>start)
         self.check()
 
@@ -121,22 +123,37 @@ cdef class WordTable:
         self, const byte_t* text, const Py_ssize_t* starts, const Py_ssize_t* ends, Py_ssize_t n,
         Py_ssize_t text_end, uint64_t place,
     ) except -1 nogil:
-        """Count n pieces; the slots are prefetched for all of them before the first is looked up."""
+        """Count n pieces; what they need of the table is prefetched for all of them before the first is looked up."""
         cdef Key keys[BATCH]
         cdef uint64_t hashes[BATCH]
-        cdef Py_ssize_t i, size
+        cdef Py_ssize_t longer[BATCH]
+        cdef Py_ssize_t i, k, size, n_longer = 0
+        cdef uint32_t entry
         for i in range(n):
             size = ends[i] - starts[i]
             if size <= INLINE_BYTES:
                 keys[i] = load_key(text, starts[i], size, text_end)
                 hashes[i] = hash_key(keys[i])
                 prefetch(&self.slots[hashes[i] & (self.n_slots - 1)])
+            else:
+                hashes[i] = hash_bytes(text + starts[i], size)
+                prefetch(&self.long_index[hashes[i] & (self.n_long_slots - 1)])
+                longer[n_longer] = i
+                n_longer += 1
+        for k in range(n_longer):                      # index, entry, bytes: each is fetched while the others are
+            entry = self.long_index[hashes[longer[k]] & (self.n_long_slots - 1)]
+            if entry != 0:
+                prefetch(&self.longs[entry - 1])
+        for k in range(n_longer):
+            entry = self.long_index[hashes[longer[k]] & (self.n_long_slots - 1)]
+            if entry != 0:
+                prefetch(self.arena + self.longs[entry - 1].offset)
         for i in range(n):
             size = ends[i] - starts[i]
             if size <= INLINE_BYTES:
                 self.insert_short(keys[i], hashes[i], 1, place + <uint64_t>starts[i])
             else:
-                self.insert_long(text + starts[i], size, 1, place + <uint64_t>starts[i])
+                self.insert_long(text + starts[i], size, hashes[i], 1, place + <uint64_t>starts[i])
         return 0
 
     cdef int insert(
@@ -146,7 +163,7 @@ cdef class WordTable:
         if size <= INLINE_BYTES:
             key = load_key(text, start, size, end)
             return self.insert_short(key, hash_key(key), count, place)
-        return self.insert_long(text + start, size, count, place)
+        return self.insert_long(text + start, size, hash_bytes(text + start, size), count, place)
 
     cdef inline bint count_more(self, count_t count) noexcept nogil:
         """Add to the total; False, and nothing added, where it would exceed 2**63 - 1."""
@@ -195,8 +212,9 @@ cdef class WordTable:
         self.n_slots = larger
         return 0
 
-    cdef int insert_long(self, const byte_t* word, Py_ssize_t size, count_t count, uint64_t place) except -1 nogil:
-        cdef uint64_t hashed = hash_bytes(word, size)
+    cdef int insert_long(
+        self, const byte_t* word, Py_ssize_t size, uint64_t hashed, count_t count, uint64_t place
+    ) except -1 nogil:
         cdef size_t mask = self.n_long_slots - 1, at = hashed & mask
         cdef LongWord* entry
         if not self.count_more(count):

@@ -7,6 +7,7 @@ normalization.
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,9 @@ from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, escape, to_bytes
 
 NAMES = tuple(PATTERNS)
+
+#: The vector instructions that scanning uses; BPE_VECTORS=none, sse2, avx2 or avx512 in the environment allows fewer.
+VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""), max(scan.LEVELS.values())))
 
 
 class Pretokenizer:

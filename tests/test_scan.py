@@ -1,0 +1,113 @@
+"""The scanners that read 64 bytes at a time against their twins that read one character, and against `regex`.
+
+Hostile text is made of pieces that the patterns treat apart (contractions in every case, white space of every kind,
+marks, digits and letters of several scripts and lengths, broken UTF-8), drawn so that they meet at every place of a
+window. Ten to the ninth bytes of it were compared once; here are some millions.
+
+    python tests/test_scan.py SEED BYTES      compare that many bytes
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpe import Pretokenizer
+from bpe._core import scan
+from bpe.pretokenize import VECTORS
+from bpe.pretokenize.patterns import PATTERNS
+
+WINDOWED = {name: PATTERNS[name].scanner for name in ("gpt2", "cl100k", "o200k")}
+WORDS = (  # noqa: SIM905
+    "' ' ' s S t d m ll LL ve re VE l L ſ K A B a b c x É é ß ǅ ʰ ا 語 モ 한 글 \u0301 \u0308 0 1 2 9 ٣ ½ ３ Ⅷ "
+    ". , ! - / / _ “ ” — … € 😀 👩‍🔬 🇰🇷 word Hello HELLO hello the don't 1234567 语言处理 日本語の文 한국어 "
+    "Привет Ελλάδα"
+).split()
+SPACES = [*"    ", "  ", "    ", *"\t\n\n\r\x0b\x1c\0", "\n\n", "\r\n", *"\x85\xa0\u3000\u2028\u180e\u200b"]
+BROKEN = [b"\xff", b"\x80", b"\xe3\x81", b"\xf0\x9f", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"]
+PIECES = [piece.encode() for piece in WORDS + SPACES] + BROKEN
+
+
+def hostile(seed: int, size: int) -> Iterator[bytes]:
+    """Texts of a few bytes to some 100,000, each made of all pieces or of a handful, `size` bytes in all."""
+    source = random.Random(seed)
+    while size > 0:
+        pieces = source.choice([PIECES, source.sample(PIECES, 3), source.sample(PIECES, 4), source.sample(PIECES, 12)])
+        if source.random() < 0.2:
+            pieces = pieces[:4] + [bytes([source.randrange(32, 127)]) for _ in range(6)]
+        text = b"".join(source.choices(pieces, k=source.choice([3, 10, 30, 100, 300, 3000, 30000])))
+        size -= len(text)
+        yield text
+
+
+def same(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], text: bytes) -> None:
+    """Fail with the first pretokens that differ."""
+    if all(map(np.array_equal, found, expected)):
+        return
+    rows = [list(zip(*(bound.tolist() for bound in pair), strict=True)) for pair in (found, expected)]
+    at = next(i for i, (a, b) in enumerate(zip(*rows, strict=False)) if a != b)
+    shown = [[text[start:end] for start, end in row[max(0, at - 2) : at + 2]] for row in rows]
+    pytest.fail(f"at pretoken {at} of {len(text)} bytes: {shown[0]} instead of {shown[1]}")
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_windows_find_what_characters_find(name: str) -> None:
+    for text in hostile(1, 3_000_000):
+        same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_scanners_find_what_the_expression_finds(name: str) -> None:
+    pretokenizer = Pretokenizer(name)
+    for text in hostile(2, 300_000):
+        same(pretokenizer.spans(text), pretokenizer.spans_by_regex(text), text)
+
+
+@pytest.mark.parametrize("level", scan.LEVELS)
+def test_every_level_of_vector_instructions(level: str) -> None:
+    """What the machine lacks falls back to what it has; the result is the same."""
+    try:
+        assert scan.choose_vectors(scan.LEVELS[level]) <= scan.LEVELS[level]
+        for scanner in WINDOWED.values():
+            for text in hostile(3, 300_000):
+                same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
+    finally:
+        scan.choose_vectors(VECTORS)
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_every_byte_at_every_place_of_a_window(name: str) -> None:
+    """Each byte, and each pair of classes, at all 64 places, between letters, spaces and newlines."""
+    scanner = WINDOWED[name]
+    for before, behind in ((b"x", b"x"), (b" ", b" "), (b"\n", b"a"), (b"!", b"\n"), ("語".encode(), b"7")):
+        text = b"".join(before * place + bytes([byte]) + behind * 3 for place in range(66) for byte in range(0, 256, 3))
+        same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=80).map(b"".join), st.sampled_from(sorted(WINDOWED)))
+def test_any_short_text(text: bytes, name: str) -> None:
+    same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+    assert scan.count(WINDOWED[name], text) == len(scan.spans(WINDOWED[name], text)[0])
+
+
+@pytest.mark.parametrize("letter", ["a", "語", " ", "\n", "!", "7", "'s", "aB", "\u3000", "\u0301"])
+@pytest.mark.parametrize("name", WINDOWED)
+def test_long_runs(letter: str, name: str) -> None:
+    for tail in ("", "x", " ", "\n", " x"):
+        text = (letter * 20_000 + tail).encode()
+        same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+
+
+if __name__ == "__main__":
+    compared = 0
+    for hostile_text in hostile(int(sys.argv[1]), int(float(sys.argv[2]))):
+        for number in WINDOWED.values():
+            same(scan.spans(number, hostile_text), scan.spans(number, hostile_text, plainly=True), hostile_text)
+        compared += len(hostile_text)
+    sys.stdout.write(f"{compared} bytes alike\n")
