@@ -12,18 +12,20 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe import Pretokenizer
 from bpe._core import scan
 from bpe.pretokenize import VECTORS
-from bpe.pretokenize.patterns import PATTERNS
+from bpe.pretokenize.patterns import ALIASES, DEEPSEEK_STEPS, PATTERNS, SPELLINGS
 
-WINDOWED = {name: PATTERNS[name].scanner for name in ("gpt2", "cl100k", "o200k")}
+WINDOWED = {name: PATTERNS[name].scanner for name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken")}
 WORDS = (  # noqa: SIM905
     "' ' ' s S t d m ll LL ve re VE l L ſ K A B a b c x É é ß ǅ ʰ ا 語 モ 한 글 \u0301 \u0308 0 1 2 9 ٣ ½ ３ Ⅷ "
     ". , ! - / / _ “ ” — … € 😀 👩‍🔬 🇰🇷 word Hello HELLO hello the don't 1234567 语言处理 日本語の文 한국어 "
@@ -67,6 +69,36 @@ def test_scanners_find_what_the_expression_finds(name: str) -> None:
     pretokenizer = Pretokenizer(name)
     for text in hostile(2, 300_000):
         same(pretokenizer.spans(text), pretokenizer.spans_by_regex(text), text)
+
+
+def by_steps(text: str) -> list[str]:
+    """DeepSeek's three expressions, each applied to the pieces of the one before, what they do not match kept."""
+    pieces = [text]
+    for step in map(regex.compile, DEEPSEEK_STEPS):
+        cut: list[str] = []
+        for piece in pieces:
+            places = sorted({0, len(piece), *(place for match in step.finditer(piece) for place in match.span())})
+            cut += [piece[start:end] for start, end in pairwise(places)]
+        pieces = cut
+    return pieces
+
+
+def test_deepseek_is_its_three_steps() -> None:
+    pretokenizer = Pretokenizer("deepseek_v3")
+    assert pretokenizer.split("!abé 12345 語の!x  1") == by_steps("!abé 12345 語の!x  1")
+    for text in hostile(4, 300_000):
+        plain = text.decode("utf-8", "ignore")
+        assert pretokenizer.split(plain) == by_steps(plain), ascii(plain)
+
+
+def test_other_names() -> None:
+    for alias, name in ALIASES.items():
+        assert Pretokenizer(alias) == Pretokenizer(name)
+    for spelling, name in SPELLINGS.items():
+        assert Pretokenizer.from_regex(spelling).name == name
+        for text in hostile(5, 20_000):
+            own = Pretokenizer.from_regex(f"(?:){spelling}" if not spelling.startswith("(?") else spelling)
+            same(Pretokenizer(name).spans(text), own.spans_by_regex(text), text)
 
 
 @pytest.mark.parametrize("level", scan.LEVELS)

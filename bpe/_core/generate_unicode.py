@@ -19,6 +19,7 @@ BITS = {
     "NEWLINE": r"[\r\n]",
     "UPPER": r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]",
     "LOWER": r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]",
+    "SIGN": r"[\p{P}\p{S}]",
 }
 BLOCK = 128
 LIMIT = 0x110000

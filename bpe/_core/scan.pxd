@@ -23,12 +23,24 @@ cdef enum Scanner:
     O200K = 3
     CLIP = 4
     WHITESPACE = 5
+    LLAMA3 = 6
+    QWEN2 = 7
+    TEKKEN = 8
+    DEEPSEEK = 9
+
+cdef enum Rule:        # how the patterns that are read by windows differ
+    LINES = 1          # cl100k and its kin, all but gpt2: newlines, numbers and lone other characters as they have them
+    WHOLE_AT_END = 2   # white space that ends the text is one pretoken
+    SINGLE_DIGITS = 4  # a number is a pretoken by itself, not three together
+    CASED = 8          # o200k and its kin: words are cut where capitals begin; a slash joins newlines behind others
+    CONTRACTIONS = 16  # a contraction is a pretoken, or under CASED the end of one
 
 cdef enum:
     CHUNK_WORDS = 64   # 4 KB of text are classified at a time; their masks stay in the first-level cache
 
 cdef struct Cursor:    # a scan under way; lives on its caller's stack
     int scanner
+    int rules
     const byte_t* text
     Py_ssize_t pos     # the next pretoken begins here, or the gap before it
     Py_ssize_t end     # of the text

@@ -6,8 +6,8 @@ compare every function with them. Not here: patterns without a scanner, which `b
 package.
 
 What `\\s+(?!\\S)` asks, that a run of white space leave its last character to the word behind it, is the only
-look-ahead any of them needs. The functions read one character at a time; gpt2, cl100k and o200k are also read 64 bytes
-at a time, as bit masks of classes, and fall back to their function for a pretoken that the masks cannot decide.
+look-ahead any of them needs. The functions read one character at a time; gpt2, cl100k, o200k and their kin are also read 64
+bytes at a time, as bit masks of classes, and fall back to their function for a pretoken that the masks cannot decide.
 """
 
 import numpy as np
@@ -19,13 +19,14 @@ from bpe._core.unicode cimport (
     LOWER,
     NEWLINE,
     NUMBER,
+    SIGN,
     SPACE,
     UPPER,
     class_at,
     class_of_code,
     decode_char,
 )
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "classify.h" nogil:
@@ -164,7 +165,9 @@ cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     return run_of_others(text, at + length, end)
 
 
-cdef Py_ssize_t next_cl100k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t next_with_lines(
+    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most_digits, bint whole_at_end
+) noexcept nogil:
     cdef Py_ssize_t length, next_length, at
     cdef int bits, next_bits
     if text[pos] == c"'":
@@ -175,19 +178,31 @@ cdef Py_ssize_t next_cl100k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) 
     if bits & LETTER:
         return run_of(text, pos + length, end, LETTER)
     if bits & NUMBER:
-        return numbers(text, pos, end, 3)
+        return numbers(text, pos, end, most_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if not bits & NEWLINE and next_bits & LETTER:
         return run_of(text, pos + length + next_length, end, LETTER)
     if text[pos] == c" " and next_length and not next_bits & (NUMBER | SPACE):
         at = run_of_others(text, pos + 1, end)
     elif bits & SPACE:
-        return white_space(text, pos, end, True, True)
+        return white_space(text, pos, end, True, whole_at_end)
     else:
         at = run_of_others(text, pos + length, end)
     while at < end and (text[at] == c"\n" or text[at] == c"\r"):
         at += 1
     return at
+
+
+cdef Py_ssize_t next_cl100k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return next_with_lines(text, pos, end, 3, True)
+
+
+cdef Py_ssize_t next_llama3(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return next_with_lines(text, pos, end, 3, False)
+
+
+cdef Py_ssize_t next_qwen2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return next_with_lines(text, pos, end, 1, False)
 
 
 cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -208,22 +223,24 @@ cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t
     return after_last_lower
 
 
-cdef Py_ssize_t next_o200k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t next_cased(
+    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most_digits, bint contractions
+) noexcept nogil:
     cdef Py_ssize_t length, next_length, start, at
     cdef int bits = class_at(text, pos, end, &length), next_bits
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # behind the optional first character
     at = o200k_word(text, start, end)
     if at > start:
-        return contraction_any_case(text, at, end)
+        return contraction_any_case(text, at, end) if contractions else at
     if start > pos and bits & UPPER:                                         # a mark may be the word itself
         at = o200k_word(text, pos, end)
         if at > pos:
-            return contraction_any_case(text, at, end)
+            return contraction_any_case(text, at, end) if contractions else at
     at = run_of(text, start, end, UPPER)                                     # U+L*, where no L follows
     if at > start:
-        return contraction_any_case(text, at, end)
+        return contraction_any_case(text, at, end) if contractions else at
     if bits & NUMBER:
-        return numbers(text, pos, end, 3)
+        return numbers(text, pos, end, most_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if text[pos] == c" " and next_length and not next_bits & (LETTER | NUMBER | SPACE):
         at = run_of_others(text, pos + 1, end)
@@ -234,6 +251,94 @@ cdef Py_ssize_t next_o200k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) n
     while at < end and (text[at] == c"\n" or text[at] == c"\r" or text[at] == c"/"):
         at += 1
     return at
+
+
+cdef Py_ssize_t next_o200k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return next_cased(text, pos, end, 3, True)
+
+
+cdef Py_ssize_t next_tekken(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return next_cased(text, pos, end, 1, False)
+
+
+cdef inline bint is_ascii_letter(byte_t byte) noexcept nogil:
+    return c"a" <= (byte | 0x20) <= c"z"
+
+
+cdef inline int deepseek_class_at(
+    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint east, Py_ssize_t* length
+) noexcept nogil:
+    """The class of a character of DeepSeek's current segment; 0 and length 0 behind it.
+
+    A segment ends at a number and wherever U+3040 to U+30FF or U+4E00 to U+9FA5 (`east`) begin or end, which the first two of
+    its three patterns cut off.
+    """
+    cdef uint32_t code
+    cdef int bits
+    cdef bint eastern = False
+    if pos >= end:
+        length[0] = 0
+        return 0
+    if text[pos] < 0x80:
+        length[0] = 1
+        bits = class_of_code(text[pos])
+    else:
+        code = decode_char(text, pos, end, length)
+        bits = class_of_code(code)
+        eastern = 0x3040 <= code <= 0x30FF or 0x4E00 <= code <= 0x9FA5
+    if bits & NUMBER or eastern != east:
+        length[0] = 0
+        return 0
+    return bits
+
+
+cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """DeepSeek V3's three patterns, each applied to the pieces of the one before, in one pass."""
+    cdef Py_ssize_t length, next_length, at, last, after_newline
+    cdef int bits = class_at(text, pos, end, &length), next_bits
+    cdef bint east
+    if bits & NUMBER:
+        return numbers(text, pos, end, 3)
+    east = deepseek_class_at(text, pos, end, True, &next_length) != 0 or next_length > 0
+    next_bits = deepseek_class_at(text, pos + length, end, east, &next_length)
+    at = pos + length
+    if text[pos] < 0x80 and bits & SIGN and next_length and text[at] < 0x80 and is_ascii_letter(text[at]):
+        while at < end and text[at] < 0x80 and is_ascii_letter(text[at]):
+            at += 1
+        return at
+    if bits & (UPPER | LOWER) or (not bits & (NEWLINE | SIGN) and next_bits & (UPPER | LOWER)):
+        while True:
+            bits = deepseek_class_at(text, at, end, east, &length)
+            if not bits & (UPPER | LOWER):
+                return at
+            at += length
+    if bits & SIGN or (text[pos] == c" " and next_bits & SIGN):
+        bits = deepseek_class_at(text, at, end, east, &length)
+        while bits & SIGN:
+            at += length
+            bits = deepseek_class_at(text, at, end, east, &length)
+        while bits & NEWLINE:
+            at += length
+            bits = deepseek_class_at(text, at, end, east, &length)
+        return at
+    if bits & SPACE:
+        at = last = after_newline = pos
+        bits = deepseek_class_at(text, at, end, east, &length)
+        while bits & SPACE:
+            last = at
+            at += length
+            if bits & NEWLINE:
+                after_newline = at
+            bits = deepseek_class_at(text, at, end, east, &length)
+        if after_newline > pos:
+            return after_newline
+        return at if length == 0 or last == pos else last
+    last = pos                                             # what no branch matches: controls, unassigned characters
+    while next_length and not next_bits & (UPPER | LOWER | SIGN | SPACE):
+        last = at
+        at += next_length
+        next_bits = deepseek_class_at(text, at, end, east, &next_length)
+    return last if next_bits & (UPPER | LOWER) else at
 
 
 cdef const byte_t* CLIP_START = b"<|startoftext|>"
@@ -363,11 +468,11 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
     cdef uint64_t lead = masks.lead, low, letter = 0, space = 0, number = 0, tails = 0, hard = 0
     cdef uint64_t high, letter_after = 0, space_after = 0, number_after = 0, tails_after = 0, hard_after = 0
     cdef Py_ssize_t at = cursor.base + 64 * word, length
-    cdef int bit, bits, hard_bits = NUMBER
-    if cursor.scanner == GPT2:
-        hard_bits = 0
-    elif cursor.scanner == O200K:
-        hard_bits = NUMBER | UPPER | LOWER
+    cdef int bit, bits, hard_bits = 0
+    if cursor.rules & LINES and not cursor.rules & SINGLE_DIGITS:
+        hard_bits |= NUMBER
+    if cursor.rules & CASED:
+        hard_bits |= UPPER | LOWER
     while lead:
         bit = bpe_ctz(lead)
         lead &= lead - 1
@@ -455,7 +560,7 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
     cdef Py_ssize_t offset = cursor.pos - cursor.base, left = cursor.end - cursor.pos, known = min(left, <Py_ssize_t>64)
     cdef const Masks* low = &cursor.masks[offset >> 6]
     cdef const Masks* high = low + 1
-    cdef int shift = offset & 63, scanner = cursor.scanner
+    cdef int shift = offset & 63, rules = cursor.rules
     cdef uint64_t L = shifted(low.letter, high.letter, shift), N = shifted(low.number, high.number, shift)
     cdef uint64_t W = shifted(low.space, high.space, shift), SP = shifted(low.blank, high.blank, shift)
     cdef uint64_t AP = shifted(low.apostrophe, high.apostrophe, shift), tail = shifted(low.tail, high.tail, shift)
@@ -471,7 +576,7 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
             return False
     valid = below(known)
     other = ~(L | N | W) & valid
-    if scanner == GPT2:
+    if not rules & LINES:
         T = first_bytes(W & ~(W >> 1) & valid >> 1, tail)
         S = (L & ~(L << 1)) | (N & ~(N << 1)) | (other & ~(other << 1))
         S = (S & ~(SP << 1)) | (W & ~(W << 1)) | T
@@ -481,9 +586,9 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
             shifted(low.upper, high.upper, shift), valid, &whole, &valid,
         )
     S = (S | 1) & valid
-    if scanner == O200K and not whole:
+    if rules & CASED and not whole:
         S &= ~(AP & (L << 1) & ~(valid >> 1))              # what may be a contraction, its letters unknown
-    if AP & (L >> 1) & valid:
+    if AP & (L >> 1) & valid and rules & CONTRACTIONS:
         S = cut_contractions(cursor, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), &whole)
     starts[0] = S
     return whole
@@ -504,7 +609,7 @@ cdef inline uint64_t starts_with_lines(
     cdef uint64_t sure = valid
     if absorbed:
         absorbed = NL & ~(NL + absorbed)                   # the carry runs through the newlines behind others
-        if cursor.scanner == O200K and other & (absorbed << 1):
+        if cursor.rules & CASED and other & (absorbed << 1):
             sure &= slashes(cursor, other & (absorbed << 1), absorbed)
     W1 = W & ~absorbed
     lines = NL & ~absorbed
@@ -520,14 +625,16 @@ cdef inline uint64_t starts_with_lines(
     if sure != valid:
         whole[0] = False
         certain[0] = sure
-    if W1 & valid & ~(valid >> 1) and not (whole[0] and cursor.scanner == O200K):
+    if W1 & valid & ~(valid >> 1) and not (whole[0] and not cursor.rules & WHOLE_AT_END):
         # White space at the end of what is known: only where it begins is certain. Where the text ends there too,
-        # cl100k takes it as one.
+        # WHOLE_AT_END takes it as one.
         inner = ~W1 & valid
         sure &= below(65 - bpe_clz(inner)) if inner else <uint64_t>1
     S = others | spaces | cut | T
     S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, tail)
-    if N:
+    if N and cursor.rules & SINGLE_DIGITS:
+        S |= N & ~tail
+    elif N:
         inner = N & ~(N << 1)
         S |= inner
         segment = N & (N << 1) & (N << 2) & (N << 3)
@@ -535,7 +642,7 @@ cdef inline uint64_t starts_with_lines(
         while again:
             S |= again
             again = again << 3 & segment
-    if cursor.scanner == O200K:
+    if cursor.rules & CASED:
         S |= U & ((L & ~U) << 1)
     return S & sure
 
@@ -564,8 +671,8 @@ cdef uint64_t cut_contractions(
         bit = <uint64_t>1 << at
         candidates &= candidates - 1
         # In o200k a contraction is the end of a word, unless that ended with a contraction already.
-        suffix = cursor.scanner == O200K and bit & (L << 1) and at != done
-        if cursor.scanner == O200K:
+        suffix = cursor.rules & CASED and bit & (L << 1) and at != done
+        if cursor.rules & CASED:
             if not suffix:
                 continue
         elif not S & bit:
@@ -573,7 +680,7 @@ cdef uint64_t cut_contractions(
         if at + 4 > known and not whole[0]:                # a part of it may be unknown, and what it cuts
             whole[0] = False
             return S & (below(at) if suffix else below(at + 1))
-        if cursor.scanner == GPT2:
+        if not cursor.rules & LINES:
             behind = contraction(text, pos + at, cursor.end) - pos
         else:
             behind = contraction_any_case(text, pos + at, cursor.end) - pos
@@ -591,7 +698,7 @@ cdef Py_ssize_t long_pretoken(Cursor* cursor, uint64_t letters, next_t next_end)
     cdef Py_ssize_t at = cursor.pos + 64, start = cursor.pos, offset, length
     cdef uint64_t L
     cdef int bits = class_at(cursor.text, start, cursor.end, &length)
-    if cursor.scanner == O200K or bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
+    if cursor.rules & CASED or bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
         return next_end(cursor.text, cursor.pos, cursor.end)
     while True:                                            # letters behind the first character: it ends where they end
         if at + 64 > cursor.known and cursor.known < cursor.end:
@@ -650,9 +757,24 @@ cdef Py_ssize_t scan_windows(
 # What the other kernels call ------------------------------------------------------------------------------------------
 
 
+cdef inline int rules_of(int scanner) noexcept nogil:
+    if scanner == CL100K:
+        return LINES | CONTRACTIONS | WHOLE_AT_END
+    if scanner == LLAMA3:
+        return LINES | CONTRACTIONS
+    if scanner == QWEN2:
+        return LINES | CONTRACTIONS | SINGLE_DIGITS
+    if scanner == O200K:
+        return LINES | CONTRACTIONS | CASED
+    if scanner == TEKKEN:
+        return LINES | CASED | SINGLE_DIGITS
+    return CONTRACTIONS if scanner == GPT2 else 0
+
+
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Begin a scan of `text[pos:end]`."""
     cursor.scanner = scanner
+    cursor.rules = rules_of(scanner)
     cursor.text = text
     cursor.pos = pos
     cursor.end = end
@@ -685,6 +807,12 @@ cdef Py_ssize_t scan_plainly(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* end
         return scan_characters(cursor, next_cl100k, NULL, starts, ends, limit)
     if cursor.scanner == O200K:
         return scan_characters(cursor, next_o200k, NULL, starts, ends, limit)
+    if cursor.scanner == LLAMA3:
+        return scan_characters(cursor, next_llama3, NULL, starts, ends, limit)
+    if cursor.scanner == QWEN2:
+        return scan_characters(cursor, next_qwen2, NULL, starts, ends, limit)
+    if cursor.scanner == TEKKEN:
+        return scan_characters(cursor, next_tekken, NULL, starts, ends, limit)
     return scan(cursor, starts, ends, limit)
 
 
@@ -699,6 +827,14 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
         return scan_windows(cursor, next_cl100k, starts, ends, limit)
     if cursor.scanner == O200K:
         return scan_windows(cursor, next_o200k, starts, ends, limit)
+    if cursor.scanner == LLAMA3:
+        return scan_windows(cursor, next_llama3, starts, ends, limit)
+    if cursor.scanner == QWEN2:
+        return scan_windows(cursor, next_qwen2, starts, ends, limit)
+    if cursor.scanner == TEKKEN:
+        return scan_windows(cursor, next_tekken, starts, ends, limit)
+    if cursor.scanner == DEEPSEEK:
+        return scan_characters(cursor, next_deepseek, NULL, starts, ends, limit)
     if cursor.scanner == CLIP:
         return scan_characters(cursor, next_clip, clip_gap, starts, ends, limit)
     if cursor.scanner == WHITESPACE:

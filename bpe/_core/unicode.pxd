@@ -16,6 +16,7 @@ cdef extern from "unicode_classes.h" nogil:
         NEWLINE "BPE_NEWLINE"
         UPPER "BPE_UPPER"
         LOWER "BPE_LOWER"
+        SIGN "BPE_SIGN"
     const uint16_t bpe_class_index[]
     const byte_t bpe_class_cells[]
 

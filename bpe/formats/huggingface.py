@@ -38,6 +38,7 @@ from bpe.formats.huggingface_write import (
 from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
 from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
 from bpe.pretokenize import Pretokenizer
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.spec import TokenizerSpec, letter_bytes
 from bpe.vocabulary import ID_LIMIT, Vocabulary
 
@@ -55,6 +56,8 @@ _OWN_MODEL = (
     "type", "unk_token", "unk_id", "fuse_unk", "ignore_merges", "end_of_word", "end_of_word_glued", "ends_word", "clip",
     "merge_ranks", "vocab", "merges",
 )  # fmt: skip
+#: The patterns of the three Splits that are DeepSeek's pretokenizer, as published and with CR and LF as escapes.
+DEEPSEEK_SPLITS = (list(DEEPSEEK_STEPS), list(DEEPSEEK_STEPS_ESCAPED))
 _TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -159,6 +162,9 @@ def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
         places = [f"{where}.pretokenizers[{i}]" for i in range(len(steps))]
     kinds = [type_of(step, place) for step, place in zip(steps, places, strict=False)]
     byte = bool(kinds) and kinds[-1] == "ByteLevel"
+    if [_isolated(step, kind) for step, kind in zip(steps[:3], kinds, strict=False)] in DEEPSEEK_SPLITS:
+        steps = [{"type": "bpe.Regex", "name": "deepseek_v3", "add_prefix_space": False}, *steps[3:]]
+        kinds, places = ["bpe.Regex", *kinds[3:]], [where, *places[3:]]
     if len(steps) - byte > 1:
         rule = f"a Sequence is at most one splitter and one ByteLevel behind it: {LATER}"
         refuse(where, value, rule, "make one pattern of several")
@@ -176,6 +182,14 @@ def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
     if use_regex:
         return True, Pretokenizer("gpt2", add_prefix_space=prefix)
     return True, PREFIXED if prefix else splitter
+
+
+def _isolated(value: Any, kind: str) -> object:
+    """The pattern of a Split that keeps what it does not match, or None for any other step."""
+    if kind == "Split" and value.get("behavior") == "Isolated" and value.get("invert") is False:
+        pattern = value.get("pattern")
+        return pattern.get("Regex") if isinstance(pattern, dict) and len(pattern) == 1 and len(value) == 4 else None
+    return None
 
 
 def _splitter(value: object, kind: str, where: str) -> Pretokenizer:

@@ -12,6 +12,7 @@ from bpe import normalizers as n
 from bpe.errors import shown
 from bpe.formats.oniguruma import SPELLED, means_the_same, published
 from bpe.pretokenize import Pretokenizer
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 from bpe.spec import TokenizerSpec, byte_letters, letter_bytes, to_letters
 from bpe.vocabulary import ORDINARY, SPECIAL, Vocabulary
 
@@ -25,6 +26,11 @@ WORDS = Pretokenizer.from_regex(r"\w+|[^\w\s]+")
 #: ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space.
 PREFIXED = Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+#: A Split that keeps what it does not match, and one that drops it.
+ISOLATED = {"behavior": "Isolated", "invert": False}
+REMOVED = {"behavior": "Removed", "invert": True}
+#: The one pretokenizer that files have as several Splits.
+DEEPSEEK = Pretokenizer("deepseek_v3")
 #: How deep normalizers may be nested.
 MAX_DEPTH = 50
 
@@ -201,14 +207,18 @@ def _pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | Non
         return {**BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}
     if one is None:
         return None
-    made = _splitter(one)
-    return {"type": "Sequence", "pretokenizers": [made, dict(BYTE_LEVEL)]} if byte else made
+    steps = [_splitter(one)]
+    if one == DEEPSEEK:
+        steps = [{"type": "Split", "pattern": {"Regex": step}, **ISOLATED} for step in DEEPSEEK_STEPS]
+    if byte:
+        steps.append(dict(BYTE_LEVEL))
+    return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
 
 
 def _splitter(one: Pretokenizer) -> dict[str, Any]:
-    if one.add_prefix_space:
+    if one.add_prefix_space or one.name == "deepseek_v3":
         which = {"pattern": one.pattern, "gaps": one.gaps} if one.name is None else {"name": one.name}
-        return {"type": "bpe.Regex", **which, "add_prefix_space": True}
+        return {"type": "bpe.Regex", **which, "add_prefix_space": one.add_prefix_space}
     if one.name == "whitespace":
         return {"type": "WhitespaceSplit"}
     if one == WORDS:
@@ -216,10 +226,9 @@ def _splitter(one: Pretokenizer) -> dict[str, Any]:
     if one.name is None and (published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern)):
         return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
     pattern = one.pattern if one.name is None else SPELLED[one.name]
-    covers = one.name in ("gpt2", "cl100k", "o200k")
+    covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken")
     keeps = covers or one.gaps == "keep"
-    how = {"behavior": "Isolated" if keeps else "Removed", "invert": not keeps}
-    return {"type": "Split", "pattern": {"Regex": pattern}, **how}
+    return {"type": "Split", "pattern": {"Regex": pattern}, **(ISOLATED if keeps else REMOVED)}
 
 
 # Private --------------------------------------------------------------------------------------------------------------

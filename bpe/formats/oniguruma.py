@@ -20,7 +20,7 @@ SPELLED: Mapping[str, str] = {
     "gpt2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
     # `\s++$` may stay: white space is used up there, so no newline follows, and `$` is the end of the text in both.
     "cl100k": PATTERNS["cl100k"].expression.replace("{1,3}+", "{1,3}"),
-    "o200k": PATTERNS["o200k"].expression,
+    **{name: PATTERNS[name].expression for name in ("o200k", "llama3", "qwen2", "tekken")},
     # Cases written out, because `(?i)` would let Oniguruma read the ligature ﬆ as the st of <|startoftext|>.
     "clip": r"""<\|[sSſ][tT][aA][rR][tT][oO][fF][tT][eE][xX][tT]\|>|<\|[eE][nN][dD][oO][fF][tT][eE][xX][tT]\|>"""
     r"""|'[sSſ]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+""",
@@ -28,7 +28,11 @@ SPELLED: Mapping[str, str] = {
 
 #: Oniguruma's spellings of published patterns → the name. `}+` and a leading `(?i)` mean something else there.
 NAMED: Mapping[str, str] = {
-    **{other: name for other, name in SPELLINGS.items() if "}+" not in other and not other.startswith("(?i)")},
+    **{
+        other: name
+        for other, name in SPELLINGS.items()
+        if "}+" not in other and not other.startswith(("(?i)", "(?V1)"))
+    },
     **{spelling: name for name, spelling in SPELLED.items()},
 }
 

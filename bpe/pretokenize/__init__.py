@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bpe._core import scan
 from bpe.errors import check_choice, shown
-from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
+from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, escape, to_bytes
 
 NAMES = tuple(PATTERNS)
@@ -29,11 +29,12 @@ VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""),
 class Pretokenizer:
     r"""A rule that cuts text into pretokens. Immutable; equal and hashed by what it does; pickles.
 
-    `Pretokenizer("gpt2")` takes a name (`gpt2`, `cl100k`, `o200k`, `clip`, `whitespace`), `Pretokenizer.from_regex` any
-    pattern of the `regex` package.
+    `Pretokenizer("gpt2")` takes a name, `Pretokenizer.from_regex` any pattern of the `regex` package.
 
     Args:
-        name: the name of a published pattern.
+        name: the name of a published pattern: `gpt2` (also r50k, p50k), `cl100k`, `o200k` (also gpt_oss, llama4),
+            `llama3` (also glm4, phi4), `qwen2` (also qwen2.5, qwen3), `tekken` (Mistral), `deepseek_v3` (also
+            deepseek_r1), `clip`, `whitespace`.
         add_prefix_space: put a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
 
     Attributes:
@@ -60,7 +61,8 @@ class Pretokenizer:
     add_prefix_space: bool
 
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
-        self._set(check_choice("pretokenizer", name, NAMES), PATTERNS[name].expression, "drop", add_prefix_space)
+        name = check_choice("pretokenizer", ALIASES.get(name, name), NAMES)
+        self._set(name, PATTERNS[name].expression, "drop", add_prefix_space)
 
     @classmethod
     def from_regex(cls, pattern: str, *, gaps: str = "drop", add_prefix_space: bool = False) -> Pretokenizer:

@@ -16,6 +16,51 @@ class Pattern(NamedTuple):
     scanner: int
 
 
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+
+def _with_lines(number: str) -> str:
+    """Llama 3's pattern and Qwen 2's, which differ in what a number is."""
+    return (
+        rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+
+
+def _cased(suffix: str, number: str) -> str:
+    """o200k's pattern and tekken's, which differ in contractions and in what a number is."""
+    first = r"[^\r\n\p{L}\p{N}]?"
+    return (
+        f"{first}{_UPPER}*{_LOWER}+{suffix}|{first}{_UPPER}+{_LOWER}*{suffix}"
+        rf"|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+
+
+#: DeepSeek V3 and R1 cut by three expressions, each applied to the pieces of the one before; here with CR and LF as
+#: escapes and, as the published file has them, as the characters themselves.
+_DEEPSEEK_WORDS = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^@@\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+    r"""| ?[\p{P}\p{S}]+[@@]*|\s*[@@]+|\s+(?!\S)|\s+"""
+)
+_DEEPSEEK_FIRST = (r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+")
+DEEPSEEK_STEPS = (*_DEEPSEEK_FIRST, _DEEPSEEK_WORDS.replace("@@", "\r\n"))
+DEEPSEEK_STEPS_ESCAPED = (*_DEEPSEEK_FIRST, _DEEPSEEK_WORDS.replace("@@", r"\r\n"))
+
+#: The same in one expression of the `regex` package: no match crosses a border of the first two steps.
+_EAST = r"\u3040-\u30ff\u4e00-\u9fa5"
+_DEEPSEEK = (
+    r"(?V1)\p{N}{1,3}"
+    r"|[!-/:-@\[-`{-~][A-Za-z]+"
+    rf"|[^\r\n\p{{L}}\p{{P}}\p{{S}}\p{{N}}{_EAST}]?[[\p{{L}}\p{{M}}]--[{_EAST}]]+"
+    rf"|[[{_EAST}]--[\p{{L}}\p{{P}}\p{{S}}]]?[[{_EAST}]&&[\p{{L}}\p{{M}}]]+"
+    rf"| ?[[\p{{P}}\p{{S}}]--[{_EAST}]]+[\r\n]*|[[{_EAST}]&&[\p{{P}}\p{{S}}]]+"
+    rf"|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_EAST}])|\s+"
+    rf"|[^\s\p{{L}}\p{{M}}\p{{N}}\p{{P}}\p{{S}}{_EAST}]+(?![[\p{{L}}\p{{M}}]--[{_EAST}]])"
+    rf"|[[{_EAST}]--[\p{{L}}\p{{M}}\p{{P}}\p{{S}}]]+(?![[{_EAST}]&&[\p{{L}}\p{{M}}]])"
+)
+
 #: The name of a pretokenizer → its pattern. White space between the pretokens of `clip` and `whitespace` is dropped.
 PATTERNS: dict[str, Pattern] = {
     "gpt2": Pattern(
@@ -27,27 +72,48 @@ PATTERNS: dict[str, Pattern] = {
         r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
         scanner=2,
     ),
-    "o200k": Pattern(
-        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
-        r"""|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
-        r"""|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
-        scanner=3,
-    ),
+    "o200k": Pattern(_cased(f"{_CONTRACTION}?", r"\p{N}{1,3}"), scanner=3),
     "clip": Pattern(
         r"""(?i)<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+""",
         scanner=4,
     ),
     "whitespace": Pattern(r"\S+", scanner=5),
+    "llama3": Pattern(_with_lines(r"\p{N}{1,3}"), scanner=6),
+    "qwen2": Pattern(_with_lines(r"\p{N}"), scanner=7),
+    "tekken": Pattern(_cased("", r"\p{N}"), scanner=8),
+    "deepseek_v3": Pattern(_DEEPSEEK, scanner=9),
+}
+
+#: Other names of the same patterns.
+ALIASES: dict[str, str] = {
+    "r50k": "gpt2",
+    "p50k": "gpt2",
+    "gpt_oss": "o200k",
+    "llama4": "o200k",
+    "glm4": "llama3",
+    "phi4": "llama3",
+    "qwen2.5": "qwen2",
+    "qwen3": "qwen2",
+    "deepseek_r1": "deepseek_v3",
 }
 
 #: The scanner of a tokenizer without a pretokenizer: the whole text is one word.
 WHOLE = 0
 
-#: Other spellings of the same patterns, as tokenizer.json files and older releases have them → the name.
+#: Other spellings of the same patterns, as tokenizer.json files and older releases have them → the name. tiktoken's
+#: cl100k before it had `\\s++$` is Llama 3's pattern.
 SPELLINGS: dict[str, str] = {
     **{pattern.expression: name for name, pattern in PATTERNS.items()},
     r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""": "gpt2",
     r"""'s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""": "gpt2",
     r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""": "gpt2",
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*"""
+    r"""|\s*[\r\n]|\s+(?!\S)|\s+""": "llama3",
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*"""
+    r"""|\s*[\r\n]|\s+(?!\S)|\s+""": "qwen2",
+    _with_lines(r"\p{N}{1,3}").replace(r"\s*[\r\n]+", r"\s*[\r\n]"): "llama3",
+    _with_lines(r"\p{N}").replace(r"\s*[\r\n]+", r"\s*[\r\n]"): "qwen2",
+    _with_lines(r"\p{N}{1}"): "qwen2",
+    _cased(r"(?:'(?i:[sdmt]|ll|ve|re))?", r"\p{N}{1,3}"): "o200k",
     r"""(?i)<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+""": "clip",
 }
