@@ -149,8 +149,8 @@ def test_train_options_reach_the_library(tmp_path, text, monkeypatch):
     assert seen == {
         "files": [text], "separator": "\n\\n", "per_line": False, "num_merges": 7, "model": "char",
         "end_of_word": "</w>", "pretokenizer": bpe.Pretokenizer("o200k"), "end_of_word_glued": True,
-        "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2, "max_token_length": 8,
-        "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
+        "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2,
+        "max_token_length": 8, "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
         "normalizer": [n.NFKC(), n.Strip(), n.Remove("[0-9]"), n.Lowercase()], "progress": False,
     }  # fmt: skip
     seen.clear()
