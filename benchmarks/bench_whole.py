@@ -11,50 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
-import platform
-import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
-
-
-def measure(job: str, peer: str, path: str, options: argparse.Namespace, ranks: Path) -> dict[str, Any]:
-    """One measurement in a process of its own."""
-    command = [
-        sys.executable,
-        str(HERE / "run.py"),
-        job,
-        peer,
-        path,
-        str(options.vocab_size),
-        str(options.threads),
-        str(ranks),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{job} with {peer} failed:\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
-def middle(rows: list[dict[str, Any]], field: str) -> float:
-    """The median of a field."""
-    return float(statistics.median(row[field] for row in rows))
-
-
-def machine() -> str:
-    """What this ran on."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        platform.processor(),
-    )
-    return f"{cpu}, Python {platform.python_version()}, {platform.system()}"
+from report import corpora, machine, measure, middle
 
 
 def main() -> None:
@@ -67,13 +29,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = options.file
-        if path is None:
-            packed = SHARED / "english.txt.xz"
-            if not packed.exists():
-                raise SystemExit(f"{packed} is absent: name a text file")
-            path = Path(folder) / "english.txt"
-            path.write_bytes(lzma.decompress(packed.read_bytes()))
+        (path,) = corpora([options.file] if options.file else [], folder, ["english"])
         size = path.stat().st_size
         rows: dict[str, list[dict[str, Any]]] = {}
         ranks = {peer: Path(folder) / f"{peer}.ranks" for peer in ("bpe", "rustbpe")}
@@ -85,7 +41,9 @@ def main() -> None:
         ]
         for turn in range(options.repeat):
             for job, peer, made_by in jobs:
-                rows.setdefault(f"{job} {peer}", []).append(measure(job, peer, str(path), options, ranks[made_by]))
+                more = [options.vocab_size] if job == "train" else []
+                measured = measure(job, peer, path, options.threads, *more, ranks[made_by])
+                rows.setdefault(f"{job} {peer}", []).append(measured)
                 print(f"{turn + 1}/{options.repeat} {job} {peer}", file=sys.stderr)
     for job in ("train", "encode"):
         outputs = {row["output"] for name, found in rows.items() if name.startswith(job) for row in found}

@@ -1,14 +1,19 @@
-"""One adapter per library: how it trains, how it encodes. Nothing here measures.
+"""One adapter per library: how it trains, encodes, counts words and finds pretokens. Nothing here measures.
 
 An adapter is a class with `name`, `version()`, and the jobs it can do. Training gives the merged tokens in order as
 bytes, encoding an array of ids and one of lengths, so that outputs are compared as they are. All use the same pattern.
+
+Counting is three steps: `read` a file into what the library takes, `count` it, and make a dict of the result with
+`words`. Finding pretokens is two: `text`, which makes of bytes what the library takes, and `scanner`, a function from
+that to the number of pretokens. Each library is given its own fastest way that gives the right words.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,13 @@ SEPARATOR = "<|endoftext|>"
 
 Ranks = dict[bytes, int]
 
+# Hugging Face's spellings: Oniguruma reads `{1,3}+` and `$` otherwise than tiktoken's engine does.
+HUGGINGFACE = {
+    "gpt2": PATTERN,
+    "cl100k": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+",
+}
+
 
 class Ours:
     """This package."""
@@ -30,7 +42,9 @@ class Ours:
 
     def version(self) -> str:
         """The version measured."""
-        return importlib.metadata.version("bpe")
+        import bpe
+
+        return bpe.__version__
 
     def train(self, path: str, vocab_size: int, threads: int) -> list[bytes]:
         """Tokens of merges in order; ids of single bytes as the peers number them, so that ties break alike."""
@@ -66,6 +80,35 @@ class Ours:
             return batch.ids, batch.lengths
 
         return encode
+
+    def read(self, path: str) -> str:
+        """The path: the file is mapped while it is counted."""
+        return path
+
+    def count(self, path: str, threads: int) -> Any:
+        """Counts in a table of ours."""
+        import bpe
+
+        return bpe.count_words(files=path, separator=SEPARATOR, threads=threads)
+
+    def words(self, counted: Any) -> Ranks:
+        """The counts as a dict."""
+        return dict(counted.items())
+
+    def text(self, data: bytes) -> bytes:
+        """The bytes as they are."""
+        return data
+
+    def scanner(self, pattern: str) -> Callable[[Any], int]:
+        """The scanner's count of pretokens, none of which becomes an object."""
+        from bpe._core import scan
+        from bpe.pretokenize.patterns import PATTERNS
+
+        number = PATTERNS[pattern].scanner
+        count = getattr(scan, "count", None)
+        if count is None:  # arrays of where pretokens begin and end are made as well
+            return lambda data: len(scan.spans(number, data)[0])
+        return lambda data: int(count(number, data))
 
 
 class RustBPE:
@@ -119,5 +162,127 @@ def flat(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.concatenate([np.array(row, dtype=np.int64) for row in result]), lengths
 
 
+class Gigatoken:
+    """gigatoken's counting for training, and its pretokenizer; GPT-2's pattern only."""
+
+    name = "gigatoken"
+
+    def version(self) -> str:
+        """The version measured."""
+        return importlib.metadata.version("gigatoken")
+
+    def read(self, path: str) -> bytes:
+        """The file's bytes."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def count(self, data: bytes, threads: int) -> Any:
+        """A list of (word, count), which is how it hands them over."""
+        del threads  # from the environment
+        from gigatoken import gigatoken_rs
+
+        return gigatoken_rs.pretokenized_counts(data, SEPARATOR.encode())
+
+    def words(self, counted: Any) -> Ranks:
+        """The counts as a dict; a word that is there twice has both counts."""
+        found: Ranks = {}
+        for word, count in counted:
+            found[word] = found.get(word, 0) + count
+        return found
+
+    def text(self, data: bytes) -> bytes:
+        """The bytes as they are."""
+        return data
+
+    def scanner(self, pattern: str) -> Callable[[Any], int] | None:
+        """An iterator of bytes objects run to its end."""
+        if pattern != "gpt2":
+            return None
+        from gigatoken import gigatoken_rs
+
+        def count(data: bytes) -> int:
+            last = deque(enumerate(gigatoken_rs.pretokenizer(data), 1), maxlen=1)
+            return last[0][0] if last else 0
+
+        return count
+
+
+class FFBPE:
+    """ffbpe's WordCounter; with no pattern named, it has its own scanner for GPT-2's."""
+
+    name = "ffbpe"
+
+    def version(self) -> str:
+        """The version measured."""
+        return importlib.metadata.version("ffbpe")
+
+    def read(self, path: str) -> list[str]:
+        """The documents as str."""
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read().split(SEPARATOR)
+
+    def count(self, texts: list[str], threads: int) -> Any:
+        """Counts in a table of its own."""
+        del threads  # from the environment
+        import ffbpe
+
+        counter = ffbpe.PreTokenizer(special_tokens=[]).word_counter()
+        counter.add_batch(texts)
+        return counter
+
+    def words(self, counted: Any) -> Ranks:
+        """The counts as a dict."""
+        return {word.encode(): count for word, count in counted.words().items()}
+
+
+class Regex:
+    """The `regex` package."""
+
+    name = "regex"
+
+    def version(self) -> str:
+        """The version measured."""
+        return importlib.metadata.version("regex")
+
+    def text(self, data: bytes) -> str:
+        """A str."""
+        return data.decode()
+
+    def scanner(self, pattern: str) -> Callable[[Any], int]:
+        """All matches as a list."""
+        import regex
+
+        from bpe.pretokenize.patterns import PATTERNS
+
+        findall = regex.compile(PATTERNS[pattern].expression).findall
+        return lambda text: len(findall(text))
+
+
+class HuggingFace:
+    """Hugging Face's `tokenizers`."""
+
+    name = "tokenizers"
+
+    def version(self) -> str:
+        """The version measured."""
+        return importlib.metadata.version("tokenizers")
+
+    def text(self, data: bytes) -> str:
+        """A str."""
+        return data.decode()
+
+    def scanner(self, pattern: str) -> Callable[[Any], int]:
+        """`Split` by the pattern, as in tokenizer.json files; a list of str with offsets."""
+        from tokenizers import Regex as Expression
+        from tokenizers.pre_tokenizers import Split
+
+        from bpe.pretokenize.patterns import PATTERNS
+
+        split = Split(Expression(HUGGINGFACE.get(pattern, PATTERNS[pattern].expression)), "isolated")
+        return lambda text: len(split.pre_tokenize_str(text))
+
+
 TRAINERS: dict[str, Any] = {peer.name: peer for peer in (Ours, RustBPE)}
 ENCODERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Tiktoken)}
+COUNTERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Gigatoken, FFBPE)}
+SCANNERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Regex, HuggingFace, Gigatoken)}

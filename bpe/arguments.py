@@ -78,7 +78,7 @@ def _output(path: str) -> str | None:
 
 def _file(path: str) -> str:
     if path == "-":
-        raise argparse.ArgumentTypeError("a tokenizer is saved to a file, not to stdout")
+        raise argparse.ArgumentTypeError("the result is saved to a file, not to stdout")
     return path
 
 
@@ -133,8 +133,25 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _add_special(count)
     count.set_defaults(per_line=False, separator=None)
 
-    info = command("info", "tell what a tokenizer is")
-    info.add_argument("tokenizer", metavar="tokenizer.json")
+    _add_count_words(
+        command(
+            "count-words",
+            "count the words of text files, to train on",
+            "The counts are all that training needs to know of a corpus. A corpus may be counted in parts, where they "
+            "lie; bpe merge-counts makes them the counts of the whole, and bpe train --counts learns from them.",
+        )
+    )
+    merge = command(
+        "merge-counts",
+        "add up word counts that were made alike",
+        "The counts are those of the corpora one behind the other, in the order given; all must be made with the same "
+        "pretokenizer, normalizer and special tokens.",
+    )
+    merge.add_argument("counts", metavar="A", nargs="+", help="files that bpe count-words made")
+    merge.add_argument("-o", "--output", metavar="C", type=_file, required=True, help="the file to write")
+
+    info = command("info", "tell what a tokenizer or a file of word counts is")
+    info.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
 
     show = command(
         "show",
@@ -167,29 +184,10 @@ def _add_train(train: _Parser) -> None:
     size.add_argument("--num-merges", metavar="N", type=_at_least(0), default=argparse.SUPPRESS, help="merges in all")
     train.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
     option("--model", choices=("byte", "char"), help="symbols are bytes (default) or characters")
-    cut = train.add_mutually_exclusive_group()
-    cut.add_argument(
-        "--pretokenizer",
-        metavar="NAME",
-        type=_checked(_pretokenizer),
-        default=argparse.SUPPRESS,
-        help="gpt2 (default of byte models), cl100k, o200k, clip, whitespace (default of character models), or none: "
-        "a text is one word",
-    )
-    cut.add_argument(
-        "--pattern",
-        metavar="RE",
-        dest="pretokenizer",
-        type=_checked(bpe.Pretokenizer.from_regex),
-        default=argparse.SUPPRESS,
-        help="a regular expression that finds the pretokens",
-    )
+    _add_words(train, "gpt2 (default of byte models), cl100k, o200k, clip, whitespace (default of character models)")
     option("--end-of-word", metavar="S", help="a mark at each word's end, such as </w>")
     train.add_argument("--end-of-word-glued", action="store_true", help="the mark is part of the word's last symbol")
     option("--unk-token", metavar="S", help="the token for symbols that are not in the vocabulary")
-    train.add_argument(
-        "--special-token", metavar="S", dest="special_tokens", action="append", default=[], help="may be repeated"
-    )
     option(
         "--tie-break",
         choices=("id", "first", "smallest", "greatest"),
@@ -202,7 +200,53 @@ def _add_train(train: _Parser) -> None:
     train.add_argument(
         "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"
     )
+    _add_documents(train)
+    option("--threads", metavar="N", type=_at_least(1), help="default: one per core")
     train.add_argument(
+        "--trace",
+        action="store_true",
+        help="a line for each merge on stdout: step, left, right, token, count, with tabs between; spelled as by show",
+    )
+
+
+def _add_count_words(count: _Parser) -> None:
+    """The options of `bpe.count_words`; one that is not given is left to the library's default."""
+    _add_files(count, "+")
+    count.add_argument("-o", "--output", metavar="words.counts", type=_file, required=True, help="the file to write")
+    _add_words(count, "gpt2 (default), cl100k, o200k, clip, whitespace")
+    _add_documents(count)
+    count.add_argument(
+        "--threads", metavar="N", type=_at_least(1), default=argparse.SUPPRESS, help="default: one per core"
+    )
+
+
+def _add_words(parser: _Parser, names: str) -> None:
+    """What makes words of texts: the same for training and for counting that is trained on later."""
+    cut = parser.add_mutually_exclusive_group()
+    cut.add_argument(
+        "--pretokenizer",
+        metavar="NAME",
+        type=_checked(_pretokenizer),
+        default=argparse.SUPPRESS,
+        help=f"{names}, or none: a text is one word",
+    )
+    cut.add_argument(
+        "--pattern",
+        metavar="RE",
+        dest="pretokenizer",
+        type=_checked(bpe.Pretokenizer.from_regex),
+        default=argparse.SUPPRESS,
+        help="a regular expression that finds the pretokens",
+    )
+    parser.add_argument(
+        "--special-token",
+        metavar="S",
+        dest="special_tokens",
+        action="append",
+        default=[],
+        help="separates text and is part of no word; may be repeated",
+    )
+    parser.add_argument(
         "--normalizer",
         metavar="NAME",
         dest="normalizers",
@@ -211,20 +255,13 @@ def _add_train(train: _Parser) -> None:
         default=[],
         help=f"{', '.join(_NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
     )
-    train.add_argument(
+    parser.add_argument(
         "--remove",
         metavar="RE",
         dest="normalizers",
         action="append",
         type=_checked(normalizers.Remove),
         help="remove what the regular expression matches",
-    )
-    _add_documents(train)
-    option("--threads", metavar="N", type=_at_least(1), help="default: one per core")
-    train.add_argument(
-        "--trace",
-        action="store_true",
-        help="a line for each merge on stdout: step, left, right, token, count, with tabs between; spelled as by show",
     )
 
 

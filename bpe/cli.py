@@ -1,4 +1,4 @@
-"""The command `bpe`: train, encode, decode, count, info, show, demo.
+"""The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, show, demo.
 
 It parses, calls the library and prints; results go to stdout or the file named, progress and the log to stderr. Exit
 status: 0; 1 for bad input, with one line that says what; 2 for bad use; 130 after Ctrl-C. A file to be written appears
@@ -13,6 +13,7 @@ import logging
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -26,6 +27,7 @@ from bpe.arguments import parser
 from bpe.errors import FormatError
 from bpe.text import atomic_write
 from bpe.visualize import plain, render, spell, use_colour
+from bpe.wordcounts import MAGIC, WordCounts
 
 if TYPE_CHECKING:
     from bpe.batch import TokenBatch
@@ -70,6 +72,8 @@ def _train(args: argparse.Namespace) -> None:
         args.parser.error("give either FILES or --counts words.counts")
     if args.end_of_word_glued and not hasattr(args, "end_of_word"):
         args.parser.error("--end-of-word-glued needs --end-of-word")
+    if args.counts is not None and (args.per_line or args.separator is not None):
+        args.parser.error("--separator and --per-line cut FILES; the counts in --counts are of documents cut already")
     _check_inputs(args, [*args.files, *([args.counts] if args.counts else [])])
     _check_output(args.output, [*args.files, args.counts])
     wanted = (
@@ -77,14 +81,13 @@ def _train(args: argparse.Namespace) -> None:
         "limit_alphabet first_id threads"
     )
     options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
-    if args.normalizers:
-        options["normalizer"] = args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers
+    options.update(_normalizing(args))
     if args.corpus_alphabet:
         options["initial_alphabet"] = "corpus"
     if args.trace:
         options["on_merge"] = _trace
     tokenizer = bpe.train(
-        **_corpus(args),
+        **(_corpus(args) if args.counts is None else {"counts": _split_counts(args)}),
         **options,
         special_tokens=args.special_tokens,
         end_of_word_glued=args.end_of_word_glued,
@@ -103,12 +106,26 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """What to train on, as arguments of `bpe.train`; files that it can open itself are left to it."""
-    if args.counts is not None:
-        return {"counts": bpe.WordCounts.load(args.counts)}
-    if args.per_line or not all(os.path.isfile(path) for path in args.files):
+    """The documents, as arguments of `bpe.train` and `bpe.count_words`, which open files themselves, but not stdin."""
+    if "-" in args.files:
         return {"texts": (document for path in args.files for document in _documents(path, args))}
-    return {"files": args.files, "separator": args.separator}
+    return {"files": args.files, "separator": args.separator, "per_line": args.per_line}
+
+
+def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
+    if not args.normalizers:
+        return {}
+    return {"normalizer": args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers}
+
+
+def _split_counts(args: argparse.Namespace) -> WordCounts:
+    """The counts to train on; what separated their text is most often a special token of the tokenizer too."""
+    counts = WordCounts.load(args.counts)
+    left_out = [name for name in counts.special_tokens if name not in args.special_tokens]
+    if left_out:
+        named = ", ".join(left_out)
+        log.warning("%s separated the text of the counts and is no token; --special-token makes it one", named)
+    return counts
 
 
 def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
@@ -116,6 +133,38 @@ def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str,
         _say(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
     except BrokenPipeError:  # whoever read the trace has seen enough, but the tokenizer is still wanted
         _silence_stdout()
+
+
+def _count_words(args: argparse.Namespace) -> None:
+    _check_inputs(args, args.files)
+    _check_output(args.output, args.files)
+    options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
+    began = time.perf_counter()
+    counts = bpe.count_words(
+        **_corpus(args),
+        **options,
+        **_normalizing(args),
+        special_tokens=args.special_tokens,
+        progress=_show_progress(args),
+    )
+    counts.save(args.output)
+    _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
+
+
+def _merge_counts(args: argparse.Namespace) -> None:
+    _check_inputs(args, args.counts)
+    _check_output(args.output, args.counts)
+    first, *others = args.counts
+    merged = WordCounts.load(first)
+    for path in others:
+        with _blamed_on(path):
+            merged |= WordCounts.load(path)
+    merged.save(args.output)
+    _log_counts(merged, f"from {len(args.counts)} files", args.output)
+
+
+def _log_counts(counts: WordCounts, how: str, path: str) -> None:
+    log.info("%d distinct words, %d in all, %s: %s", len(counts), counts.total, how, path)
 
 
 def _encode(args: argparse.Namespace) -> None:
@@ -179,35 +228,67 @@ def _count(args: argparse.Namespace) -> None:
 
 
 def _info(args: argparse.Namespace) -> None:
-    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    facts = _counts_facts(args.file) if _holds_counts(args.file) else _tokenizer_facts(args.file)
+    for name, value in facts.items():
+        _say(f"{name + ':':<18}{value}")
+
+
+def _holds_counts(path: str) -> bool:
+    if not os.path.isfile(path):  # what is no file is for a tokenizer's loader to refuse, or a pipe that is read once
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def _counts_facts(path: str) -> dict[str, Any]:
+    counts = WordCounts.load(path)
+    words = counts.most_common(_SHOWN)
+    return {
+        "file": "word counts",
+        "distinct words": len(counts),
+        "words in all": counts.total,
+        "special tokens": _few(list(counts.special_tokens)),
+        "pretokenizer": _cutting(counts.pretokenizer),
+        "normalizer": _or_none(counts.normalizer),
+        "most frequent": plain(word for word, _ in words) if words else "none",
+    }
+
+
+def _tokenizer_facts(path: str) -> dict[str, Any]:
+    tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
     ids = np.flatnonzero(lengths)
-    pretokenizer = tokenizer.pretokenizer
-    if pretokenizer is None:
-        cutting = "none: a text is one word"
-    else:
-        finder = "the regex package" if pretokenizer.scanner is None else "a scanner"
-        cutting = f"{pretokenizer.name or repr(pretokenizer)}, pretokens found by {finder}"
-    specials = [f"{name} {number}" for name, number in tokenizer.special_tokens.items()]
-    if len(specials) > _SHOWN:
-        specials[_SHOWN:] = [f"and {len(specials) - _SHOWN} more"]
     mark = tokenizer.end_of_word
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
-    facts = {
+    return {
         "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],
         "vocabulary": f"{tokenizer.vocab_size} tokens, ids {int(ids[0])} to {int(ids[-1])}" if len(ids) else "empty",
         "merges": len(tokenizer.merges),
-        "special tokens": ", ".join(specials) or "none",
+        "special tokens": _few([f"{name} {number}" for name, number in tokenizer.special_tokens.items()]),
         "unknown token": tokenizer.unk_token or "none",
         "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
-        "pretokenizer": cutting,
-        "normalizer": repr(tokenizer.normalizer) if tokenizer.normalizer is not None else "none",
+        "pretokenizer": _cutting(tokenizer.pretokenizer),
+        "normalizer": _or_none(tokenizer.normalizer),
         "fingerprint": tokenizer.fingerprint,
         "longest tokens": plain(tokenizer.token_bytes(number) for number in longest),
     }
-    for name, value in facts.items():
-        _say(f"{name + ':':<18}{value}")
+
+
+def _cutting(pretokenizer: bpe.Pretokenizer | None) -> str:
+    if pretokenizer is None:
+        return "none: a text is one word"
+    finder = "the regex package" if pretokenizer.scanner is None else "a scanner"
+    return f"{pretokenizer.name or repr(pretokenizer)}, pretokens found by {finder}"
+
+
+def _few(names: list[str]) -> str:
+    more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+    return ", ".join(names[:_SHOWN] + more) or "none"
+
+
+def _or_none(value: object) -> str:
+    return "none" if value is None else repr(value)
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -354,6 +435,8 @@ def _logging(quiet: bool) -> Iterator[None]:
 
 _COMMANDS = {
     "train": _train,
+    "count-words": _count_words,
+    "merge-counts": _merge_counts,
     "encode": _encode,
     "decode": _decode,
     "count": _count,

@@ -39,6 +39,7 @@ def count_words(
     normalizer: Normalizer | Sequence[Normalizer] | None = None,
     special_tokens: Iterable[str] = (),
     separator: str | None = None,
+    per_line: bool = False,
     threads: int | None = None,
     progress: bool = False,
 ) -> WordCounts:
@@ -50,12 +51,14 @@ def count_words(
         pretokenizer: what makes words of texts: a name, a `Pretokenizer`, or None (a text is one word).
         normalizer: what is done to a text before that.
         special_tokens: strings that separate text and are part of no word.
-        separator: what separates the documents in a file; None makes each file one document.
+        separator: what separates the documents in a file and belongs to none; None makes each file one document.
+        per_line: each line of a file is a document, its newline included (`separator="\n"` leaves the newlines out).
         threads: how many to use; None is one per core. The result does not depend on it.
         progress: show a bar of the bytes done on stderr, if that is a terminal.
 
     Raises:
         TypeError: for texts that are one str, or not str or bytes.
+        ValueError: for both a separator and `per_line`, or anything else that an argument must not be.
         OSError: for a file that cannot be read.
 
     >>> count_words(texts=["low lower", "low"], pretokenizer="whitespace").most_common()
@@ -65,7 +68,7 @@ def count_words(
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
-    count_into(counts, files, texts, separator, thread_count(threads), progress, utf8=False)
+    count_into(counts, files, texts, separator, per_line, thread_count(threads), progress, utf8=False)
     return counts
 
 
@@ -74,6 +77,7 @@ def count_into(
     files: PathLike | Iterable[PathLike] | None,
     texts: Iterable[TextLike] | None,
     separator: str | None,
+    per_line: bool,
     threads: int,
     progress: bool,
     *,
@@ -84,7 +88,7 @@ def count_into(
     Each thread fills a table of its own with whole parts of the corpus; every word remembers the place of its first
     occurrence in the corpus, so the tables merge into the same counts however the parts were shared out.
     """
-    documents = _file_documents(files, separator) if files is not None else _text_documents(texts)
+    documents = _file_documents(files, separator, per_line) if files is not None else _text_documents(texts)
     splitter = Splitter(counts)
     tables: list[WordTable] = []
 
@@ -169,33 +173,37 @@ def _text_documents(texts: Iterable[TextLike] | None) -> Iterator[tuple[Bytes, s
         yield to_bytes(text), f"text {number}"
 
 
-def _file_documents(files: PathLike | Iterable[PathLike], separator: str | None) -> Iterator[tuple[Bytes, str]]:
+def _file_documents(
+    files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool
+) -> Iterator[tuple[Bytes, str]]:
     """The documents of files, which are mapped into memory, not read; (a view, its file's name)."""
     paths: list[PathLike] = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     if separator is not None and not isinstance(separator, str):
         raise TypeError(f"separator is {shown(separator)}, a {type(separator).__name__}; it must be a str or None")
     if separator == "":
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
+    if separator is not None and per_line:
+        raise ValueError(f"separator is {separator!r} and per_line is {per_line!r}; give at most one of them")
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {shown(path)} is a {type(path).__name__}; it must be a path")
         if stat.S_ISREG(os.stat(path).st_mode):  # all are there before the first is counted
             with open(path, "rb"):
                 pass
-    split = None if separator is None else re.compile(re.escape(separator.encode()))
+    split = None  # what ends a document, and as group 1 what of it is still the document's
+    if per_line:
+        split = re.compile(rb"(\n)")
+    elif separator is not None:
+        split = re.compile(b"()" + re.escape(separator.encode()))
     for path in paths:
-        view = map_file(path)
-        if split is None:
-            if len(view):
-                yield view, os.fspath(path)
-            continue
+        view, source = map_file(path), os.fspath(path)
         start = 0
-        for match in split.finditer(view):
-            if match.start() > start:
-                yield view[start : match.start()], os.fspath(path)
+        for match in split.finditer(view) if split else ():
+            if match.end(1) > start:
+                yield view[start : match.end(1)], source
             start = match.end()
         if start < len(view):
-            yield view[start:], os.fspath(path)
+            yield view[start:], source
 
 
 def map_file(path: PathLike) -> memoryview:

@@ -42,6 +42,7 @@ def train(
     tie_break: TieBreak = "id",
     first_id: int = 0,
     separator: str | None = None,
+    per_line: bool = False,
     on_merge: OnMerge | None = None,
     threads: int | None = None,
     progress: bool = False,
@@ -74,7 +75,8 @@ def train(
         tie_break: which of the pairs with the highest count is merged: "id" the one with the smallest ids (as Hugging
             Face), "first" the one that occurs first in the corpus, "smallest" or "greatest" by the tokens' bytes.
         first_id: the first id.
-        separator: what separates the documents in a file; None makes each file one document.
+        separator: what separates the documents in a file and belongs to none; None makes each file one document.
+        per_line: each line of a file is a document, its newline included.
         on_merge: called as on_merge(step, left, right, token, count) after each merge, step counting from 1; the tokens
             are bytes in a byte model and str in a character model.
         threads: how many to use for counting; None is one per core. The result does not depend on it.
@@ -116,7 +118,7 @@ def train(
     began = time.perf_counter()
     words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
     if counts is None:
-        count_into(words, files, texts, separator, thread_count(threads), progress, utf8=options.chars)
+        count_into(words, files, texts, separator, per_line, thread_count(threads), progress, utf8=options.chars)
     spec, training = learn(words, options, on_merge, progress)
     return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
 

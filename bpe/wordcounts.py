@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.wordtable import WordTable
-from bpe.errors import COUNT_LIMIT, FormatError, check_int, shown
+from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, scanner_of
@@ -33,6 +34,8 @@ PathLike = str | os.PathLike[str]
 
 MAGIC = b"BPECOUNT"
 VERSION = 1
+#: What lengths and counts may be stored as: the narrowest of these that holds the greatest.
+_KINDS = ("|u1", "<u2", "<u4", "<u8")
 
 
 class WordCounts:
@@ -247,9 +250,10 @@ class WordCounts:
             OSError: for a file that cannot be read.
 
         """
-        data = Path(path).read_bytes()
+        data = memoryview(Path(path).read_bytes())  # a view, so that no slice below is a copy
         if data[:8] != MAGIC:
-            raise FormatError(f"begins with {shown(data[:8])}, not {MAGIC!r}: these are no word counts", path=path)
+            begin = bytes(data[:8])
+            raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: these are no word counts", path=path)
         if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
             raise FormatError("the checksum is wrong: the file is truncated or altered; count again", path=path)
         version = int.from_bytes(data[8:12], "little")
@@ -257,20 +261,22 @@ class WordCounts:
             raise FormatError(f"is of version {version}; this release reads version {VERSION}", path=path)
         end = 20 + int.from_bytes(data[12:20], "little")
         try:
-            header = json.loads(data[20:end])
+            header = json.loads(bytes(data[20:end]))
             made = header["pretokenizer"], header["normalizer"]
             loaded = cls(
                 None if made[0] is None else Pretokenizer.from_json(made[0]),
                 None if made[1] is None else normalizer_from_json(made[1]),
                 header["special_tokens"],
             )
-            words = header["words"]
-            lengths = np.frombuffer(data, dtype=header["lengths"], count=words, offset=end)
-            counts = np.frombuffer(data, dtype=header["counts"], count=words, offset=end + lengths.nbytes)
-            blob = np.frombuffer(data, np.uint8, count=header["bytes"], offset=end + lengths.nbytes + counts.nbytes)
-        except (KeyError, TypeError, ValueError) as error:
+            arrays = _arrays_in(data[end:-32], header)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise FormatError(f"the header is not understood: {error}", path=path) from None
-        loaded._add_arrays(blob, offsets_of(lengths), counts.astype(np.int64))
+        try:
+            loaded._add_arrays(*arrays)
+            if len(loaded) != len(arrays[2]):
+                raise ValueError("a word is there twice")
+        except ValueError as error:
+            raise FormatError(str(error), path=path) from None
         return loaded
 
     def to_arrow(self) -> pa.Table:
@@ -363,6 +369,25 @@ def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
     """The numbers (none negative) in the narrowest little-endian unsigned type that holds them."""
     kind = np.min_scalar_type(int(numbers.max(initial=0)))
     return numbers.astype(kind.newbyteorder("<"))
+
+
+def _arrays_in(
+    data: memoryview, header: Mapping[str, Any]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The (blob, offsets, counts) in a file behind its header; ValueError where they are not what that says."""
+    words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
+    kinds = [check_choice(name, header[name], _KINDS) for name in ("lengths", "counts")]
+    ends = list(accumulate([*(words * np.dtype(kind).itemsize for kind in kinds), size]))
+    if ends[-1] != len(data):
+        raise ValueError(f"it tells of {ends[-1]} bytes behind it, but there are {len(data)}")
+    lengths = np.frombuffer(data[: ends[0]], dtype=kinds[0])
+    counts = np.frombuffer(data[ends[0] : ends[1]], dtype=kinds[1]).astype(np.uint64)
+    offsets = offsets_of(np.minimum(lengths, size).astype(np.int64))  # one step is too short to wrap round unseen
+    if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any() or lengths.max(initial=0) > size:
+        raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")
+    if counts.max(initial=0) > COUNT_LIMIT:
+        raise ValueError(f"the count {counts.max()} is more than 2**63 - 1, the most that a count can be")
+    return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
 
 
 def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,0 +1,106 @@
+"""Counting the words of a corpus, from a file to a table of counts, beside gigatoken and ffbpe.
+
+    python benchmarks/bench_count.py [FILE…] [--threads N]… [--repeat N] [-o results.json]
+
+Every measurement runs in a fresh process that keeps to as many cores as it has threads (run.py), the libraries taking
+turns; the median counts. All use GPT-2's pattern and take <|endoftext|> for what separates documents. Without FILE the
+shared corpora are used.
+
+"from file" is everything; "counting" leaves out what brings the text into memory and into the form that the library
+takes (bytes for gigatoken, a list of str for ffbpe; this package maps the file while it counts, so that both are one).
+gigatoken hands its counts over as a list of Python objects, the others keep them in a table; making a dict to compare
+is in no library's time. Memory is the peak of the process, the interpreter and the text, or the pages of the mapped
+file, included. The counts of all libraries are compared word by word, and what differs is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from report import corpora, keep, machine, measure, middle, table
+
+PEERS = ("bpe", "gigatoken", "ffbpe")
+HEAD = (
+    "corpus",
+    "threads",
+    "library",
+    "counting MB/s",
+    "ratio",
+    "from file MB/s",
+    "ratio",
+    "peak MB",
+    "words",
+    "total",
+)
+
+
+def difference(ours: Path, theirs: Path) -> str:
+    """How the counts of a peer differ from ours."""
+    mine: dict[bytes, int] = dict(pickle.loads(ours.read_bytes()))
+    other: dict[bytes, int] = dict(pickle.loads(theirs.read_bytes()))
+    differ = sorted((word for word in mine.keys() | other.keys() if mine.get(word) != other.get(word)), key=len)
+    if not differ:
+        return "the same words and counts"
+    shown = ", ".join(f"{word!r} {mine.get(word, 0)} and {other.get(word, 0)}" for word in differ[:3])
+    alone = f"{len(mine.keys() - other.keys())} only here, {len(other.keys() - mine.keys())} only there"
+    return f"{len(differ)} words differ ({alone}), such as {shown}"
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    said: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in corpora(options.files, folder):
+            words = {peer: Path(folder) / f"{peer}.words" for peer in PEERS}
+            for turn in range(options.repeat):
+                for threads in options.threads or (1, 2):
+                    for peer in PEERS:
+                        measured = measure("count", peer, path, threads, words[peer])
+                        rows.append({"corpus": path.name, "bytes": path.stat().st_size, **measured})
+                        print(f"{turn + 1}/{options.repeat} {path.name} {threads} {peer}", file=sys.stderr)
+            outputs = {
+                peer: {r["output"] for r in rows if (r["corpus"], r["peer"]) == (path.name, peer)} for peer in PEERS
+            }
+            said += [
+                f"{path.name}: {peer} gave different counts in different runs"
+                for peer in PEERS
+                if len(outputs[peer]) > 1
+            ]
+            said += [f"{path.name}: {peer} and bpe: {difference(words['bpe'], words[peer])}" for peer in PEERS[1:]]
+    report(rows, options.repeat)
+    print("\n" + "\n".join(said))
+    keep(options.output, rows)
+
+
+def report(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print the medians side by side; the ratio is how many times as fast as a library this package is."""
+    print(f"{machine()}; median of {repeat}\n")
+    groups: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        row["whole"] = row["read"] + row["seconds"]
+        groups.setdefault((row["corpus"], row["threads"]), {}).setdefault(row["peer"], []).append(row)
+    lines: list[tuple[object, ...]] = []
+    for (corpus, threads), found in groups.items():
+        for peer, each in found.items():
+            cells: list[object] = [corpus, threads, f"{peer} {each[0]['version']}"]
+            for field in ("seconds", "whole"):
+                took = middle(each, field)
+                cells += [f"{each[0]['bytes'] / took / 1e6:.0f}", f"{took / middle(found['bpe'], field):.2f}"]
+            lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}", each[0]["words"], each[0]["total"]))
+    table(HEAD, lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Finding where pretokens begin, alone, beside the `regex` package, Hugging Face's `tokenizers` and gigatoken.
+
+    python benchmarks/bench_pretokenize.py [FILE…] [--pattern NAME]… [--size MB] [--less MB] [--repeat N] [-o OUT.json]
+
+Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts. This
+package scans the first --size megabytes of a file, the others, which are slower, the first --less; of those the numbers of
+pretokens are compared. Without FILE the shared corpora are used.
+
+What is timed is what each library gives a caller: this package the number of pretokens without an object for any (or
+two arrays of offsets, where its build has no such function), `regex` a list of str (findall on the decoded text),
+`tokenizers` a list of str with offsets (Split with the pattern, as tokenizer.json files have it, pre_tokenize_str),
+gigatoken an iterator of bytes objects (GPT-2's pattern only). Decoding the text is not timed. tiktoken is not here: it
+has no pretokenizer to call, and encoding with a vocabulary of bytes would time its merging and its lists of ids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from report import corpora, keep, machine, measure, middle, table
+
+PATTERNS = ("gpt2", "cl100k", "o200k")
+PEERS = ("bpe", "regex", "tokenizers", "gigatoken")
+HEAD = ("corpus", "pattern", "library", "MB", "MB/s", "ratio", "pretokens compared")
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text")
+    parser.add_argument("--pattern", choices=PATTERNS, action="append", help="may be repeated; default all three")
+    parser.add_argument("--size", type=float, default=40, metavar="MB", help="for this package; default 40")
+    parser.add_argument("--less", type=float, default=4, metavar="MB", help="for the others; default 4")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    size, less = int(options.size * 1e6), int(options.less * 1e6)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in corpora(options.files, folder):
+            for turn in range(options.repeat):
+                for pattern in options.pattern or PATTERNS:
+                    for peer in PEERS:
+                        if peer == "gigatoken" and pattern != "gpt2":
+                            continue
+                        measured = measure("scan", peer, path, 1, pattern, size if peer == "bpe" else less, less)
+                        rows.append({"corpus": path.name, "pattern": pattern, **measured})
+                        print(f"{turn + 1}/{options.repeat} {path.name} {pattern} {peer}", file=sys.stderr)
+    report(rows, options.repeat)
+    keep(options.output, rows)
+
+
+def report(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print the medians side by side; the ratio is how many times as fast as a library this package is."""
+    print(f"{machine()}; one core, median of {repeat}\n")
+    groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        row["rate"] = row["bytes"] / row["seconds"] / 1e6
+        groups.setdefault((row["corpus"], row["pattern"]), {}).setdefault(row["peer"], []).append(row)
+    lines: list[tuple[object, ...]] = []
+    for (corpus, pattern), found in groups.items():
+        ours = found["bpe"][0]["pretokens"]
+        for peer, each in found.items():
+            rate, pretokens = middle(each, "rate"), each[0]["pretokens"]
+            same = "" if pretokens == ours else f" ({pretokens - ours:+} than bpe)"
+            library = f"{peer} {each[0]['version']}"
+            ratio = f"{middle(found['bpe'], 'rate') / rate:.1f}"
+            megabytes = f"{each[0]['bytes'] / 1e6:.0f}"
+            lines.append((corpus, pattern, library, megabytes, f"{rate:.0f}", ratio, f"{pretokens}{same}"))
+    table(HEAD, lines)
+
+
+if __name__ == "__main__":
+    main()
