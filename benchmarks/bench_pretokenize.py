@@ -3,8 +3,8 @@
     python benchmarks/bench_pretokenize.py [FILE…] [--pattern NAME]… [--size MB] [--less MB] [--repeat N] [-o OUT.json]
 
 Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts. This
-package scans the first --size megabytes of a file, the others, which are slower, the first --less; of those the numbers of
-pretokens are compared. Without FILE the shared corpora are used.
+package scans the first --size megabytes of a file, the others, which are slower, the first --less; of those the numbers
+of pretokens are compared. Without FILE the shared corpora are used.
 
 What is timed is what each library gives a caller: this package the number of pretokens without an object for any (or
 two arrays of offsets, where its build has no such function), `regex` a list of str (findall on the decoded text),
