@@ -382,11 +382,14 @@ def _arrays_in(
         raise ValueError(f"it tells of {ends[-1]} bytes behind it, but there are {len(data)}")
     lengths = np.frombuffer(data[: ends[0]], dtype=kinds[0])
     counts = np.frombuffer(data[ends[0] : ends[1]], dtype=kinds[1]).astype(np.uint64)
-    offsets = offsets_of(np.minimum(lengths, size).astype(np.int64))  # one step is too short to wrap round unseen
-    if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any() or lengths.max(initial=0) > size:
+    longest = int(lengths.max(initial=0))
+    offsets = offsets_of(lengths.astype(np.int64) if longest <= size else np.zeros(words, dtype=np.int64))
+    # No length is over the size, so that a sum that wraps round shows as a step backwards.
+    if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():
         raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")
-    if counts.max(initial=0) > COUNT_LIMIT:
-        raise ValueError(f"the count {counts.max()} is more than 2**63 - 1, the most that a count can be")
+    highest = int(counts.max(initial=0))
+    if highest > COUNT_LIMIT:
+        raise ValueError(f"the count {highest} is more than 2**63 - 1, the most that a count can be")
     return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
 
 

@@ -94,6 +94,16 @@ def test_large_counts_survive_files_pickles_and_merging(tmp_path: Path) -> None:
     assert again.total == 2 * sum(LARGE.values())
 
 
+@pytest.mark.parametrize("longest", [1, 255, 256, 65_535, 65_536])
+@pytest.mark.parametrize("highest", [0, 255, 256, 65_536, 2**32 - 1, 2**32, 2**53 + 1, 2**62])
+def test_every_width_of_lengths_and_counts(tmp_path: Path, longest: int, highest: int) -> None:
+    """Lengths and counts are stored in the narrowest type; the words together are longer than any of that type."""
+    counts = bpe.WordCounts()
+    counts.update({f"{number:03}": number for number in range(1000)} | {"x" * longest: highest})
+    counts.save(tmp_path / "a.counts")
+    assert bpe.WordCounts.load(tmp_path / "a.counts") == counts
+
+
 def test_large_counts_survive_arrow() -> None:
     pytest.importorskip("pyarrow")
     assert bpe.WordCounts.from_arrow(large().to_arrow(), "whitespace") == large()

@@ -17,6 +17,7 @@ from libc.string cimport memcmp, memcpy
 
 cdef enum:
     BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
+    AHEAD = 8                 # slots prefetched ahead where tables are merged
 
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
@@ -117,6 +118,25 @@ cdef class WordTable:
         with nogil:
             for i in range(total):
                 self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], place + <uint64_t>i)
+        self.check()
+
+    def absorb(self, WordTable other):
+        """Add another table's words, each at the place it has there; the order of absorbing does not matter."""
+        cdef size_t i
+        cdef LongWord* entry
+        with nogil:
+            for i in range(other.n_slots):
+                if i + AHEAD < other.n_slots and other.slots[i + AHEAD].key.hi != 0:
+                    prefetch(&self.slots[hash_key(other.slots[i + AHEAD].key) & (self.n_slots - 1)])
+                if other.slots[i].key.hi != 0:
+                    self.insert_short(
+                        other.slots[i].key, hash_key(other.slots[i].key), other.slots[i].count, other.slots[i].first
+                    )
+            for i in range(other.n_longs):
+                if i + AHEAD < other.n_longs:
+                    prefetch(&self.long_index[other.longs[i + AHEAD].hash & (self.n_long_slots - 1)])
+                entry = &other.longs[i]
+                self.insert_long(other.arena + entry.offset, entry.size, entry.hash, entry.count, entry.first)
         self.check()
 
     cdef int count_batch(
