@@ -51,6 +51,7 @@ def main() -> None:
             raise SystemExit(f"the outputs of {job} differ: {outputs}")
     report(rows, size, options)
     if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps({"machine": machine(), "bytes": size, "rows": rows}, indent=1) + "\n")
 
 
