@@ -67,4 +67,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def keep(path: Path | None, rows: list[dict[str, Any]]) -> None:
     """Write every measurement as JSON."""
     if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
