@@ -16,18 +16,6 @@ cdef extern from "classify.h" nogil:
         uint64_t tail
         uint64_t hard
 
-cdef enum Scanner:
-    WHOLE = 0          # the whole text is one pretoken
-    GPT2 = 1
-    CL100K = 2
-    O200K = 3
-    CLIP = 4
-    WHITESPACE = 5
-    LLAMA3 = 6
-    QWEN2 = 7
-    TEKKEN = 8
-    DEEPSEEK = 9
-
 cdef enum Rule:        # how the patterns that are read by windows differ
     LINES = 1          # cl100k and its kin, all but gpt2: newlines, numbers and lone other characters as they have them
     WHOLE_AT_END = 2   # white space that ends the text is one pretoken

@@ -1,0 +1,13 @@
+"""The scanners by number; `bpe/pretokenize/patterns.py` has the same numbers."""
+
+cdef enum Scanner:
+    WHOLE = 0          # the whole text is one pretoken
+    GPT2 = 1
+    CL100K = 2
+    O200K = 3
+    CLIP = 4
+    WHITESPACE = 5
+    LLAMA3 = 6
+    QWEN2 = 7
+    TEKKEN = 8
+    DEEPSEEK = 9
