@@ -57,7 +57,6 @@ class Tokenizer:
                 array.flags.writeable = False
         self._training = training
         self._encoder = Encoder(spec)
-        self._special = frozenset(spec.special_tokens)
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
@@ -76,8 +75,7 @@ class Tokenizer:
         Raises:
             TypeError: for a text that is not str or bytes.
             ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is
-                no
-                unknown token; for bytes that are not UTF-8 in a character model.
+                no unknown token; for bytes that are not UTF-8 in a character model.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
