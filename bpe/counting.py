@@ -9,7 +9,6 @@ import mmap
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from bpe._core.wordtable import WordTable
 from bpe.errors import shown
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer
+from bpe.progress import progress_bar
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes
 from bpe.threads import in_order, thread_count
 from bpe.wordcounts import PathLike, Splitter, WordCounts
@@ -84,6 +84,8 @@ def count_into(
     Each thread fills a table of its own with whole parts of the corpus; every word remembers the place of its first
     occurrence in the corpus, so the tables merge into the same counts however the parts were shared out.
     """
+    if files is not None:
+        files = _listed(files)
     documents = _file_documents(files, separator, per_line) if files is not None else _text_documents(texts)
     splitter = Splitter(counts)
     tables: list[WordTable] = []
@@ -100,7 +102,8 @@ def count_into(
             tables.append(table)
         return sum(end - start for _, start, end, _ in part)
 
-    with _progress_bar(progress, files) as bar:
+    total = _total_size(files) if progress else None
+    with progress_bar(progress, "count", total, "B") as bar:
         for done in in_order(count, _parts(documents, splitter, utf8), threads):
             bar(done)
     tables.sort(key=len)
@@ -150,7 +153,7 @@ def _file_documents(
     files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool
 ) -> Iterator[tuple[Bytes, str]]:
     """The documents of files, which are mapped into memory, not read; (a view, its file's name)."""
-    paths: list[PathLike] = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    paths = _listed(files)
     if separator is not None and not isinstance(separator, str):
         raise TypeError(f"separator is {shown(separator)}, a {type(separator).__name__}; it must be a str or None")
     if separator == "":
@@ -184,15 +187,11 @@ def map_file(path: PathLike) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-@contextmanager
-def _progress_bar(progress: bool, files: PathLike | Iterable[PathLike] | None) -> Iterator[Any]:
-    """A function to call with bytes done."""
-    if not progress:
-        yield lambda _: None
-        return
-    from tqdm import tqdm
+def _total_size(files: PathLike | Iterable[PathLike] | None) -> int | None:
+    """The bytes of files together, or None where that is not known before."""
+    paths = [] if files is None else _listed(files)
+    return sum(Path(path).stat().st_size for path in paths) or None
 
-    paths = [] if files is None else [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    total = sum(Path(path).stat().st_size for path in paths) or None
-    with tqdm(total=total, desc="count", unit="B", unit_scale=True, disable=None) as bar:
-        yield bar.update
+
+def _listed(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
+    return [files] if isinstance(files, (str, os.PathLike)) else list(files)

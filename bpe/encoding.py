@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from bpe._core import encoder as core
 from bpe.batch import TokenBatch
 from bpe.errors import shown
-from bpe.pretokenize import scanner_of
+from bpe.pretokenize import prepared, scanner_of
 from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
-from bpe.text import Bytes, TextLike, check_utf8, to_bytes
+from bpe.text import TextLike, check_utf8, to_bytes
 from bpe.threads import in_order
-from bpe.vocabulary import ORDINARY
 
 NO_TOKEN = 0xFFFFFFFF
 
@@ -44,14 +43,15 @@ class Encoder:
         self.specials = SpecialTokens(spec.special_tokens)
         self._chars = spec.model == "char"
         scanner = scanner_of(spec.pretokenizer)
-        inner, last, mark = symbol_tables(spec)
+        self._symbols = inner, last, mark = symbol_tables(spec)
+        self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
         self._core = core.Encoder(
             inner,
             last,
             core.pair_table(np.ascontiguousarray(spec.merges), spec.merge_ids, ranks),
             mark,
-            NO_TOKEN if spec.unk_token is None else unk_id(spec),
+            self._unk,
             spec.fuse_unk,
             self._chars,
             -1 if scanner is None else scanner,
@@ -113,15 +113,7 @@ class Encoder:
             if special is not None:
                 yield special
             else:
-                yield self.prepared(piece)
-
-    def prepared(self, data: Bytes) -> bytes:
-        """A segment normalized, and with a space before it where the pretokenizer asks for one."""
-        if self.spec.normalizer is not None:
-            data = self.spec.normalizer.on_bytes(bytes(data))
-        if self.spec.pretokenizer is not None:
-            data = self.spec.pretokenizer.prepared(data)
-        return bytes(data)
+                yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
 
     def _encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
@@ -209,15 +201,14 @@ class Encoder:
 
     def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
         """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        inner, last, mark = symbol_tables(self.spec)
+        inner, last, mark = self._symbols
         codes = [ord(char) for char in piece.decode()] if self._chars else list(piece)
-        unk = NO_TOKEN if self.spec.unk_token is None else unk_id(self.spec)
         found: list[tuple[bytes, int]] = []
         for place, code in enumerate(codes):
             table = inner if place < len(codes) - 1 else last
             number = int(table[code]) if code < len(table) else NO_TOKEN
             symbol = chr(code).encode() if self._chars else bytes([code])
-            found.append((symbol, unk if number == NO_TOKEN else number))
+            found.append((symbol, self._unk if number == NO_TOKEN else number))
         if mark != NO_TOKEN:
             found.append((self.spec.vocabulary[mark], mark))
         return found
@@ -284,6 +275,3 @@ def _symbol_code(symbol: bytes, chars: bool) -> int | None:
     except UnicodeDecodeError:
         return None
     return ord(text) if len(text) == 1 else None
-
-
-__all__ = ["NO_TOKEN", "ORDINARY", "Encoder", "symbol_tables", "unk_id"]

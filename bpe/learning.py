@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from bpe._core.trainer import Trainer, symbol_counts
 from bpe.errors import check_choice, check_int, shown
+from bpe.progress import progress_bar
 from bpe.spec import TokenizerSpec, byte_alphabet, byte_letters, letter_bytes
 from bpe.special import check_special_tokens
 from bpe.text import check_utf8, to_bytes
@@ -144,15 +144,15 @@ def learn(
         words.cells + len(words.counts) * (2 if alphabet.mark != NO_TOKEN else 1) + 1,
     )
     merges = _run(trainer, options, target, on_merge, progress)
+    tokens = trainer.token_bytes(0)
     stopped = STOPS.get(trainer.stop)
     if stopped:
         log.warning(
             "training stopped after %d merges: %s; %d tokens, fewer than asked",
             len(merges),
             stopped,
-            len(trainer.token_bytes(0)),
+            len(tokens),
         )
-    tokens = [(data, ends) for data, ends in trainer.token_bytes(0)]
     spec = _spec(counts, options, tokens, lead, merges)
     return spec, Training(stopped, len(merges), len(words.counts), time.perf_counter() - began)
 
@@ -354,7 +354,8 @@ def _run(
     merges: list[tuple[int, int, int, int]] = []
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
     tokens = [data for data, _ in trainer.token_bytes(0)]
-    with _progress_bar(progress, min(most, target - len(tokens))) as bar:
+    total = min(most, target - len(tokens))
+    with progress_bar(progress, "merge", total if total < ID_LIMIT // 2 else None, " merges") as bar:
         while len(merges) < most:
             made = trainer.run(min(MERGES_PER_CALL, most - len(merges)) if on_merge is None else 1, target)
             merges += made
@@ -367,17 +368,6 @@ def _run(
             if trainer.stop or not made:
                 break
     return merges
-
-
-@contextmanager
-def _progress_bar(progress: bool, total: int) -> Any:
-    if not progress:
-        yield lambda _: None
-        return
-    from tqdm import tqdm
-
-    with tqdm(total=total if total < ID_LIMIT // 2 else None, desc="merge", unit=" merges", disable=None) as bar:
-        yield bar.update
 
 
 def _spec(

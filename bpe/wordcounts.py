@@ -22,7 +22,7 @@ from bpe._core.wordtable import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
-from bpe.pretokenize import Pretokenizer, as_pretokenizer, scanner_of
+from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
 from bpe.special import SpecialTokens, check_special_tokens
 from bpe.text import Bytes, TextLike, atomic_write, to_bytes
 
@@ -338,11 +338,7 @@ class Splitter:
         at = least = 0
         for segment, special in self.specials.pieces(data, self.names):
             if special is None:
-                text: Bytes = segment
-                if self.normalizer is not None:
-                    text = self.normalizer.on_bytes(bytes(segment))
-                if self.pretokenizer is not None:
-                    text = self.pretokenizer.prepared(text)
+                text = prepared(segment, self.normalizer, self.pretokenizer)
                 start = max(at, least)
                 least = start + len(text)
                 if len(text):

@@ -400,3 +400,14 @@ def test_an_error_in_the_middle_is_raised() -> None:
     for threads in (1, 2):
         with pytest.raises(OSError, match="the disk is gone"):
             bpe.count_words(texts=texts(), threads=threads)
+
+
+def test_files_from_an_iterator_are_counted_with_and_without_progress(tmp_path: Path) -> None:
+    """An iterator of paths is gone through once, whoever else wants to know the files' sizes."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"low {name} low")
+    paths = [tmp_path / "a", tmp_path / "b"]
+    expected = bpe.count_words(files=paths)
+    assert len(expected) == 4
+    for progress in (False, True):
+        assert bpe.count_words(files=iter(paths), progress=progress) == expected

@@ -34,7 +34,8 @@ REQUIRED = {"numpy", "regex", "tqdm"}
 LAYERS = [
     {"_core", "_version"},
     # `visualize` is here for how a token is spelled for people; it knows of no tokenizer.
-    {"errors", "text", "normalizers", "pretokenize", "vocabulary", "special", "spec", "batch", "threads", "visualize"},
+    {"errors", "text", "normalizers", "pretokenize", "vocabulary", "special", "spec", "batch", "threads", "progress"}
+    | {"visualize"},
     {"wordcounts", "counting", "learning", "encoding", "decoding", "explaining"},
     {"formats"},
     {"tokenizer", "training"},

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bpe._core import scan
 from bpe.errors import check_choice, shown
+from bpe.normalizers import Normalizer
 from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, escape, to_bytes
 
@@ -221,9 +222,16 @@ def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
     )
 
 
+def prepared(data: Bytes, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None) -> Bytes:
+    """A text between special tokens made ready for cutting: normalized, with a space before it if one is asked for."""
+    if normalizer is not None:
+        data = normalizer.on_bytes(bytes(data))
+    return data if pretokenizer is None else pretokenizer.prepared(data)
+
+
 def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
     """The number of the kernels' scanner for a pretokenizer, or None where the `regex` package must find the spans."""
     return WHOLE if pretokenizer is None else pretokenizer.scanner
 
 
-__all__ = ["NAMES", "Pretokenizer", "as_pretokenizer", "scanner_of"]
+__all__ = ["NAMES", "VECTORS", "Pretokenizer", "as_pretokenizer", "prepared", "scanner_of"]
