@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import platform
@@ -14,6 +15,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
+VOCABULARIES = SHARED.parent / "vocab"
+VOCAB_NAMES = ("r50k", "cl100k", "o200k")
+SEPARATOR = b"<|endoftext|>"
 NAMES = ("english", "korean", "japanese", "python")
 
 
@@ -32,10 +36,80 @@ def corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str] = NA
     return paths
 
 
-def measure(job: str, peer: str, path: Path, threads: int, *more: object) -> dict[str, Any]:
-    """One measurement in a process of its own."""
+def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
+    """Published vocabularies by name, unpacked into a folder, and written as tokenizer.json: NAME,RANKS,JSON."""
+    import bpe
+
+    found = {}
+    for name in names:
+        packed = VOCABULARIES / f"{name}_base.tiktoken.gz"
+        if not packed.exists():
+            raise SystemExit(f"{packed} is absent")
+        ranks = Path(folder) / f"{name}_base.tiktoken"
+        ranks.write_bytes(gzip.decompress(packed.read_bytes()))
+        written = Path(folder) / f"{name}.json"
+        bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(written)
+        found[name] = f"{name},{ranks},{written}"
+    return found
+
+
+def beginning(path: Path, size: int, folder: str | Path) -> Path:
+    """The first documents of a file, of about `size` bytes, as a file of its own; of a smaller file, itself."""
+    data = path.read_bytes()
+    if len(data) <= size:
+        return path
+    end = data.find(SEPARATOR, size)
+    part = Path(folder) / f"{path.stem}-part{path.suffix}"
+    part.write_bytes(data[: end if end > 0 else len(data)])
+    return part
+
+
+def different(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
+    """Which libraries gave another output than this package; nothing if all are the same."""
+    outputs: dict[str, set[str]] = {}
+    for row in rows:
+        outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
+    ours = next(found for name, found in outputs.items() if name.split()[0] == "bpe")
+    return [f"{name}: {what}" for name, found in outputs.items() if found != ours or len(found) > 1]
+
+
+def finish(missing: Iterable[str], differences: Sequence[str]) -> None:
+    """Say which libraries are not installed; end the run in failure if outputs differ."""
+    if missing:
+        print(f"\nNot installed: {', '.join(sorted(missing))}.")
+    if differences:
+        raise SystemExit("other outputs than this package's:\n" + "\n".join(differences))
+    print("\nAll outputs are the same.")
+
+
+def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, float]]) -> None:
+    """Draw a group of bars by corpus, a bar by library, where matplotlib is installed."""
+    if path is None:
+        return
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError:
+        print("no plot: matplotlib is not installed", file=sys.stderr)
+        return
+    libraries = list(dict.fromkeys(name for group in bars.values() for name in group))
+    figure, axes = plt.subplots(figsize=(2 + 2 * len(bars), 5))
+    width = 0.8 / len(libraries)
+    for place, library in enumerate(libraries):
+        heights = [group.get(library, 0) for group in bars.values()]
+        axes.bar([at + place * width for at in range(len(bars))], heights, width, label=library)
+    axes.set_xticks([at + 0.4 - width / 2 for at in range(len(bars))], list(bars), rotation=20, ha="right")
+    axes.set_ylabel(unit)
+    axes.set_title(title)
+    axes.legend()
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def measure(job: str, peer: str, path: Path, threads: int, *more: object, limit: float | None = None) -> dict[str, Any]:
+    """One measurement in a process of its own; subprocess.TimeoutExpired where it takes more than `limit` seconds."""
     command = [sys.executable, str(HERE / "run.py"), job, peer, str(path), str(threads), *map(str, more)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
     if done.returncode:
         raise SystemExit(f"{job} with {peer} failed:\n{done.stderr}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # some libraries print

@@ -3,6 +3,10 @@
     train … VOCAB_SIZE RANKS   the whole of training from a file; writes the tokens to RANKS (rank files' format)
     encode … RANKS             a list of documents to ids, once cold (a new tokenizer's first pass) and once warm; the
                                tokenizer from RANKS
+    corpus … WAY VOCAB         a corpus with a published vocabulary, once cold and once warm; VOCAB is NAME,RANKS,JSON
+    latency … VOCAB            a text by a call: of 20, 200 and 2,000 bytes, the same again and again and each once; and
+                               each document of the file once
+    decode … VOCAB             the ids of a file to bytes, once cold and once warm
     count … WORDS              the words of a file and their counts; pickles them as a sorted list to WORDS
     scan … PATTERN SIZE LESS   the number of pretokens in the file's first SIZE bytes, less what breaks a character, and
                                in the first LESS bytes, which are not timed but compared
@@ -19,6 +23,7 @@ import base64
 import codecs
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import pickle
@@ -30,21 +35,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from peers import COUNTERS, ENCODERS, SCANNERS, SEPARATOR, THREAD_VARIABLES, TRAINERS, flat
+import numpy as np
+from peers import (
+    COUNTERS,
+    ENCODERS,
+    SCANNERS,
+    SEPARATOR,
+    THREAD_VARIABLES,
+    TOKENIZERS,
+    TRAINERS,
+    Vocab,
+    flat,
+)
 
 
 def peak() -> int:
-    """The peak resident size so far, in bytes."""
+    """The peak resident size so far, in bytes.
+
+    Not ru_maxrss where it can be helped: that begins with what the parent had when it started this process.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if "VmHWM" in line)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def train(peer: Any, path: str, threads: int, vocab_size: str, ranks: str) -> dict[str, Any]:
     """Train from a file and keep the tokens."""
+    importlib.import_module(peer.name.split("-")[0])  # what an import takes is no training
     began = time.perf_counter()
     tokens = peer.train(path, int(vocab_size), threads)
     seconds = time.perf_counter() - began
     top = peak()
-    every = [bytes([byte]) for byte in range(256)] + tokens
+    every = [bytes([byte]) for byte in range(256)] + tokens()
     lines = [base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(every)]
     Path(ranks).write_bytes(b"".join(lines))
     return {"seconds": seconds, "peak": top, "output": hashlib.sha256(b"".join(lines)).hexdigest()}
@@ -69,6 +92,112 @@ def encode(peer: Any, path: str, threads: int, ranks: str) -> dict[str, Any]:
     ids, lengths = flat(result)
     digest = hashlib.sha256(ids.tobytes() + lengths.tobytes()).hexdigest()
     return {"cold": took[0], "warm": took[1], "peak": top, "before": before, "ids": len(ids), "output": digest}
+
+
+def vocab_of(described: str) -> Vocab:
+    """NAME,RANKS,JSON."""
+    return Vocab(*described.split(","))
+
+
+def absent(peer: Any) -> bool:
+    """Whether a library is not installed."""
+    return importlib.util.find_spec(peer.name) is None
+
+
+def corpus(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
+    """Encode a file's documents twice. Empty ones are left out of what is compared: not all libraries give them."""
+    if absent(peer):
+        return {"absent": True}
+    texts = [] if way == "file" else Path(path).read_bytes().decode().split(SEPARATOR)
+    began = time.perf_counter()
+    tok = peer.load(vocab_of(described), threads)
+    loaded = time.perf_counter() - began
+    before = peak()
+    took = []
+    result: Any = None
+    for _ in range(2):
+        result = None
+        began = time.perf_counter()
+        result = peer.corpus(tok, way, path, texts)
+        took.append(time.perf_counter() - began)
+    top = peak()
+    ids, lengths = flat(result)
+    digest = hashlib.sha256(ids.tobytes() + lengths[lengths > 0].tobytes()).hexdigest()
+    return {
+        "way": way,
+        "load": loaded,
+        "cold": took[0],
+        "warm": took[1],
+        "peak": top,
+        "before": before,
+        "ids": len(ids),
+        "output": digest,
+    }
+
+
+#: Of each size so many texts; the texts of a file that are encoded once.
+TEXTS, DOCUMENTS = 2000, 100_000
+
+
+def latency(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]:
+    """Encode short texts, a call for each, in microseconds by call; an empty loop's time is taken off."""
+    if absent(peer):
+        return {"absent": True}
+    data = whole_characters(Path(path).read_bytes()[: 40 << 20])
+    encode = peer.one(peer.load(vocab_of(described), threads))
+    found: dict[str, Any] = {}
+    digest = hashlib.sha256()
+    for size in (20, 200, 2000):
+        step = max(len(data) // TEXTS, size)
+        texts = [whole_characters(data[at : at + size]).decode("utf-8", "ignore") for at in range(0, len(data), step)]
+        found[f"new {size}"] = by_call(encode, texts)
+        found[f"same {size}"] = min(by_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
+        for text in texts[:200]:
+            digest.update(np.array(encode(text), dtype=np.int64).tobytes())
+    documents = [text for text in data.decode().split(SEPARATOR) if text.strip()][:DOCUMENTS]
+    if len(documents) < 1000:  # long documents: their lines
+        documents = [text for text in data.decode().splitlines() if text.strip()][:DOCUMENTS]
+    encode = peer.one(peer.load(vocab_of(described), threads))
+    found["each once"] = by_call(encode, documents)
+    return found | {"documents": len(documents), "output": digest.hexdigest()}
+
+
+def by_call(encode: Callable[[str], Any], texts: list[str]) -> float:
+    """Microseconds by call."""
+    began = time.perf_counter()
+    for _ in texts:
+        pass
+    empty = time.perf_counter() - began
+    began = time.perf_counter()
+    for text in texts:
+        encode(text)
+    return (time.perf_counter() - began - empty) / len(texts) * 1e6
+
+
+def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]:
+    """Decode the ids of a file, as this package gives them, to the file's bytes."""
+    if absent(peer):
+        return {"absent": True}
+    data = Path(path).read_bytes()
+    described_vocab = vocab_of(described)
+    ids = TOKENIZERS["bpe"]().load(described_vocab, threads).encode(data)
+    given = peer.takes(ids)
+    decoder = peer.decode(peer.load(described_vocab, threads))
+    took = []
+    for _ in range(2):
+        began = time.perf_counter()
+        result = decoder(given)
+        took.append(time.perf_counter() - began)
+        different = "" if result == data else f"{peer.name} does not give {Path(path).name} back"
+        del result
+    return {
+        "cold": took[0],
+        "warm": took[1],
+        "ids": len(ids),
+        "bytes": len(data),
+        "peak": peak(),
+        "different": different,
+    }
 
 
 def count(peer: Any, path: str, threads: int, words: str) -> dict[str, Any]:
@@ -117,6 +246,9 @@ def whole_characters(data: bytes) -> bytes:
 JOBS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
     "train": (train, TRAINERS),
     "encode": (encode, ENCODERS),
+    "corpus": (corpus, TOKENIZERS),
+    "latency": (latency, TOKENIZERS),
+    "decode": (decode, TOKENIZERS),
     "count": (count, COUNTERS),
     "scan": (scan, SCANNERS),
 }
@@ -132,7 +264,8 @@ def main() -> None:
     work, peers = JOBS[job]
     peer = peers[name]()
     measured = work(peer, path, int(threads), *more)
-    about = {"job": job, "peer": name, "version": peer.version(), "python": platform.python_version()}
+    version = "absent" if measured.get("absent") else peer.version()
+    about = {"job": job, "peer": name, "version": version, "python": platform.python_version()}
     print(json.dumps(about | {"threads": int(threads)} | measured))
 
 

@@ -20,8 +20,10 @@ from bpe.batch import TokenBatch
 from bpe.counting import count_words
 from bpe.decoding import IncrementalDecoder
 from bpe.errors import FormatError
+from bpe.extending import extend
 from bpe.learning import Training
 from bpe.pretokenize import Pretokenizer
+from bpe.progress import Progress
 from bpe.spec import TokenizerSpec
 from bpe.tokenizer import Tokenizer
 from bpe.training import train
@@ -31,6 +33,7 @@ __all__ = [
     "FormatError",
     "IncrementalDecoder",
     "Pretokenizer",
+    "Progress",
     "TokenBatch",
     "Tokenizer",
     "TokenizerSpec",
@@ -38,6 +41,7 @@ __all__ = [
     "WordCounts",
     "__version__",
     "count_words",
+    "extend",
     "normalizers",
     "train",
 ]

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import bpe
 from bpe import normalizers
+from bpe.memory import check_memory
 
 Command = Callable[[argparse.Namespace], int | None]
 
@@ -43,6 +44,14 @@ def _checked(kind: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return convert
+
+
+def _memory(text: str) -> int | None:
+    """An amount of memory; argparse says what is wrong with it."""
+    try:
+        return check_memory(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -202,6 +211,19 @@ def _add_train(train: _Parser) -> None:
     )
     _add_documents(train)
     option("--threads", metavar="N", type=_at_least(1), help="default: one per core")
+    option(
+        "--max-memory",
+        metavar="SIZE",
+        type=_memory,
+        help="what the process may take: bytes, or with a unit such as 2G; the result is the same",
+    )
+    option(
+        "--checkpoint",
+        metavar="PATH",
+        type=_file,
+        help="save counts (to PATH.counts) and merges here as training goes on; the same command goes on from there "
+        "after Ctrl-C or a crash. Delete both when it is done",
+    )
     train.add_argument(
         "--trace",
         action="store_true",

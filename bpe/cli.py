@@ -76,9 +76,11 @@ def _train(args: argparse.Namespace) -> None:
         args.parser.error("--separator and --per-line cut FILES; the counts in --counts are of documents cut already")
     _check_inputs(args, [*args.files, *([args.counts] if args.counts else [])])
     _check_output(args.output, [*args.files, args.counts])
+    for path in _checkpoint_files(args):
+        _check_output(path, [*args.files, args.counts, args.output], "--checkpoint")
     wanted = (
         "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
-        "limit_alphabet first_id threads"
+        "limit_alphabet first_id threads max_memory checkpoint"
     )
     options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
     options.update(_normalizing(args))
@@ -86,13 +88,18 @@ def _train(args: argparse.Namespace) -> None:
         options["initial_alphabet"] = "corpus"
     if args.trace:
         options["on_merge"] = _trace
-    tokenizer = bpe.train(
-        **(_corpus(args) if args.counts is None else {"counts": _split_counts(args)}),
-        **options,
-        special_tokens=args.special_tokens,
-        end_of_word_glued=args.end_of_word_glued,
-        progress=_show_progress(args) and not args.trace,
-    )
+    try:
+        tokenizer = bpe.train(
+            **(_corpus(args) if args.counts is None else {"counts": _split_counts(args)}),
+            **options,
+            special_tokens=args.special_tokens,
+            end_of_word_glued=args.end_of_word_glued,
+            progress=_show_progress(args) and not args.trace,
+        )
+    except KeyboardInterrupt:
+        if any(map(os.path.exists, _checkpoint_files(args)[:1])):
+            log.warning("the same command goes on from the checkpoint %s", args.checkpoint)
+        raise
     tokenizer.save(args.output)
     training = tokenizer.training
     assert training is not None
@@ -103,6 +110,10 @@ def _train(args: argparse.Namespace) -> None:
         training.seconds,
         args.output,
     )
+
+
+def _checkpoint_files(args: argparse.Namespace) -> list[str]:
+    return [args.checkpoint, f"{args.checkpoint}.counts"] if hasattr(args, "checkpoint") else []
 
 
 def _corpus(args: argparse.Namespace) -> dict[str, Any]:
@@ -355,19 +366,26 @@ def _check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
                 pass
 
 
-def _check_output(path: str | None, inputs: Sequence[str | None]) -> None:
+def _check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-o") -> None:
     """Refuse a file that cannot be written, or that would replace one of the inputs, before any work."""
     if path is None:
         return
+    what = "the output" if flag == "-o" else "the checkpoint"
     target, folder = Path(path), Path(path).parent
     if not folder.is_dir():
-        raise ValueError(f"the output's folder {folder} does not exist; make it first, or name another with -o")
+        raise ValueError(f"{what}'s folder {folder} does not exist; make it first, or name another with {flag}")
     if target.exists() and not target.is_file():
-        raise ValueError(f"the output {path} is no regular file; name another with -o")
+        raise ValueError(f"{what} {path} is no regular file; name another with {flag}")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"the output's folder {folder} cannot be written to; name another with -o")
-    if target.exists() and any(name and name != "-" and target.samefile(name) for name in inputs):
-        raise ValueError(f"the output {path} is one of the inputs and would replace it; name another with -o")
+        raise ValueError(f"{what}'s folder {folder} cannot be written to; name another with {flag}")
+    if any(name and name != "-" and _same_file(target, name) for name in inputs):
+        others = "one of the inputs" if flag == "-o" else "one of the inputs or the output"
+        raise ValueError(f"{what} {path} is {others} and would replace it; name another with {flag}")
+
+
+def _same_file(target: Path, name: str) -> bool:
+    there = target.exists() and os.path.exists(name)
+    return target.samefile(name) if there else os.path.realpath(target) == os.path.realpath(name)
 
 
 @contextmanager

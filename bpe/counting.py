@@ -1,30 +1,29 @@
-"""Counting the words of a corpus: documents in files and iterables, in parts, on several threads.
+"""Counting the words of a corpus, on several threads.
 
-Not here: what a word is (pretokenizers), the counts themselves (`bpe/wordcounts.py`) and training.
+Not here: what a document is (`bpe/corpus.py`) and a word (pretokenizers), the counts themselves
+(`bpe/wordcounts.py`) and training.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
-import stat
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
+from threading import Lock
 
-from bpe._core.scan import cuts
 from bpe._core.wordtable import WordTable
-from bpe.errors import shown
+from bpe.corpus import Block, PathLike, file_blocks, listed_files, separators_of, text_blocks, total_size
+from bpe.memory import resident
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer
-from bpe.progress import progress_bar
-from bpe.text import Bytes, TextLike, check_utf8, to_bytes
+from bpe.progress import ProgressLike, check_progress, progress_bar
+from bpe.spilling import Spill
+from bpe.text import TextLike
 from bpe.threads import in_order, thread_count
-from bpe.wordcounts import PathLike, Splitter, WordCounts
+from bpe.wordcounts import Arrays, Splitter, WordCounts
 
-#: Texts are given to threads in parts of about this many bytes.
-PART = 1 << 22
+#: The blocks of a corpus are this far apart in the order of first appearances.
+STRIDE = 1 << 36
 
 
 def count_words(
@@ -37,7 +36,7 @@ def count_words(
     separator: str | None = None,
     per_line: bool = False,
     threads: int | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
 ) -> WordCounts:
     r"""Count the words of a corpus.
 
@@ -50,7 +49,8 @@ def count_words(
         separator: what separates the documents in a file and belongs to none; None makes each file one document.
         per_line: each line of a file is a document, its newline included (`separator="\n"` leaves the newlines out).
         threads: how many to use; None is one per core. The result does not depend on it.
-        progress: show a bar of the bytes done on stderr, if that is a terminal.
+        progress: True shows a bar of the bytes done on stderr, if that is a terminal; a function is called with a
+            `bpe.Progress` from time to time.
 
     Raises:
         TypeError: for texts that are one str, or not str or bytes.
@@ -63,6 +63,7 @@ def count_words(
     """
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
+    check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
     count_into(counts, files, texts, separator, per_line, thread_count(threads), progress, utf8=False)
     return counts
@@ -75,123 +76,96 @@ def count_into(
     separator: str | None,
     per_line: bool,
     threads: int,
-    progress: bool,
+    progress: ProgressLike,
     *,
     utf8: bool,
+    max_memory: int | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, bytes that are not UTF-8 are an error.
 
-    Each thread fills a table of its own with whole parts of the corpus; every word remembers the place of its first
-    occurrence in the corpus, so the tables merge into the same counts however the parts were shared out.
+    Each thread fills a table of its own with whole blocks of the corpus; every word remembers the place of its first
+    occurrence in the corpus, so the tables merge into the same counts however the blocks were shared out. Tables that
+    would have the process take more than `max_memory` bytes go to disk.
     """
-    if files is not None:
-        files = _listed(files)
-    documents = _file_documents(files, separator, per_line) if files is not None else _text_documents(texts)
     splitter = Splitter(counts)
-    tables: list[WordTable] = []
+    tables = _Tables(threads, max_memory)
+    total: int | None = None
+    if files is not None:
+        paths = listed_files(files)
+        separators = separators_of(separator, per_line)
+        cut = splitter.cutter(separators)
+        total = total_size(paths) if progress else None
+        blocks = file_blocks(paths, separator, per_line, cut, separators + splitter.specials)
+    else:
+        blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8)  # type: ignore[arg-type]
 
-    def count(part: list[tuple[Bytes, int, int, int]]) -> int:
-        try:
-            table = tables.pop()  # list.pop and append are atomic: no lock
-        except IndexError:
-            table = WordTable()
-        try:
-            for data, start, end, place in part:
-                splitter.count(table, data, start, end, place)
-        finally:
-            tables.append(table)
-        return sum(end - start for _, start, end, _ in part)
+    def count(numbered: tuple[int, Block]) -> int:
+        number, block = numbered
+        if utf8 and files is not None:
+            block.check_utf8()
+        with tables.one() as table:
+            splitter.count(table, block.text, *block.documents(), number * STRIDE)
+        block.release()
+        return len(block.text)
 
-    total = _total_size(files) if progress else None
-    with progress_bar(progress, "count", total, "B") as bar:
-        for done in in_order(count, _parts(documents, splitter, utf8), threads):
-            bar(done)
-    tables.sort(key=len)
-    if tables:
-        counts._table = tables.pop()
-    while tables:
-        counts._table.absorb(tables.pop())
+    try:
+        with progress_bar(progress, "count", total, "B") as bar:
+            for done in in_order(count, enumerate(blocks), threads):
+                bar(done)
+        counts._filled = tables.joined()
+    finally:
+        tables.close()
     counts._place = 1 << 62  # behind every place used so far
 
 
-def _parts(
-    documents: Iterable[tuple[Bytes, str]], splitter: Splitter, utf8: bool
-) -> Iterator[list[tuple[Bytes, int, int, int]]]:
-    """The corpus in parts of about PART bytes: lists of (data, start, end, place in the corpus)."""
-    part: list[tuple[Bytes, int, int, int]] = []
-    size = place = 0
-    for data, source in documents:
-        if utf8:
-            check_utf8(data, source)
-        reached = place
-        for segment, at in splitter.segments(data, place):
-            bounds = [0, len(segment)]
-            if splitter.scanner is not None and len(segment) > 2 * PART:
-                bounds = cuts(splitter.scanner, segment, PART)
-            for start, end in pairwise(bounds):
-                part.append((segment, start, end, at + start))
-                size += end - start
-                if size >= PART:
-                    yield part
-                    part, size = [], 0
-            reached = at + len(segment)
-        place = max(place + len(data), reached) + 1
-    if part:
-        yield part
+class _Tables:
+    """The tables that threads fill, and those that were full, on disk."""
 
+    def __init__(self, threads: int, max_memory: int | None) -> None:
+        self._threads = threads
+        self._idle: list[WordTable] = []
+        self._spill: Spill | None = None
+        # A table that grows has its old slots beside the new ones, twice as many, and joining fills arrays beside it.
+        self._most = None if max_memory is None else max(max_memory - resident(), 0) // (3 * threads)
+        self._lock = Lock()
 
-def _text_documents(texts: Iterable[TextLike] | None) -> Iterator[tuple[Bytes, str]]:
-    if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
-    if not isinstance(texts, Iterable):
-        raise TypeError(f"texts is {shown(texts)}, a {type(texts).__name__}; it must be an iterable of str or bytes")
-    for number, text in enumerate(texts):
-        yield to_bytes(text), f"text {number}"
+    @contextmanager
+    def one(self) -> Iterator[WordTable]:
+        """A table that no other thread has."""
+        try:
+            table = self._idle.pop()  # list.pop and append are atomic: no lock
+        except IndexError:
+            table = WordTable()
+        try:
+            yield table
+        finally:
+            self._idle.append(table)
+        if self._most is not None and table.memory > self._most:
+            self._idle.remove(table)
+            self._spilled().add(table)
 
+    def joined(self) -> WordTable | Arrays:
+        """What all tables hold; longer words lie apart in a table, so that two threads can do it."""
+        if self._most is not None and sum(table.memory for table in self._idle) > self._most:
+            self._spilled()
+        if self._spill is not None:
+            while self._idle:
+                self._spill.add(self._idle.pop())
+            return self._spill.merged()
+        tables = sorted(self._idle, key=len)
+        self._idle.clear()
+        whole = tables.pop() if tables else WordTable()
+        if tables:
+            deque(in_order(lambda longer: whole.absorb(tables, longer), (False, True), min(self._threads, 2)), maxlen=0)
+        return whole
 
-def _file_documents(
-    files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool
-) -> Iterator[tuple[Bytes, str]]:
-    """The documents of files, which are mapped into memory, not read; (a view, its file's name)."""
-    paths = _listed(files)
-    if separator is not None and not isinstance(separator, str):
-        raise TypeError(f"separator is {shown(separator)}, a {type(separator).__name__}; it must be a str or None")
-    if separator == "":
-        raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
-    if separator is not None and per_line:
-        raise ValueError(f"separator is {separator!r} and per_line is {per_line!r}; give at most one of them")
-    for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"file {shown(path)} is a {type(path).__name__}; it must be a path")
-        if stat.S_ISREG(os.stat(path).st_mode):  # all are there before the first is counted
-            with open(path, "rb"):
-                pass
-    end = b"\n" if per_line else None if separator is None else separator.encode()
-    for path in paths:
-        view, source = map_file(path), os.fspath(path)
-        whole: Any = view.obj  # a map or bytes: both find faster than a regular expression
-        start = 0
-        while end is not None and (found := whole.find(end, start)) >= 0:
-            if found + per_line > start:
-                yield view[start : found + per_line], source
-            start = found + len(end)
-        if start < len(view):
-            yield view[start:], source
+    def close(self) -> None:
+        """Delete what is on disk."""
+        if self._spill is not None:
+            self._spill.close()
 
-
-def map_file(path: PathLike) -> memoryview:
-    """The bytes of a file without reading them: a map of it, or what a pipe gives."""
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return memoryview(file.read())
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _total_size(files: PathLike | Iterable[PathLike] | None) -> int | None:
-    """The bytes of files together, or None where that is not known before."""
-    paths = [] if files is None else _listed(files)
-    return sum(Path(path).stat().st_size for path in paths) or None
-
-
-def _listed(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
-    return [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    def _spilled(self) -> Spill:
+        with self._lock:
+            if self._spill is None:
+                self._spill = Spill()
+            return self._spill

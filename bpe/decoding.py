@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.decoder import gather
-from bpe.batch import id_array
+from bpe._core.decoder import gather, row_ends, token_table
+from bpe.batch import TokenBatch, id_array
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import Vocabulary
 
@@ -26,11 +26,11 @@ class TokenDecoder:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
         self._blob, self._offsets = spec.vocabulary.blob, spec.vocabulary.offsets
-        self._kinds = spec.vocabulary.kinds
         self._ends_word = spec.ends_word
         if spec.end_of_word is not None and spec.ends_word is not None:
             shown = _unmarked(spec.vocabulary, spec.ends_word, len(spec.end_of_word.encode()))
             self._blob, self._offsets = shown
+        self._cells, self._sizes = token_table(self._blob, self._offsets)
 
     def bytes_of(self, ids: Ids) -> bytes:
         """The bytes of a sequence of ids.
@@ -46,9 +46,25 @@ class TokenDecoder:
             return data[:-1]
         return data
 
+    def rows_of(self, batch: TokenBatch) -> list[bytes]:
+        """The bytes of each row of ids, the same as `bytes_of` gives each.
+
+        Raises:
+            ValueError: for an id that is no token.
+
+        """
+        ids = np.ascontiguousarray(batch.ids, dtype=np.uint32)
+        data = self.pieces_of(ids)
+        ends = row_ends(ids, np.ascontiguousarray(batch.offsets), self._sizes, self._offsets)
+        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
+        if self._ends_word is not None and len(ids):
+            last = self._ends_word[ids[np.maximum(batch.offsets[1:] - 1, 0)]]
+            ends = ends - (last & (ends > starts))
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
     def pieces_of(self, array: NDArray[np.uint32]) -> bytes:
         """The bytes of a uint32 array of ids, the space of a last mark included."""
-        data = gather(array, self._blob, self._offsets, self._kinds)
+        data = gather(array, self._cells, self._sizes, self._blob, self._offsets)
         if isinstance(data, int):
             number = int(array[data])
             rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"

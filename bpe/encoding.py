@@ -8,25 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core import chunk
 from bpe._core import encoder as core
+from bpe._core.gather import Job
 from bpe.batch import TokenBatch
 from bpe.errors import shown
-from bpe.pretokenize import prepared, scanner_of
+from bpe.pretokenize import VECTORS, prepared, scanner_of
 from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
-from bpe.text import TextLike, check_utf8, to_bytes
-from bpe.threads import in_order
+from bpe.text import Bytes, TextLike, check_utf8, to_bytes
+from bpe.threads import together
+from bpe.vocabulary import ORDINARY
 
 NO_TOKEN = 0xFFFFFFFF
 
-#: A batch is given to threads in parts of about this many characters; a smaller batch is not shared out.
-PART = 1 << 18
-
 Item = str | bytes | int
+
+chunk.choose_vectors(VECTORS)
 
 
 class Encoder:
@@ -49,17 +52,25 @@ class Encoder:
         self._core = core.Encoder(
             inner,
             last,
-            core.pair_table(np.ascontiguousarray(spec.merges), spec.merge_ids, ranks),
+            np.ascontiguousarray(spec.merges),
+            spec.merge_ids,
+            ranks,
+            spec.vocabulary.blob,
+            spec.vocabulary.offsets,
             mark,
             self._unk,
             spec.fuse_unk,
             self._chars,
+            spec.end_of_word is not None,
             -1 if scanner is None else scanner,
         )
         if spec.ignore_merges:
-            self._set_whole_words(spec.vocabulary.ids.items(), all_of_them=False)
+            known = None if spec.unreached is None else spec.unreached.tolist()
+            ordinary = spec.vocabulary.items(ORDINARY) if known is None else ((n, spec.vocabulary[n]) for n in known)
+            self._set_whole_words(((token, number) for number, token in ordinary), all_of_them=False)
         elif whole_words:
             self._set_whole_words(whole_words, all_of_them=True)
+        self._core.finish()
         pretokenizer = spec.pretokenizer
         #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
         self._direct = (
@@ -81,8 +92,8 @@ class Encoder:
         """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
         if self._direct and not allowed:
             data = self._checked(text)
-            ids, unknown = self._core.encode(data)
-            if unknown >= 0:
+            ids, known = self._core.encode(data)
+            if not known:
                 self._refuse_unknown(text)
             return ids
         parts: list[NDArray[np.uint32]] = []
@@ -119,11 +130,11 @@ class Encoder:
         """The ids of a prepared segment."""
         pretokenizer = self.spec.pretokenizer
         if pretokenizer is None or pretokenizer.scanner is not None:
-            ids, unknown = self._core.encode(data)
+            ids, known = self._core.encode(data)
         else:
             data = data.encode() if isinstance(data, str) else data
-            ids, unknown = self._core.encode_spans(data, *pretokenizer.spans(data))
-        if unknown >= 0:
+            ids, known = self._core.encode_spans(data, *pretokenizer.spans(data))
+        if not known:
             self._refuse_unknown(data)
         return ids
 
@@ -146,27 +157,9 @@ class Encoder:
     def encode_batch(
         self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str] = frozenset()
     ) -> TokenBatch:
-        """The ids of many texts, the parts of a large batch on several threads."""
-        parts = list(_parts(texts, PART)) if threads > 1 else [(0, len(texts))]
-        done = list(
-            in_order(
-                lambda part: self._encode_part(texts[part[0] : part[1]], allowed), parts, min(threads, len(parts) or 1)
-            )
-        )
-        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-        if not done:
-            return TokenBatch(np.empty(0, dtype=np.uint32), offsets)
-        np.cumsum(np.concatenate([lengths for _, lengths in done]), out=offsets[1:])
-        return TokenBatch(done[0][0] if len(done) == 1 else np.concatenate([ids for ids, _ in done]), offsets)
-
-    def _encode_part(
-        self, texts: Sequence[TextLike], allowed: frozenset[str]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """(ids of all texts, number of ids of each)."""
+        """The ids of many texts, a large batch on several threads."""
         if scanner_of(self.spec.pretokenizer) is None:
-            rows = [self.encode(text, allowed) for text in texts]
-            lengths = np.array([len(row) for row in rows], dtype=np.int64)
-            return np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32), lengths
+            return self._encode_one_by_one(texts, threads, allowed)
         if self._direct and not allowed:
             items: list[Item] = [self._checked(text) for text in texts]
             bounds = np.arange(len(texts) + 1, dtype=np.int64)
@@ -175,10 +168,51 @@ class Encoder:
             items = list(chain.from_iterable(rows_of_items))
             bounds = np.zeros(len(texts) + 1, dtype=np.int64)
             np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
-        ids, lengths, bad = self._core.encode_items(items, bounds)
+        job = Job(self._core, threads > 1, Lock())
+        job.add_items(items, bounds)
+        batch, bad = self._run(job, threads)
         if bad >= 0:
             self._refuse_unknown(texts[bad])
-        return ids, lengths
+        return batch
+
+    def encode_documents(
+        self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], threads: int
+    ) -> TokenBatch:
+        """The ids of documents that lie in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
+
+        Nothing is copied where the pretokenizer has a scanner and nothing is done to a text first. Special tokens are
+        text. A character model takes UTF-8 only; a buffer that is a mapped file must not change while this runs.
+
+        Raises:
+            ValueError: for a document that is not within the buffer; as for `encode`.
+
+        """
+        bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+        if not self._direct or self._chars:
+            return self.encode_batch([buffer[start:end] for start, end in bounds], threads)
+        job = Job(self._core, threads > 1, Lock())
+        job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+        batch, bad = self._run(job, threads)
+        if bad >= 0:
+            self._refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
+        return batch
+
+    def _run(self, job: Job, threads: int) -> tuple[TokenBatch, int]:
+        """The result of a job, and the first text with a symbol without an id, or -1."""
+        parts = job.prepare()
+        together(job.work, min(threads, parts))
+        ids, lengths, bad = job.result()
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return TokenBatch(ids, offsets), bad
+
+    def _encode_one_by_one(self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str]) -> TokenBatch:
+        """The same where the `regex` package finds the pretokens."""
+        del threads  # the `regex` package keeps the interpreter to itself
+        rows = [self.encode(text, allowed) for text in texts]
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        return TokenBatch(np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32), offsets)
 
     # Pieces, for people -----------------------------------------------------------------------------------------------
 
@@ -214,18 +248,6 @@ class Encoder:
         return found
 
 
-def _parts(texts: Sequence[TextLike], size: int) -> Iterator[tuple[int, int]]:
-    """Slices of a batch of about `size` characters each."""
-    start = total = 0
-    for at, text in enumerate(texts):
-        total += len(text) if hasattr(text, "__len__") else 0
-        if total >= size:
-            yield start, at + 1
-            start, total = at + 1, 0
-    if start < len(texts):
-        yield start, len(texts)
-
-
 def unk_id(spec: TokenizerSpec) -> int:
     """The id of the unknown token, which the spec has."""
     assert spec.unk_token is not None
@@ -243,12 +265,13 @@ def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.u
         place; the token of a mark that is a symbol of its own). NO_TOKEN where there is none.
 
     """
-    tokens = spec.vocabulary.ids
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     glued = spec.end_of_word_glued
     marked_is_token = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     inner: dict[int, int] = {}
     last: dict[int, int] = {}
+    most = (1 if spec.model == "byte" else 4) + len(mark)  # bytes of a symbol
+    tokens = {token: number for number, token in spec.vocabulary.items(ORDINARY, most)}
     for token, number in tokens.items():
         marked = bool(mark) and bool(marked_is_token[number])
         code = _symbol_code(token[: len(token) - len(mark)] if marked else token, spec.model == "char")

@@ -1,7 +1,8 @@
 """Learning: from word counts and options to the merges.
 
-This module checks the options, decides the alphabet and the ids, and drives the kernel in `_core/trainer`. Not here:
-counting (`bpe/counting.py`) and `bpe.train`, which does both (`bpe/training.py`).
+This module checks the options, lays out the words and drives the kernel in `_core/trainer`. Not here: which symbols
+there are (`bpe/alphabet.py`), counting (`bpe/counting.py`), `bpe.train`, which does it all (`bpe/training.py`), and
+what is saved on the way (`bpe/checkpoint.py`).
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.trainer import Trainer, symbol_counts
+from bpe._core.symbols import symbol_counts
+from bpe._core.trainer import Trainer
+from bpe.alphabet import Alphabet, given_codes
+from bpe.checkpoint import Checkpoint
 from bpe.errors import check_choice, check_int, shown
-from bpe.progress import progress_bar
-from bpe.spec import TokenizerSpec, byte_alphabet, byte_letters, letter_bytes
+from bpe.memory import resident
+from bpe.progress import ProgressLike, progress_bar
+from bpe.spec import TokenizerSpec
 from bpe.special import check_special_tokens
-from bpe.text import check_utf8, to_bytes
-from bpe.vocabulary import ID_LIMIT, Vocabulary
+from bpe.text import check_utf8
+from bpe.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 from bpe.wordcounts import WordCounts
 
 Model = Literal["byte", "char"]
@@ -29,10 +35,16 @@ TieBreak = Literal["id", "first", "smallest", "greatest"]
 OnMerge = Callable[[int, Any, Any, Any, int], object]
 
 TIE_BREAKS = ("id", "first", "smallest", "greatest")
-NO_TOKEN = 0xFFFFFFFF
 CELL_LIMIT = 2**32 - 2
 STOPS = {1: "no pairs left", 2: "min_frequency"}
 MERGES_PER_CALL = 256
+#: Fewer bytes for lists and tables of pairs would mean to count them again and again.
+LEAST_FOR_PAIRS = 1 << 24
+#: The kernel's symbols have 16 bits while there are fewer tokens than this.
+NARROW = 65000
+
+#: How the kernel works, never what comes of it: tests set these to force its paths.
+_TUNING: dict[str, Any] = {}
 
 log = logging.getLogger("bpe")
 
@@ -84,6 +96,8 @@ class TrainOptions:
         for name, least in (("vocab_size", 1), ("num_merges", 0), ("max_token_length", 1), ("limit_alphabet", 1)):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), least, ID_LIMIT)
+        if isinstance(self.initial_alphabet, Iterable) and not isinstance(self.initial_alphabet, (str, bytes)):
+            object.__setattr__(self, "initial_alphabet", tuple(self.initial_alphabet))
         check_int("min_frequency", self.min_frequency, 0)
         check_int("first_id", self.first_id, 0, ID_LIMIT)
         for name in ("end_of_word", "unk_token"):
@@ -110,58 +124,75 @@ class TrainOptions:
         """Whether symbols are characters."""
         return self.model == "char"
 
+    def to_json(self) -> dict[str, Any]:
+        """What decides the merges, as JSON has it: name → value."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reserved"}
+        values["special_tokens"] = list(self.special_tokens)
+        if isinstance(self.initial_alphabet, tuple):
+            values["initial_alphabet"] = given_codes(self)
+        return {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}
+
 
 def learn(
-    counts: WordCounts, options: TrainOptions, on_merge: OnMerge | None = None, progress: bool = False
+    counts: WordCounts,
+    options: TrainOptions,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+    checkpoint: Checkpoint | None = None,
+    *,
+    consume: bool = False,
+    max_memory: int | None = None,
 ) -> tuple[TokenizerSpec, Training]:
-    """Learn merges from word counts.
+    """Learn merges from word counts; the merges in a checkpoint are made first, and it is kept up to date.
+
+    With `consume` the counts are emptied on the way, which saves their memory; the process keeps to `max_memory` bytes.
 
     Algorithm: Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (ACL 2016),
     with incremental pair counts; see `_core/trainer.pyx`.
 
     Raises:
         ValueError: for an empty corpus, words that are not UTF-8 in a character model, counts whose pairs overflow 64
-            bits, an alphabet that does not fit vocab_size, or options that contradict each other.
+            bits, an alphabet that does not fit vocab_size, options that contradict each other, or a `max_memory` that
+            the symbols do not fit in.
 
     """
     began = time.perf_counter()
-    words = _words(counts, options)
-    alphabet = _Alphabet(words, options)
+    trainer, target, n_words = _begun(counts, options, consume, max_memory)
+    done = 0 if checkpoint is None else replay(trainer, checkpoint.merges)
+    made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint)
+    spec = _spec(counts, options, trainer)
+    return spec, training_of(trainer, made, len(spec.vocabulary), n_words, began)
+
+
+def _begun(
+    counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None
+) -> tuple[Trainer, int, int]:
+    """(The kernel with its symbols written, how many tokens there may be at the end, how many words there are).
+
+    The words' arrays are gone when this returns: the merges need the memory.
+    """
+    words = words_of(counts, options)
+    if consume:
+        counts.clear()
+    alphabet = Alphabet(words, options)
     target = _target(options, alphabet)
-    lead = len(options.reserved)
-    trainer = Trainer(
-        words.blob,
-        words.offsets,
-        words.counts,
-        options.chars,
-        alphabet.inner,
-        alphabet.last,
-        alphabet.mark,
-        [(name.encode(), False, True) for name in options.reserved] + [(*symbol, False) for symbol in alphabet.symbols],
-        TIE_BREAKS.index(options.tie_break),
-        options.min_frequency,
-        options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
-        words.cells + len(words.counts) * (2 if alphabet.mark != NO_TOKEN else 1) + 1,
-    )
-    merges = _run(trainer, options, target, on_merge, progress)
-    tokens = trainer.token_bytes(0)
-    stopped = STOPS.get(trainer.stop)
-    if stopped:
-        log.warning(
-            "training stopped after %d merges: %s; %d tokens, fewer than asked",
-            len(merges),
-            stopped,
-            len(tokens),
-        )
-    spec = _spec(counts, options, tokens, lead, merges)
-    return spec, Training(stopped, len(merges), len(words.counts), time.perf_counter() - began)
+    tokens = [(name.encode(), False, True) for name in options.reserved]
+    tokens += [(*symbol, False) for symbol in alphabet.symbols]
+    start = Start(tokens, alphabet.inner, alphabet.last, alphabet.mark)
+    merges = max(target - len(tokens), 0)
+    if options.num_merges is not None:
+        merges = min(merges, options.num_merges)
+    memory = None if max_memory is None else _for_pairs(words, max_memory, len(tokens) + merges)
+    return make_trainer(words, options, start, merges, memory), target, len(words.counts)
 
 
 # Words and alphabet ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Words:
+class Words:
+    """The words to learn from, as the kernel takes them."""
+
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -170,7 +201,7 @@ class _Words:
     cells: int  # symbols of all distinct words together
 
 
-def _words(counts: WordCounts, options: TrainOptions) -> _Words:
+def words_of(counts: WordCounts, options: TrainOptions) -> Words:
     """The words that occur, checked, with their symbols counted."""
     blob, offsets, numbers = counts.arrays()
     if not numbers.any():
@@ -204,131 +235,18 @@ def _words(counts: WordCounts, options: TrainOptions) -> _Words:
             f"the distinct words have {cells} symbols; at most {CELL_LIMIT} fit: train on less text, or use a "
             "pretokenizer that makes words repeat"
         )
-    return _Words(blob, offsets, numbers, inner, last, cells)
+    return Words(blob, offsets, numbers, inner, last, cells)
 
 
-class _Alphabet:
-    """The symbols that words start as, in id order, and the tables from a byte or code point to its token.
-
-    Attributes:
-        symbols: (bytes, ends with the mark) of each; token ids go on from the special tokens.
-        inner: uint32 token of each byte or code point, NO_TOKEN outside the alphabet.
-        last: the same at the last place of a word (another token only where a mark is glued).
-        mark: the token of a mark that is a symbol of its own, else NO_TOKEN.
-
-    """
-
-    def __init__(self, words: _Words, options: TrainOptions) -> None:
-        chars = options.chars
-        given, codes = _alphabet_codes(words, options)
-        self.symbols = [(_symbol(code, chars), False) for code in codes]
-        lead = len(options.reserved)
-        self.inner = np.full(len(words.inner), NO_TOKEN, dtype=np.uint32)
-        self.inner[codes] = np.arange(lead, lead + len(codes), dtype=np.uint32)
-        self.last = self.inner
-        self.mark = NO_TOKEN
-        if options.end_of_word is not None:
-            mark = options.end_of_word.encode()
-            if options.end_of_word_glued:
-                ending = [code for code in codes if code in given or words.last[code] > 0]
-                self.last = np.full(len(words.last), NO_TOKEN, dtype=np.uint32)
-                self.last[ending] = np.arange(len(ending), dtype=np.uint32) + lead + len(codes)
-                self.symbols += [(_symbol(code, chars) + mark, True) for code in ending]
-            else:
-                self.mark = lead + len(codes)
-                self.symbols.append((mark, True))
-        self._check_names(options)
-
-    def _check_names(self, options: TrainOptions) -> None:
-        """No symbol may read like a special token or like another symbol."""
-        seen: set[str] = set()
-        for data, _ in self.symbols:
-            names = {data.decode()} if options.chars else {data.decode("latin-1"), byte_letters()[data[0]]}
-            clash = names & options.reserved.keys()
-            if clash and (options.chars or len(data) == 1):
-                raise ValueError(
-                    f"special token {clash.pop()!r} is also a symbol of the alphabet; give the token another name, "
-                    "such as '<|name|>', or leave the symbol out of the alphabet"
-                )
-            if options.chars and data.decode() in seen:
-                raise ValueError(
-                    f"end_of_word {options.end_of_word!r} is also a character of the corpus; choose a mark that does "
-                    "not occur in text"
-                )
-            seen |= names if options.chars else set()
-
-
-def _symbol(code: int, chars: bool) -> bytes:
-    return chr(code).encode() if chars else bytes([code])
-
-
-def _alphabet_codes(words: _Words, options: TrainOptions) -> tuple[set[int], list[int]]:
-    """(The symbols that the caller gave, all symbols in id order), as bytes' numbers or code points."""
-    occurring = words.inner + words.last
-    in_order = byte_alphabet() if not options.chars else None
-    given: list[int]
-    if options.initial_alphabet is None:
-        given = [] if in_order is None else list(in_order)
-    elif isinstance(options.initial_alphabet, str) and options.initial_alphabet == "corpus":
-        given = []
-    else:
-        given = _given_codes(options)
-    fixed = set(given)
-    found = [code for code in np.flatnonzero(occurring).tolist() if code not in fixed]
-    if in_order is not None:
-        found.sort(key=in_order.index)
-    limit = options.limit_alphabet
-    if limit is not None:
-        if len(given) > limit:
-            raise ValueError(
-                f"limit_alphabet is {limit}, fewer than the {len(given)} symbols of the initial alphabet; raise it, or "
-                "pass initial_alphabet='corpus'"
-            )
-        kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties as sorted
-        found = [code for code in found if code in kept]
-    return fixed, given + found
-
-
-def _given_codes(options: TrainOptions) -> list[int]:
-    """The argument `initial_alphabet`, an iterable of symbols, as numbers in its order."""
-    symbols = options.initial_alphabet
-    if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
-        raise TypeError(
-            f"initial_alphabet is {shown(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
-            f"{shown(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
-        )
-    codes: dict[int, None] = {}
-    for symbol in symbols:
-        codes[_given_code(symbol, options.chars)] = None
-    return list(codes)
-
-
-def _given_code(symbol: object, chars: bool) -> int:
-    if isinstance(symbol, str) and len(symbol) == 1:
-        if chars:
-            to_bytes(symbol)
-            if not 0xD800 <= ord(symbol) < 0xE000:
-                return ord(symbol)
-        elif ord(symbol) < 128:
-            return ord(symbol)
-        elif symbol in letter_bytes():
-            return letter_bytes()[symbol]
-    elif not chars and isinstance(symbol, bytes) and len(symbol) == 1:
-        return symbol[0]
-    elif not chars and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:
-        return symbol
-    rule = (
-        "one character each"
-        if chars
-        else "one byte each: an int, bytes of length 1, an ASCII character or GPT-2's letter for it"
-    )
-    raise ValueError(f"initial_alphabet has {shown(symbol)}; its symbols must be {rule}")
-
-
-def _target(options: TrainOptions, alphabet: _Alphabet) -> int:
+def _target(options: TrainOptions, alphabet: Alphabet) -> int:
     """How many tokens there may be at the end."""
     base = len(options.reserved) + len(alphabet.symbols)
     target = ID_LIMIT - options.first_id
+    if target < base:
+        raise ValueError(
+            f"first_id is {options.first_id}, and the ids of {base} tokens from there are out of range; it must be at "
+            f"most {ID_LIMIT - base}"
+        )
     if options.vocab_size is not None:
         if options.vocab_size < base:
             raise ValueError(
@@ -344,55 +262,166 @@ def _target(options: TrainOptions, alphabet: _Alphabet) -> int:
     return target
 
 
-# The loop -------------------------------------------------------------------------------------------------------------
+# The kernel -----------------------------------------------------------------------------------------------------------
 
 
-def _run(
-    trainer: Trainer, options: TrainOptions, target: int, on_merge: OnMerge | None, progress: bool
-) -> list[tuple[int, int, int, int]]:
-    """Make the merges; the GIL is let go within, and a signal is heard between calls."""
-    merges: list[tuple[int, int, int, int]] = []
-    most = options.num_merges if options.num_merges is not None else ID_LIMIT
-    tokens = [data for data, _ in trainer.token_bytes(0)]
-    total = min(most, target - len(tokens))
-    with progress_bar(progress, "merge", total if total < ID_LIMIT // 2 else None, " merges") as bar:
-        while len(merges) < most:
-            made = trainer.run(min(MERGES_PER_CALL, most - len(merges)) if on_merge is None else 1, target)
-            merges += made
-            bar(len(made))
-            if on_merge is not None and made:
-                tokens += [data for data, _ in trainer.token_bytes(len(tokens))]
-                left, right, token, count = made[0]
-                shown_as: list[Any] = [tokens[i].decode() if options.chars else tokens[i] for i in (left, right, token)]
-                on_merge(len(merges), shown_as[0], shown_as[1], shown_as[2], count)
-            if trainer.stop or not made:
-                break
-    return merges
+@dataclass(frozen=True)
+class Start:
+    """What training begins with.
+
+    Attributes:
+        tokens: (bytes, ends with the mark, takes part in no merge) of the tokens that there are, in id order from 0.
+        inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN.
+        last: the same for the last place.
+        mark: the token of a mark that is a symbol of its own, else NO_TOKEN.
+
+    """
+
+    tokens: list[tuple[bytes, bool, bool]]
+    inner: NDArray[np.uint32]
+    last: NDArray[np.uint32]
+    mark: int
 
 
-def _spec(
-    counts: WordCounts,
-    options: TrainOptions,
-    tokens: list[tuple[bytes, bool]],
-    lead: int,
-    merges: list[tuple[int, int, int, int]],
-) -> TokenizerSpec:
-    first = options.first_id
-    names = [data for data, _ in tokens[:lead]]
-    vocabulary = Vocabulary(
-        ((first + lead + i, data) for i, (data, _) in enumerate(tokens[lead:])),
-        ((first + i, data) for i, data in enumerate(names)),
+def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
+    """How many bytes the kernel may take for pairs, beside the symbols, which must fit in any case.
+
+    Raises:
+        ValueError: where they do not.
+
+    """
+    held = resident()
+    arrays = words.blob.nbytes + words.offsets.nbytes + words.counts.nbytes
+    cells = words.cells + 2 * len(words.counts) + 1
+    symbols = cells * (2 if tokens < NARROW else 6)  # those of 16 bits are there until those of 32 bits are written
+    needed = max(held, held - arrays + 2 * LEAST_FOR_PAIRS) + symbols
+    if needed > max_memory:
+        raise ValueError(
+            f"max_memory is {max_memory}, but {len(words.counts)} words of {words.cells} symbols need {needed} bytes; "
+            "raise it to that, or train on less text"
+        )
+    return (max_memory - held + arrays - symbols) // 2
+
+
+def make_trainer(words: Words, options: TrainOptions, start: Start, merges: int, memory: int | None = None) -> Trainer:
+    """The kernel with the words laid out as symbols.
+
+    There will be at most so many `merges`; lists and tables of pairs take `memory` bytes, None what they need.
+    """
+    return Trainer(
+        words.blob,
+        words.offsets,
+        words.counts,
+        options.chars,
+        start.inner,
+        start.last,
+        start.mark,
+        start.tokens,
+        TIE_BREAKS.index(options.tie_break),
+        options.min_frequency,
+        options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
+        merges,
+        **{"memory": memory or 0, "strict": memory is not None, **_TUNING},
     )
+
+
+def replay(trainer: Trainer, merges: NDArray[np.int64]) -> int:
+    """Bring a new trainer to where it was when it had made these merges (as `Trainer.merges` gives them); how many."""
+    if len(merges):
+        left, right, token = np.ascontiguousarray(merges[:, :3].T, dtype=np.uint32)
+        trainer.replay(left, right, token)
+    return len(merges)
+
+
+def run_merges(
+    trainer: Trainer,
+    done: int,
+    options: TrainOptions,
+    target: int,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+    checkpoint: Checkpoint | None = None,
+) -> int:
+    """Make merges after the `done` first until there are `target` tokens or as many merges as the options say.
+
+    The GIL is let go within the kernel, and a signal is heard between calls. Whatever ends the loop, the merges made
+    by then are in the checkpoint. Returns how many there are.
+    """
+    most = options.num_merges if options.num_merges is not None else ID_LIMIT
+    spelled = _Spelled(trainer, options.chars)
+    total = min(most, done + target - spelled.known)
+    try:
+        with progress_bar(progress, "merge", total if total < ID_LIMIT // 2 else None, "merges", done) as bar:
+            while done < most:
+                made = trainer.run(min(MERGES_PER_CALL, most - done) if on_merge is None else 1, target)
+                done += len(made)
+                if made:
+                    bar(len(made), partial(spelled.newest, made[-1][2]), made[-1][3])
+                    if on_merge is not None:
+                        left, right, token, count = made[0]
+                        on_merge(done, spelled(left), spelled(right), spelled(token), count)
+                    if checkpoint is not None:
+                        checkpoint.keep(trainer.merges)
+                if trainer.stop or not made:
+                    break
+    finally:
+        if checkpoint is not None:
+            checkpoint.try_save(trainer.merges())
+    return done
+
+
+class _Spelled:
+    """The tokens of a trainer as a caller gets them: bytes, or str in a character model."""
+
+    def __init__(self, trainer: Trainer, chars: bool) -> None:
+        self.trainer, self.chars = trainer, chars
+        self.tokens = [data for data, _ in trainer.token_bytes(0)]
+        self.known = len(self.tokens)
+
+    def __call__(self, token: int) -> Any:
+        """Any token; all that there are have objects from then on."""
+        if token >= len(self.tokens):
+            self.tokens += [data for data, _ in self.trainer.token_bytes(len(self.tokens))]
+        return self._shown(self.tokens[token])
+
+    def newest(self, token: int) -> Any:
+        """The token made last, or almost."""
+        return self._shown(self.trainer.token_bytes(token)[0][0])
+
+    def _shown(self, data: bytes) -> Any:
+        return data.decode() if self.chars else data
+
+
+def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: float) -> Training:
+    """How a training went that began at `began`; what stopped it early is in the log too."""
+    stopped = STOPS.get(trainer.stop)
+    if stopped:
+        log.warning("training stopped after %d merges: %s; %d tokens, fewer than asked", merges, stopped, tokens)
+    return Training(stopped, merges, words, time.perf_counter() - began)
+
+
+# The result -----------------------------------------------------------------------------------------------------------
+
+
+def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> TokenizerSpec:
+    """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays throughout: there may be millions."""
+    first, lead = options.first_id, len(options.reserved)
+    blob, offsets, ends = trainer.vocabulary()
+    most = 64 * len(ends) + 1_000_000 - len(ends)
+    if first > most:
+        raise ValueError(
+            f"first_id is {first} with only {len(ends)} tokens; ids must be denser: it must be at most {most}"
+        )
+    kinds = np.full(first + len(ends), ORDINARY, dtype=np.uint8)
+    kinds[:first] = NONE
+    kinds[first : first + lead] = SPECIAL
+    vocabulary = Vocabulary.from_arrays(blob, np.concatenate((np.zeros(first, dtype=np.int64), offsets)), kinds)
     ends_word = None
     if options.end_of_word is not None:
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends_word[first:] = [ends for _, ends in tokens]
-    # Where two merges spell the same token, a pair may be met a second time; its first rank is the one that counts.
-    ranked: dict[tuple[int, int], int] = {}
-    for left, right, token, _ in merges:
-        ranked.setdefault((left, right), token)
-    pairs = np.array(list(ranked), dtype=np.int32).reshape(-1, 2) + np.int32(first)
-    made = np.array(list(ranked.values()), dtype=np.int32) + np.int32(first)
+        ends_word[first:] = ends
+    merges = (trainer.merges()[:, :3] + first).astype(np.int32)
+    pairs, made = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
     special_ids = {name: first + i for i, name in enumerate(options.reserved)}
     return TokenizerSpec(
         model=options.model,

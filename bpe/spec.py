@@ -40,6 +40,8 @@ class TokenizerSpec:
         end_of_word_glued: the mark is part of the word's last symbol, not a symbol of its own.
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
         ignore_merges: a word that is a token is that token, whatever the merges say (as tiktoken has it).
+        unreached: int32: with `ignore_merges`, the ids of ordinary tokens that merging their own bytes does not give;
+            None where that is not known. It follows from the rest and saves finding out.
         clip: the ids of the start and the end token, for a tokenizer that has `tokenize`, or None.
 
     """
@@ -58,6 +60,7 @@ class TokenizerSpec:
     end_of_word_glued: bool = False
     ends_word: NDArray[np.bool_] | None = None
     ignore_merges: bool = False
+    unreached: NDArray[np.int32] | None = None
     clip: tuple[int, int] | None = None
 
 

@@ -62,7 +62,7 @@ class SpecialTokens:
         """The text cut at the special tokens named: (text, None) and (name as bytes, id), empty texts left out."""
         done = 0
         if names:
-            for match in self._pattern(names).finditer(data):
+            for match in self.pattern(names).finditer(data):
                 if match.start() > done:
                     yield data[done : match.start()], None
                 yield match[0], self.ids[str(match[0], "utf-8")]
@@ -73,17 +73,19 @@ class SpecialTokens:
         elif done < len(data):
             yield data[done:], None
 
-    def refuse(self, data: bytes, disallowed: frozenset[str]) -> None:
-        """Raise ValueError if the text holds a disallowed special token, as tiktoken does."""
-        if disallowed and (match := self._pattern(disallowed).search(data)):
+    def refuse(self, data: bytes, disallowed: frozenset[str], offset: int = 0) -> None:
+        """Raise ValueError if the text holds a disallowed special token, as tiktoken does, at `offset` and on."""
+        if disallowed and (match := self.pattern(disallowed).search(data)):
             name = match[0].decode()
+            place = offset + match.start()
             raise ValueError(
-                f"the text holds the disallowed special token {name!r} at byte {match.start()}; to encode it as that "
-                f"token, pass allowed_special={{{name!r}}}; to encode it as ordinary text, leave it out of "
+                f"the text holds the disallowed special token {name!r} at byte {place}; to encode it as that token, "
+                f"pass allowed_special={{{name!r}}}; to encode it as ordinary text, leave it out of "
                 "disallowed_special; to allow all special tokens, pass allowed_special='all'"
             )
 
-    def _pattern(self, names: frozenset[str]) -> re.Pattern[bytes]:
+    def pattern(self, names: frozenset[str]) -> re.Pattern[bytes]:
+        """What finds the special tokens named, the longest where several begin at a place."""
         found = self._patterns.get(names)
         if found is None:
             ordered = sorted((name.encode() for name in names), key=lambda name: (-len(name), name))

@@ -54,13 +54,16 @@ def unescape(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def check_utf8(data: Bytes, what: str = "text") -> None:
-    """Raise ValueError with the offset where bytes are not UTF-8: a character model has no symbol for them."""
+def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
+    """Raise ValueError with the place where bytes are not UTF-8: a character model has no symbol for them.
+
+    `offset` is where the data lies in what `what` names.
+    """
     try:
         str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} ({error.reason}); "
+            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {offset + error.start} ({error.reason}); "
             'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
             "which takes any bytes"
         ) from None

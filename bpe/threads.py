@@ -67,3 +67,25 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def together(work: Callable[[], None], threads: int) -> None:
+    """Call `work` in this thread and in `threads - 1` more, and wait for all; the first exception is raised."""
+    import threading
+
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
+            errors.append(error)
+
+    others = [threading.Thread(target=guarded, name=f"bpe_{number}") for number in range(1, threads)]
+    for thread in others:
+        thread.start()
+    guarded()
+    for thread in others:
+        thread.join()
+    if errors:
+        raise errors[0]

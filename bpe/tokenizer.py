@@ -1,7 +1,7 @@
 """The `Tokenizer`: what a user of this package holds in the hand.
 
-Everything here checks arguments and hands on: encoding to `bpe/encoding.py`, decoding to `bpe/decoding.py`, files to
-`bpe/formats`.
+Everything here checks arguments and hands on: encoding to `bpe/textencoder.py`, decoding to `bpe/decoding.py`, files
+to `bpe/formats`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,24 +18,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe import pruning
 from bpe.batch import TokenBatch
+from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
-from bpe.encoding import NO_TOKEN, Encoder
+from bpe.encoding import Encoder
 from bpe.errors import check_int, shown
-from bpe.explaining import explain_pieces
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import TokenizerSpec
-from bpe.special import Allowed
-from bpe.text import TextLike, atomic_write, to_bytes
-from bpe.threads import thread_count
-from bpe.vocabulary import SPECIAL, Vocabulary
-from bpe.wordcounts import PathLike
+from bpe.text import atomic_write, to_bytes
+from bpe.textencoder import TextEncoder, _listed
+from bpe.vocabulary import NONE, SPECIAL, Vocabulary
 
 
-class Tokenizer:
+class Tokenizer(TextEncoder):
     """Text to token ids and back. Immutable; equal and hashed by content; pickles small; used by any number of threads.
 
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
@@ -52,132 +51,12 @@ class Tokenizer:
 
     def __init__(self, spec: TokenizerSpec, training: Training | None = None) -> None:
         self._spec = spec
-        for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word):
+        for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word, spec.unreached):
             if array is not None:
                 array.flags.writeable = False
         self._training = training
         self._encoder = Encoder(spec)
-
-    # Encoding ---------------------------------------------------------------------------------------------------------
-
-    def encode(
-        self, text: TextLike, *, allowed_special: Allowed = (), disallowed_special: Allowed = ()
-    ) -> NDArray[np.uint32]:
-        """The ids of one text: uint32, 1-D.
-
-        By default text is text: no special token's id comes out, and a special token's name raises nothing.
-
-        Args:
-            text: str, or bytes of UTF-8 (a byte model takes any bytes). A lone surrogate becomes U+FFFD.
-            allowed_special: names of special tokens that become their ids where the text holds them, or "all".
-            disallowed_special: names that the text must not hold, or "all" for all that are not allowed.
-
-        Raises:
-            TypeError: for a text that is not str or bytes.
-            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is
-                no unknown token; for bytes that are not UTF-8 in a character model.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
-        >>> tok.encode("a<|end|>", allowed_special="all")
-        array([65,  0], dtype=uint32)
-
-        """
-        if not allowed_special and not disallowed_special:
-            return self._encoder.encode(text)
-        return self._encoder.encode(text, self._policy([text], allowed_special, disallowed_special))
-
-    def encode_batch(
-        self,
-        texts: Iterable[TextLike],
-        *,
-        threads: int | None = None,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
-    ) -> TokenBatch:
-        """The ids of many texts in one flat array; the same ids as `encode` gives each.
-
-        Args:
-            texts: str or bytes, each a text.
-            threads: how many to use; None is one per core, and one inside a worker process. A small batch uses one.
-            allowed_special: as for `encode`.
-            disallowed_special: as for `encode`.
-
-        >>> import bpe
-        >>> bpe.train(texts=["a b"], vocab_size=256).encode_batch(["a", "", "ab"]).to_list()
-        [[64], [], [64, 65]]
-
-        """
-        listed = _listed(texts)
-        count = thread_count(threads)
-        allowed = self._policy(listed, allowed_special, disallowed_special)
-        return self._encoder.encode_batch(listed, count, allowed)
-
-    def count_tokens(
-        self,
-        text: TextLike | Iterable[TextLike],
-        *,
-        threads: int | None = None,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
-    ) -> Any:
-        """How many ids `encode` would give: an int for one text, an int64 array for several.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
-        >>> tok.count_tokens("abc"), tok.count_tokens(["abc", ""])
-        (3, array([3, 0]))
-        """
-        special: dict[str, Allowed] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
-        if isinstance(text, (str, bytes, bytearray, memoryview)):
-            return len(self.encode(text, **special))
-        return self.encode_batch(text, threads=threads, **special).lengths
-
-    def tokens(self, text: TextLike, *, allowed_special: Allowed = (), disallowed_special: Allowed = ()) -> list[Any]:
-        """The tokens of a text: bytes in a byte model, str in a character model, the end-of-word mark included.
-
-        A symbol that has no id, where there is no unknown token, is shown as it is.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
-        >>> tok.tokens("aab")
-        ['aa', 'b', '</w>']
-        """
-        allowed = self._policy([text], allowed_special, disallowed_special)
-        found: list[bytes] = []
-        for piece in self._encoder.pieces(text, allowed):
-            if isinstance(piece, int):
-                found.append(self._spec.vocabulary[piece])
-                continue
-            ids = self._encoder.piece_ids(piece)
-            unnamed = iter([symbol for symbol, number in self._encoder.named_symbols(piece) if number == NO_TOKEN])
-            found += [next(unnamed) if number == NO_TOKEN else self._spec.vocabulary[number] for number in ids]
-        return [self._shown(token) for token in found]
-
-    def explain(self, text: TextLike) -> str:
-        """How a text becomes its tokens, for people to read: each pretoken, and every merge in it in order.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["aab aab"], pretokenizer="whitespace", num_merges=2, model="char")
-        >>> print(tok.explain("aab"))
-        'aab'
-          a a b
-          a + a -> aa  (rank 0, id 2)    aa b
-          aa + b -> aab  (rank 1, id 3)    aab
-          ids 3
-        """
-        return explain_pieces(self._encoder, self._spec, self._encoder.pieces(text, frozenset()))
-
-    def _policy(
-        self, texts: Sequence[TextLike], allowed_special: Allowed, disallowed_special: Allowed
-    ) -> frozenset[str]:
-        """The special tokens to find, after refusing texts with those that are disallowed."""
-        specials = self._encoder.specials
-        allowed, disallowed = specials.policy(allowed_special, disallowed_special)
-        if disallowed:
-            for text in texts:
-                specials.refuse(to_bytes(text), disallowed)
-        return allowed
+        self._quick = self._encoder._core.encode if self._encoder._direct else None
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -192,23 +71,43 @@ class Tokenizer:
             TypeError: for ids that are not integers.
             ValueError: for an id that is no token; UnicodeDecodeError (a ValueError) with errors="strict".
 
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> tok.decode([64, 65]), tok.decode([64, 255])
+        ('ab', 'a�')
+
         """
         return self.decode_bytes(ids).decode("utf-8", errors)
 
     def decode_bytes(self, ids: Ids) -> bytes:
-        """The bytes of a sequence of ids; in a model with an end-of-word mark each mark is a space, the last
-        nothing.
+        """The bytes of a sequence of ids; of an end-of-word mark a space, of the last one nothing.
+
+        >>> import bpe
+        >>> bpe.train(texts=["a b"], vocab_size=256).decode_bytes([64, 65])
+        b'ab'
         """
         return self._decoder.bytes_of(ids)
 
     def decode_batch(self, batch: TokenBatch | Iterable[Ids], errors: str = "replace") -> list[str]:
         """The text of each sequence of ids.
 
+        Args:
+            batch: a `TokenBatch`, which is decoded at once, or an iterable of what `decode` takes.
+            errors: as for `decode`.
+
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
         >>> tok.decode_batch(tok.encode_batch(["a", "b c"]))
         ['a', 'b c']
+
         """
+        if isinstance(batch, TokenBatch):
+            try:
+                rows = self._decoder.rows_of(batch)
+            except ValueError:
+                pass  # the first row with an id that is no token says so below
+            else:
+                return [data.decode("utf-8", errors) for data in rows]
         return [self.decode(ids, errors) for ids in batch]
 
     def decoder(self) -> IncrementalDecoder:
@@ -339,8 +238,69 @@ class Tokenizer:
         """The length of each token in bytes, an end-of-word mark included: uint32 by id, 0 for an id that is none."""
         return self._spec.vocabulary.lengths
 
-    def _shown(self, token: bytes) -> Any:
-        return token.decode() if self._spec.model == "char" else token
+    # Other vocabularies -----------------------------------------------------------------------------------------------
+
+    def truncate_vocab(self, vocab_size: int) -> Tokenizer:
+        """The same tokenizer with fewer tokens: what training to that size would have given.
+
+        The tokens of the last merges go. Special tokens, the unknown token and the alphabet stay, and so does every
+        id. (Ids above those that go, as rank files give special tokens, stay too: `prune` closes gaps.)
+
+        Raises:
+            ValueError: for a size greater than there are tokens, or smaller than what stays.
+
+        >>> import bpe
+        >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+        >>> bpe.train(counts=counts, vocab_size=262).truncate_vocab(258) == bpe.train(counts=counts, vocab_size=258)
+        True
+        """
+        return Tokenizer(pruning.truncated(self._spec, vocab_size))
+
+    def prune(self, ids: Iterable[int]) -> tuple[Tokenizer, NDArray[np.int32]]:
+        """The tokenizer without some of its tokens, and a table of what became of the ids.
+
+        The merges that make a pruned token or need one go. A token that no merge is left to make goes too, and so on:
+        without "lo" there is no "low", unless "l" and "ow" make it as well. Everything else stays, in its order. So a
+        text keeps its tokens wherever no merge that went was made in a word; other words are merged by what is left. A
+        single byte or character may be pruned: it is then unknown. A special token that is pruned is text from then on;
+        the unknown token, an error.
+
+        Args:
+            ids: the tokens to prune, as a list or an array.
+
+        Returns:
+            (the tokenizer; int32, by old id: the new id, or -1 for a token that is gone or never was). New ids are the
+            old ones in order, without gaps, from the first of the old ones on.
+
+        Raises:
+            TypeError, ValueError: for what is no id, or for a token that the tokenizer cannot do without (the
+                end-of-word mark, CLIP's start and end).
+
+        >>> import bpe
+        >>> tok = bpe.train(counts={"low": 5, "lowest": 2, "ox": 3}, num_merges=4, model="char")
+        >>> [*tok.vocab()]
+        ['e', 'l', 'o', 's', 't', 'w', 'x', 'lo', 'low', 'ox', 'es']
+        >>> smaller, remap = tok.prune([tok.token_id("lo")])
+        >>> [*smaller.vocab()]
+        ['e', 'l', 'o', 's', 't', 'w', 'x', 'ox', 'es']
+        >>> remap
+        array([ 0,  1,  2,  3,  4,  5,  6, -1, -1,  7,  8], dtype=int32)
+        """
+        spec, remap = pruning.pruned(self._spec, ids)
+        return Tokenizer(spec), remap
+
+    def unreachable(self) -> NDArray[np.int64]:
+        """The ids that encoding never gives, whatever the words: int64, ascending.
+
+        It is the merges that decide, and exactly: a token that is not listed stands in the ids of some word. Whether
+        the pretokenizer makes such a word of any text is not looked into, nor what the normalizer does.
+
+        >>> import bpe
+        >>> tok = bpe.train(counts={"low": 5, "ox": 3}, num_merges=3, unk_token="<unk>")
+        >>> tok.unreachable(), tok.token_id("<unk>")               # every byte is known
+        (array([0]), 0)
+        """
+        return pruning.unreachable(self._spec)
 
     # CLIP -------------------------------------------------------------------------------------------------------------
 
@@ -417,9 +377,22 @@ class Tokenizer:
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec) -> Tokenizer:
-        """A tokenizer from its plain description."""
+        """A tokenizer from its plain description.
+
+        Raises:
+            ValueError: for a merge of ids that the vocabulary does not have.
+
+        """
         if not isinstance(spec, TokenizerSpec):
             raise TypeError(f"spec is {shown(spec)}, a {type(spec).__name__}; it must be a bpe.spec.TokenizerSpec")
+        known = spec.vocabulary.kinds != NONE
+        for ids in (spec.merges.ravel(), spec.merge_ids):
+            within = (ids >= 0) & (ids < len(known))
+            wrong = ids[~within] if not within.all() else ids[~known[ids]]
+            if len(wrong):
+                raise ValueError(
+                    f"a merge has id {wrong[0]}, which the vocabulary does not have; give it a token there"
+                )
         return cls(spec)
 
     @classmethod
@@ -542,9 +515,3 @@ def _rebuild(
     training: Training | None,
 ) -> Tokenizer:
     return Tokenizer(TokenizerSpec(vocabulary=Vocabulary.from_arrays(blob, offsets, kinds), **fields), training)
-
-
-def _listed(texts: Iterable[TextLike]) -> Sequence[TextLike]:
-    if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
-    return texts if isinstance(texts, list) else list(texts)

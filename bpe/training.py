@@ -1,24 +1,30 @@
 """`train`: a corpus in, a tokenizer out.
 
-This module checks what goes together and hands on: counting to `bpe/counting.py`, learning to `bpe/learning.py`.
+This module checks what goes together and hands on: counting to `bpe/counting.py`, learning to `bpe/learning.py`, what
+is saved on the way to `bpe/checkpoint.py`. Not here: adding to a vocabulary that is there (`bpe/extending.py`).
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bpe.checkpoint import Checkpoint, corpus_of, made_as
+from bpe.corpus import PathLike
 from bpe.counting import count_into
 from bpe.errors import check_choice, shown
 from bpe.learning import Model, OnMerge, TieBreak, TrainOptions, learn
+from bpe.memory import check_memory
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
+from bpe.progress import ProgressLike, check_progress
 from bpe.text import TextLike
 from bpe.threads import thread_count
 from bpe.tokenizer import Tokenizer
-from bpe.wordcounts import PathLike, WordCounts
+from bpe.wordcounts import WordCounts
 
 
 def train(
@@ -45,7 +51,9 @@ def train(
     per_line: bool = False,
     on_merge: OnMerge | None = None,
     threads: int | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
+    max_memory: int | str | None = None,
+    checkpoint: PathLike | None = None,
 ) -> Tokenizer:
     """Learn a BPE vocabulary.
 
@@ -78,13 +86,26 @@ def train(
         separator: what separates the documents in a file and belongs to none; None makes each file one document.
         per_line: each line of a file is a document, its newline included.
         on_merge: called as on_merge(step, left, right, token, count) after each merge, step counting from 1; the tokens
-            are bytes in a byte model and str in a character model.
+            are bytes in a byte model and str in a character model. Not called for merges found in a checkpoint.
         threads: how many to use for counting; None is one per core. The result does not depend on it.
-        progress: show bars on stderr, if that is a terminal.
+        progress: True shows bars on stderr, if that is a terminal; a function is called with a `bpe.Progress` from time
+            to time, and may raise an exception to end the training.
+        max_memory: bytes, or a str such as "2G", that the whole process shall not exceed (but for texts= and counts=
+            themselves): counts that do not fit go to disk for a while, and pairs are counted in more rounds. The result
+            does not depend on it.
+        checkpoint: where to save counts and merges from time to time, and whatever ends the training (but SIGKILL,
+            which loses what is newer than half a minute). The same call again goes on from there, to the same result.
+
+    A checkpoint is the file named (options, merges) and, for files=, one more with ".counts" behind its name. It stays
+    when training has ended; delete both when the tokenizer is saved. One that was made with other options, whatever
+    they are, or of another corpus is an error. A corpus of files is the same while names, sizes and times of the last
+    change are, and is then not counted again. texts= and pipes cannot be told so: they are counted again, and the
+    counts compared, as those in counts= are. To spare that, save counts first, and train on them.
 
     Raises:
         TypeError, ValueError: for arguments that are wrong or contradict each other, an empty corpus, a vocab_size that
-            the alphabet does not fit in, counts that overflow 64 bits, bytes that are not UTF-8 in a character model.
+            the alphabet does not fit in, counts that overflow 64 bits, bytes that are not UTF-8 in a character model,
+            a checkpoint of another training, a max_memory that what is to be learned does not fit in.
         OSError: for a file that cannot be read.
 
     >>> import bpe
@@ -115,11 +136,35 @@ def train(
         raise TypeError(
             f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
         )
+    check_progress(progress)
+    most = check_memory(max_memory)
     began = time.perf_counter()
     words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
-    if counts is None:
-        count_into(words, files, texts, separator, per_line, thread_count(threads), progress, utf8=options.chars)
-    spec, training = learn(words, options, on_merge, progress)
+    if files is not None:
+        files = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    saved = None
+    if checkpoint is not None:
+        cut = {} if files is None else {"separator": separator, "per_line": per_line or None}
+        corpus = None if files is None else corpus_of(files)
+        saved = Checkpoint(checkpoint, options.to_json() | made_as(words) | cut, corpus)
+    known = None if saved is None else saved.counts()
+    if known is not None:
+        words = known
+    elif counts is None:
+        count_into(
+            words,
+            files,
+            texts,
+            separator,
+            per_line,
+            thread_count(threads),
+            progress,
+            utf8=options.chars,
+            max_memory=most,
+        )
+    if saved is not None:
+        saved.begin(words)
+    spec, training = learn(words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most)
     return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
 
 

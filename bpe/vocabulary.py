@@ -6,7 +6,7 @@ bytes of all tokens lie one after the other in one buffer, as the kernels want t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -56,11 +56,7 @@ class Vocabulary:
                 if not token:
                     raise ValueError(f"token id {number} has an empty token; a token is at least one byte")
                 entries[number] = token, kind
-        self.limit = max(entries, default=-1) + 1
-        if self.limit > 64 * len(entries) + 1_000_000:
-            raise ValueError(
-                f"the greatest token id is {self.limit - 1} with only {len(entries)} tokens; ids must be denser"
-            )
+        self.limit = _checked_limit(max(entries, default=-1) + 1, len(entries))
         lengths = np.zeros(self.limit + 1, dtype=np.int64)
         kinds = np.zeros(self.limit, dtype=np.uint8)
         ordered = sorted(entries.items())
@@ -86,6 +82,48 @@ class Vocabulary:
         made._freeze(offsets, kinds)
         return made
 
+    @classmethod
+    def from_sorted(
+        cls,
+        blob: bytes,
+        offsets: NDArray[np.int64],
+        numbers: NDArray[np.int32],
+        special: Mapping[int, bytes],
+    ) -> Vocabulary:
+        """The vocabulary of many ordinary tokens without an object for any, and of a few special tokens.
+
+        Args:
+            blob: the bytes of the ordinary tokens, which are distinct and not empty (trusted).
+            offsets: int64: ordinary token i is `blob[offsets[i]:offsets[i + 1]]`.
+            numbers: int32, rising: their ids (trusted).
+            special: id → bytes of the special tokens; no id is one of `numbers` (trusted).
+
+        Raises:
+            ValueError: for ids with too many gaps.
+
+        >>> made = Vocabulary.from_sorted(b"abc", np.array([0, 1, 3]), np.array([0, 2], np.int32), {1: b"<s>"})
+        >>> list(made.items())
+        [(0, b'a'), (1, b'<s>'), (2, b'bc')]
+
+        """
+        made = cls.__new__(cls)
+        last = max([*special, int(numbers[-1]) if len(numbers) else -1])
+        made.limit = _checked_limit(last + 1, len(numbers) + len(special))
+        kinds = np.zeros(made.limit, dtype=np.uint8)
+        lengths = np.zeros(made.limit + 1, dtype=np.int64)
+        kinds[numbers] = ORDINARY
+        lengths[1:][numbers] = np.diff(offsets)
+        parts, done = [], 0
+        for number, token in sorted(special.items()):
+            kinds[number] = SPECIAL
+            lengths[number + 1] = len(token)
+            start = int(offsets[np.searchsorted(numbers, number)])
+            parts += [blob[done:start], token]
+            done = start
+        made.blob = b"".join([*parts, blob[done:]])
+        made._freeze(np.cumsum(lengths), kinds)
+        return made
+
     def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
         self.offsets = offsets
         self.kinds = kinds
@@ -104,12 +142,15 @@ class Vocabulary:
         """The bytes of a token; b"" for an id that is none."""
         return self.blob[self.offsets[number] : self.offsets[number + 1]]
 
-    def items(self, kind: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(id, bytes) in id order, of one kind or of all."""
-        numbers = np.flatnonzero(self.kinds if kind is None else self.kinds == kind)
-        bounds = self.offsets.tolist()
-        for number in numbers.tolist():
-            yield number, self.blob[bounds[number] : bounds[number + 1]]
+    def items(self, kind: int | None = None, longest: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """(id, bytes) in id order, of one kind or of all, of at most `longest` bytes or of any length."""
+        wanted = self.kinds != NONE if kind is None else self.kinds == kind
+        if longest is not None:
+            wanted = wanted & (self.lengths <= longest)
+        numbers = np.flatnonzero(wanted)
+        starts, ends = self.offsets[numbers].tolist(), self.offsets[numbers + 1].tolist()
+        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+            yield number, self.blob[start:end]
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
@@ -122,3 +163,10 @@ class Vocabulary:
         lengths = np.diff(self.offsets).astype(np.uint32)
         lengths.flags.writeable = False
         return lengths
+
+
+def _checked_limit(limit: int, n_tokens: int) -> int:
+    """One more than the greatest id, which must not be far beyond the number of tokens."""
+    if limit > 64 * n_tokens + 1_000_000:
+        raise ValueError(f"the greatest token id is {limit - 1} with only {n_tokens} tokens; ids must be denser")
+    return limit

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -18,19 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core.documents import split
+from bpe._core.scan import certain
 from bpe._core.wordtable import WordTable
+from bpe.corpus import Cut, PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
-from bpe.special import SpecialTokens, check_special_tokens
+from bpe.special import check_special_tokens
 from bpe.text import Bytes, TextLike, atomic_write, to_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
-PathLike = str | os.PathLike[str]
+#: Words as `WordCounts.arrays` gives them.
+Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 MAGIC = b"BPECOUNT"
 VERSION = 1
@@ -64,7 +67,7 @@ class WordCounts:
         self.pretokenizer = as_pretokenizer(pretokenizer)
         self.normalizer = as_normalizer(normalizer)
         self.special_tokens = check_special_tokens(special_tokens)
-        self._table = WordTable()
+        self._filled: WordTable | Arrays = WordTable()
         self._place = 0  # where in the corpus the next text begins
 
     # Filling ----------------------------------------------------------------------------------------------------------
@@ -78,10 +81,8 @@ class WordCounts:
 
         """
         data = to_bytes(text)
-        splitter = Splitter(self)
-        for segment, place in splitter.segments(data, self._place):
-            splitter.count(self._table, segment, 0, len(segment), place)
-        self._place += len(data) + 1
+        bounds = np.array([0, len(data)], dtype=np.int64)
+        self._place = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._place)
 
     def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
         """Add words with their counts, in the mapping's order; a word is a pretoken already and is taken as it is.
@@ -139,15 +140,29 @@ class WordCounts:
         self.merge(other)
         return self
 
+    def clear(self) -> None:
+        """Forget all words, and give their memory back."""
+        self._filled = WordTable()
+        self._place = 0
+
+    @property
+    def _table(self) -> WordTable:
+        """The table to fill and to look words up in; made now of the arrays that counting left on disk came to."""
+        if not isinstance(self._filled, WordTable):
+            arrays, self._filled, self._place = self._filled, WordTable(), 0
+            self._add_arrays(*arrays)
+        return self._filled
+
     def _add_arrays(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        self._table.add_arrays(blob, offsets, counts, self._place)
+        table = self._table
+        table.add_arrays(blob, offsets, counts, np.arange(self._place, self._place + len(counts), dtype=np.uint64))
         self._place += len(counts)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many distinct words there are."""
-        return len(self._table)
+        return len(self._filled) if isinstance(self._filled, WordTable) else len(self._filled[2])
 
     def __getitem__(self, word: str | bytes) -> int:
         """The count of a word, 0 if it does not occur."""
@@ -161,14 +176,14 @@ class WordCounts:
         """The sum of all counts."""
         return self._table.total
 
-    def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    def arrays(self) -> Arrays:
         """The words in order of first appearance, as arrays.
 
         Returns:
             (uint8 blob; int64 offsets, shape (n + 1,): word i is `blob[offsets[i]:offsets[i + 1]]`; int64 counts).
 
         """
-        return self._table.arrays()[:3]
+        return self._filled.arrays()[:3] if isinstance(self._filled, WordTable) else self._filled
 
     def items(self) -> Iterator[tuple[bytes, int]]:
         """(word, count) in order of first appearance."""
@@ -323,35 +338,52 @@ class Splitter:
     """How the texts of some counts become words: special tokens out, normalize, pretokenize."""
 
     def __init__(self, counts: WordCounts) -> None:
-        self.specials = SpecialTokens(dict.fromkeys(counts.special_tokens, 0))
-        self.names = frozenset(counts.special_tokens)
+        self.specials = [name.encode() for name in counts.special_tokens]
         self.normalizer = counts.normalizer
         self.pretokenizer = counts.pretokenizer
         self.scanner = scanner_of(counts.pretokenizer)
+        prefix = counts.pretokenizer is not None and counts.pretokenizer.add_prefix_space
+        self.changes = self.normalizer is not None or prefix
 
-    def segments(self, data: Bytes, place: int) -> Iterator[tuple[Bytes, int]]:
-        """The text between special tokens, normalized, each with its place in the corpus.
+    def cutter(self, separators: list[bytes]) -> Cut | None:
+        """Where a document may be cut: certain starts of pretokens, in no separator or special token; None: nowhere."""
+        if self.scanner is None or self.changes:
+            return None
+        scanner, strings = self.scanner, separators + self.specials
 
-        A place stays within its document however normalization changes lengths: later segments begin at their raw
-        offset or behind the one before, whichever is later.
+        def cut(text: Bytes, at: int) -> int:
+            while (at := certain(scanner, text, at)) < len(text):
+                if not any(s in bytes(text[max(0, at - len(s) + 1) : at + len(s) - 1]) for s in strings):
+                    break
+                at += 1
+            return at
+
+        return cut
+
+    def count(
+        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], place: int
+    ) -> int:
+        """Count the words of the documents `text[starts[i]:ends[i]]`, which lie at `place` of the corpus.
+
+        Returns:
+            The first place behind them.
+
         """
-        at = least = 0
-        for segment, special in self.specials.pieces(data, self.names):
-            if special is None:
-                text = prepared(segment, self.normalizer, self.pretokenizer)
-                start = max(at, least)
-                least = start + len(text)
-                if len(text):
-                    yield text, place + start
-            at += len(segment)
-
-    def count(self, table: WordTable, data: Bytes, start: int, end: int, place: int) -> None:
-        """Count the words of `data[start:end]`, a segment or a part of one that was cut at a certain boundary."""
+        if self.specials:
+            starts, ends = split(text, starts, ends, self.specials)
+        if self.changes:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
+            text = b"".join(parts)
+            offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
+            starts, ends = offsets[:-1], offsets[1:]
         if self.scanner is not None:
-            table.count_scanned(self.scanner, data, start, end, place)
+            table.count_scanned(self.scanner, text, starts, ends, place)
         elif self.pretokenizer is not None:
-            starts, ends = self.pretokenizer.spans(bytes(data))
-            table.count_spans(data, starts, ends, place)
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                found, found_ends = self.pretokenizer.spans(bytes(text[start:end]))
+                table.count_spans(text, found + start, found_ends + start, place)
+        return place + len(text) + 1
 
 
 def _check_total(total: int) -> None:
@@ -367,9 +399,7 @@ def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
     return numbers.astype(kind.newbyteorder("<"))
 
 
-def _arrays_in(
-    data: memoryview, header: Mapping[str, Any]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+def _arrays_in(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     """The (blob, offsets, counts) in a file behind its header; ValueError where they are not what that says."""
     words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
     kinds = [check_choice(name, header[name], _KINDS) for name in ("lengths", "counts")]

@@ -167,6 +167,43 @@ def train(
     return Trained(steps, split, ids)
 
 
+def minbpe_merges(chunks: Sequence[bytes], num_merges: int) -> list[tuple[bytes, bytes]]:
+    """The merges of minbpe's RegexTokenizer, as its documentation tells: over all chunks, whether or not they repeat.
+
+    Each step counts the pairs of neighbours of all chunks in order and takes the commonest, of several the one that was
+    met first (the first key of a dict with that count), and makes it a new id everywhere.
+
+    >>> minbpe_merges([b"ab", b"cd", b"cd", b"ab"], 2)
+    [(b'a', b'b'), (b'c', b'd')]
+    """
+    split = [list(chunk) for chunk in chunks]
+    tokens = {byte: bytes([byte]) for byte in range(256)}
+    merges: list[tuple[bytes, bytes]] = []
+    while len(merges) < num_merges:
+        counts: dict[tuple[int, int], int] = {}
+        for ids in split:
+            for pair in pairwise(ids):
+                counts[pair] = counts.get(pair, 0) + 1
+        if not counts:
+            break
+        left, right = max(counts, key=lambda pair: counts[pair])
+        new = len(tokens)
+        tokens[new] = tokens[left] + tokens[right]
+        merges.append((tokens[left], tokens[right]))
+        split = [_minbpe_merged(ids, left, right, new) for ids in split]
+    return merges
+
+
+def _minbpe_merged(ids: list[int], left: int, right: int, new: int) -> list[int]:
+    merged: list[int] = []
+    at = 0
+    while at < len(ids):
+        found = ids[at] == left and at + 1 < len(ids) and ids[at + 1] == right
+        merged.append(new if found else ids[at])
+        at += 1 + found
+    return merged
+
+
 def char_word(word: str, end_of_word: str | None = None, glued: bool = False) -> tuple[str, ...]:
     """A word as a character model begins with it.
 

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -581,3 +582,13 @@ def test_wrong_ids() -> None:
     for array in (np.array([1.0]), np.array([1], dtype=object)):
         with pytest.raises(TypeError, match="they must be integers: an array of an integer type or a list of int"):
             tok.decode(array)
+
+
+def test_a_spec_whose_merges_have_unknown_ids() -> None:
+    spec = bpe.train(counts={"ab": 2, "abc": 1}, num_merges=2).spec
+    for wrong in (-1, 258, 2**31 - 1):
+        with pytest.raises(ValueError, match=f"a merge has id {wrong}, which the vocabulary does not have"):
+            bpe.Tokenizer.from_spec(replace(spec, merge_ids=np.array([256, wrong], dtype=np.int32)))
+        with pytest.raises(ValueError, match=f"a merge has id {wrong}, which the vocabulary does not have"):
+            bpe.Tokenizer.from_spec(replace(spec, merges=np.array([[64, 65], [wrong, 66]], dtype=np.int32)))
+    assert bpe.Tokenizer.from_spec(spec).encode("abc").tolist() == [257]

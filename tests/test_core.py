@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import encoder, heap, wordtable
+from bpe._core import heap, wordtable
+from bpe._core.pairtable import PairTable
 from bpe.encoding import NO_TOKEN
 
 TYPES = Path(bpe.__file__).parent / "_core" / "types.pxd"
@@ -41,11 +42,11 @@ def test_heap_pops_the_greatest_count_and_of_equal_ones_the_smallest_key(pushed:
 def test_pair_table_holds_what_it_was_given(merges: dict[tuple[int, int], int]) -> None:
     pairs = np.array(list(merges), dtype=np.int32).reshape(-1, 2)
     ids = np.array(list(merges.values()), dtype=np.int32)
-    table = encoder.pair_table(pairs, ids, np.arange(len(ids), dtype=np.int32))
-    used = table[table[:, 0] != np.iinfo(np.uint64).max]
-    found = {(int(key) >> 32, int(key) & 0xFFFFFFFF): int(value) & 0xFFFFFFFF for key, value in used}
-    assert found == merges
-    assert len(table) >= 2 * len(merges)
+    table = PairTable(pairs, ids, np.arange(len(ids), dtype=np.int32))
+    for left in range(32):
+        for right in range(32):
+            found = table.merge_of(left, right)
+            assert (None if found is None else found[1]) == merges.get((left, right))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=60))

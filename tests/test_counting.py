@@ -20,7 +20,7 @@ from reference import count_words as naive_count
 from reference import split_specials
 
 import bpe
-from bpe.counting import PART
+from bpe.corpus import BLOCK
 from bpe.normalizers import NFC, Lowercase, Remove
 from bpe.pretokenize import NAMES, Pretokenizer
 
@@ -111,7 +111,7 @@ def megabytes() -> bytes:
 def test_many_threads_over_many_megabytes(pretokenizer: str | None) -> None:
     """Parts of a corpus counted by different threads make the counts that one thread makes, order included."""
     data = megabytes()
-    assert len(data) > 2 * PART
+    assert len(data) > 2 * BLOCK
     many = [data[i : i + 50_000] for i in range(0, len(data), 50_000)]
     for texts in ([data], many):
         first, *others = (

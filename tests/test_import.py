@@ -34,11 +34,25 @@ REQUIRED = {"numpy", "regex", "tqdm"}
 LAYERS = [
     {"_core", "_version"},
     # `visualize` is here for how a token is spelled for people; it knows of no tokenizer.
-    {"errors", "text", "normalizers", "pretokenize", "vocabulary", "special", "spec", "batch", "threads", "progress"}
+    {
+        "errors",
+        "text",
+        "normalizers",
+        "pretokenize",
+        "vocabulary",
+        "special",
+        "spec",
+        "batch",
+        "threads",
+        "progress",
+        "corpus",
+        "memory",
+    }
     | {"visualize"},
-    {"wordcounts", "counting", "learning", "encoding", "decoding", "explaining"},
+    {"wordcounts", "spilling", "counting", "alphabet", "checkpoint", "learning", "pruning"}
+    | {"encoding", "decoding", "explaining", "documents", "streams", "offsets", "dropout", "textencoder"},
     {"formats"},
-    {"tokenizer", "training"},
+    {"tokenizer", "training", "extending"},
     {"idfiles", "arguments", "cli", "demo", "__main__", "__init__", "samples", "data", "distributed", "compat"},
 ]
 

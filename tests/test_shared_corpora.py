@@ -6,6 +6,7 @@ Neither corpora nor vocabularies are part of the project; these tests skip where
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -93,6 +94,46 @@ def test_ids_are_those_of_tiktoken(corpus: Corpus, ours: Any, theirs: Any, langu
     joined = np.insert(flat, batch.offsets[1:-1], end)
     assert np.array_equal(ids, joined)
     assert tok.decode_bytes(ids) == data
+
+
+@each_encoding
+@each_corpus
+def test_every_way_to_encode_gives_tiktokens_ids(
+    corpus: Corpus, ours: Any, theirs: Any, tmp_path: Path, language: str, encoding: str
+) -> None:
+    """The first megabyte by file, by stream, by Arrow array and with offsets, which are the tokens' places."""
+    data = corpus(language, MEGABYTE)
+    tok, peer = ours(encoding), theirs(encoding)
+    documents = data.decode().split(END)
+    expected = peer.encode_ordinary_batch(documents, num_threads=2)
+    flat = np.concatenate([np.array(row, dtype=np.uint32) for row in expected])
+    lengths = [len(row) for row in expected]
+    path = tmp_path / "text.txt"
+    path.write_bytes(data)
+    for threads in (1, 2):
+        batch = tok.encode_files(path, separator=END, threads=threads, out=np.empty(len(flat) + 9, dtype=np.uint32))
+        assert np.array_equal(batch.ids, flat)
+        assert batch.lengths.tolist() == lengths
+    whole = np.array(peer.encode(data.decode(), allowed_special="all"), dtype=np.uint32)
+    assert np.array_equal(tok.encode_files(path, allowed_special="all", threads=2).ids, whole)
+    choose = random.Random(1)
+    for sizes in ((1 << 16, 1 << 16), (1, 3000), (MEGABYTE // 3, MEGABYTE // 2)):
+        parts, at = [], 0
+        while at < len(data):
+            size = choose.randint(*sizes)
+            parts.append(data[at : at + size])
+            at += size
+        assert np.array_equal(np.concatenate(list(tok.encode_stream(parts, allowed_special="all"))), whole)
+    characters = [data.decode()[at : at + 777] for at in range(0, len(data.decode()), 777)]
+    assert np.array_equal(np.concatenate(list(tok.encode_stream(characters, allowed_special="all"))), whole)
+    ids, spans = tok.encode_with_offsets(data, "byte", allowed_special="all")
+    assert np.array_equal(ids, whole)
+    assert (spans[0, 0], spans[-1, 1]) == (0, len(data))
+    assert np.array_equal(spans[1:, 0], spans[:-1, 1])
+    assert np.array_equal(np.diff(spans, axis=1)[:, 0], tok.token_byte_lengths[ids])
+    assert tok.decode_bytes(ids) == data
+    pa = pytest.importorskip("pyarrow")
+    assert np.array_equal(tok.encode_batch(pa.array(documents, type=pa.large_string()), threads=2).ids, flat)
 
 
 @each_encoding

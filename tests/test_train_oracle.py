@@ -426,6 +426,18 @@ def test_counts_of_64_bits() -> None:
     assert seen == [(b"a", b"b", b"ab", 2**59 + 2**60), (b"ab", b"c", b"abc", 2**60)]
 
 
+@each_rule
+def test_counts_beyond_32_bits(tie_break: str) -> None:
+    """What wraps at 2**31 or 2**32 would rank behind what does not."""
+    counts = {"ab": 2_500_000_000, "cd": 2_400_000_000, "ef": 2**40, "gh": 2**32 + 1, "ij": 2**31, "kl": 2_000_000_000}
+    _, seen = trained(counts=counts, num_merges=6, tie_break=tie_break)
+    assert [(token.decode(), count) for _, _, token, count in seen] == sorted(counts.items(), key=lambda item: -item[1])
+    _, seen = trained(counts={f"x{letter}": 2**31 - 1 for letter in "abcd"}, num_merges=1, model="char")
+    assert seen[0][3] == 2**31 - 1
+    _, seen = trained(counts={f"xy{letter}": 2**31 - 1 for letter in "abcd"}, num_merges=1, model="char")
+    assert seen == [("x", "y", "xy", 4 * (2**31 - 1))]
+
+
 def test_words_that_count_nothing() -> None:
     tok, seen = trained(counts={"xy": 0, "ab": 1}, num_merges=5)
     assert seen == [(b"a", b"b", b"ab", 1)]

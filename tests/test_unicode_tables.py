@@ -58,3 +58,16 @@ def test_version_is_told_by_new_characters(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(generate_unicode, "regex", OldEngine)
     assert generate_unicode.unicode_version() == "before 14.0"
+
+
+def test_bitmaps_are_the_table() -> None:
+    """A letter's bit is set in the entry of its length in bytes, and in no other."""
+    table = np.frombuffer(bytes(generate_unicode.classes()), dtype=np.uint8)[:0x10000]
+    for name, wanted in (("letters", ["LETTER"]), ("uncased", ["LETTER", "UPPER", "LOWER"])):
+        lines = generate_unicode.bitmap(name, bytearray(table), wanted)
+        words = [int(word, 16) for line in lines[1:-1] for word in line.strip(",").split(",")]
+        bits = sum(1 << list(generate_unicode.BITS).index(each) for each in wanted)
+        codes = np.flatnonzero(table & bits == bits).tolist()
+        found = [a << 6 | b for a in range(1024) for b in range(64) if words[a] >> b & 1]
+        found += [a << 6 | b for a in range(32) for b in range(64) if words[1024 + a] >> b & 1]
+        assert sorted(found) == [code for code in codes if code >= 0x80]

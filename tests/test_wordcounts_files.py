@@ -50,7 +50,7 @@ def test_per_line_is_one_document_for_each_line(
 
 
 def test_per_line_over_several_files_and_parts(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("bpe.counting.PART", 50)
+    monkeypatch.setattr("bpe.corpus.BLOCK", 50)
     data = "low lower\n\n  newest 단어\r\nwide" * 40
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_bytes(data.encode())

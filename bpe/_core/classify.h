@@ -1,8 +1,8 @@
-/* The classes of ASCII bytes, 64 at a time, as bit masks: bit i is set where byte i is of the class.
+/* The classes of bytes, 64 at a time, as bit masks: bit i is set where byte i is of the class.
  *
  * What the scanners do with the masks is plain 64-bit arithmetic in scan.pyx; this file holds only what needs vector
- * instructions. The level is chosen once, when the module is loaded: AVX-512, AVX2 or SSE2 on x86-64, NEON on AArch64 by the
- * portable loop below, which compilers turn into vector code where they can, and which every other machine runs as it is.
+ * instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else vectors of 128 bits
+ * (SSE2, NEON) where the compiler has them, else a byte at a time.
  */
 #ifndef BPE_CLASSIFY_H
 #define BPE_CLASSIFY_H
@@ -12,7 +12,7 @@
 
 typedef struct {
     uint64_t letter;     /* A-Z a-z; the scanner adds letters of other scripts */
-    uint64_t upper;      /* A-Z */
+    uint64_t upper;      /* A-Z; the scanner adds capitals of other scripts */
     uint64_t number;     /* 0-9 */
     uint64_t space;      /* white space: 9-13 and 32; the scanner adds that of other scripts */
     uint64_t newline;    /* 10 and 13 */
@@ -20,118 +20,123 @@ typedef struct {
     uint64_t apostrophe; /* 39 */
     uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here */
     uint64_t tail;       /* left 0; the scanner's: bytes of a character after its first */
+    uint64_t uncased;    /* left 0; the scanner's: letters of scripts without capitals */
     uint64_t hard;       /* left 0; the scanner's: characters that the masks cannot tell enough of */
 } bpe_masks;
 
-typedef void (*bpe_classify_t)(const uint8_t *text, bpe_masks *out);
+typedef struct {
+    uint64_t two;        /* a byte 0xC2-0xDF that a byte 0x80-0xBF follows: a character of two bytes */
+    uint64_t three;      /* a byte 0xE0-0xEF that two bytes 0x80-0xBF follow: one of three, or overlong, or a surrogate */
+} bpe_wide;
 
-static void bpe_classify_plain(const uint8_t *text, bpe_masks *out) {
-    memset(out, 0, sizeof *out);
-    for (int i = 0; i < 64; i++) {
-        uint8_t byte = text[i];
-        uint64_t bit = (uint64_t)1 << i;
-        if ((uint8_t)((byte | 0x20) - 'a') < 26) out->letter |= bit;
-        if ((uint8_t)(byte - 'A') < 26) out->upper |= bit;
-        if ((uint8_t)(byte - '0') < 10) out->number |= bit;
-        if (byte == ' ' || (uint8_t)(byte - 9) < 5) out->space |= bit;
-        if (byte == 10 || byte == 13) out->newline |= bit;
-        if (byte == ' ') out->blank |= bit;
-        if (byte == '\'') out->apostrophe |= bit;
-        if (byte >= 0xC0) out->lead |= bit;
-    }
+typedef struct {
+    void (*ascii)(const uint8_t *text, bpe_masks *out); /* reads 64 bytes */
+    void (*wide)(const uint8_t *text, bpe_wide *out);   /* reads 66 bytes */
+} bpe_level;
+
+/* One byte at a time. */
+#define LEVEL(name) static void bpe_plain_##name
+#define STEP 1
+#define V uint8_t
+#define MASK int
+#define LOAD(p) (*(p))
+#define SET(c) (c)
+#define OR(a, b) ((uint8_t)((a) | (b)))
+#define IN(v, low, span) ((uint8_t)((v) - (low)) < (span))
+#define IS(v, c) ((v) == (c))
+#define EITHER(a, b) ((a) | (b))
+#define BITS(mask) ((uint64_t)(mask))
+#include "classify_level.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+/* Sixteen bytes at a time in vector types that these compilers have for every machine: SSE2, NEON and others. A mask's
+ * bytes are 0 or 255; of eight of them a multiplication gathers one bit each, the first byte's lowest. */
+#define BPE_VECTORS 1
+typedef uint8_t bpe_vector __attribute__((vector_size(16)));
+
+static inline bpe_vector bpe_load(const uint8_t *p) {
+    bpe_vector v;
+    memcpy(&v, p, sizeof v);
+    return v;
 }
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+static inline uint64_t bpe_gather(bpe_vector mask) {
+    uint64_t half[2];
+    memcpy(half, &mask, sizeof half);
+    for (int i = 0; i < 2; i++) half[i] = (half[i] & 0x8040201008040201u) * 0x0101010101010101u >> 56;
+    return half[0] | half[1] << 8;
+}
+
+#define LEVEL(name) static void bpe_simd128_##name
+#define STEP 16
+#define V bpe_vector
+#define MASK bpe_vector
+#define LOAD(p) bpe_load(p)
+#define SET(c) ((bpe_vector){0} + (uint8_t)(c))
+#define OR(a, b) ((a) | (b))
+#define IN(v, low, span) ((bpe_vector)((v) - (uint8_t)(low) < (uint8_t)(span)))
+#define IS(v, c) ((bpe_vector)((v) == (uint8_t)(c)))
+#define EITHER(a, b) ((a) | (b))
+#define BITS(mask) bpe_gather(mask)
+#include "classify_level.h"
+#endif
+
+#if defined(__x86_64__) && defined(BPE_VECTORS)
 #define BPE_X86 1
 #include <immintrin.h>
 
 /* A byte is in [low, low + span) where byte - low, as an unsigned number, is below span; min(x, m) == x says x <= m. */
-#define BPE_LOOP(STEP, BITS)                                                                                          \
-    memset(out, 0, sizeof *out);                                                                                      \
-    for (int at = 0; at < 64; at += STEP) {                                                                           \
-        BITS                                                                                                          \
-    }
-
-static void bpe_classify_sse2(const uint8_t *text, bpe_masks *out) {
-#define SET(c) _mm_set1_epi8((char)(c))
-#define IN(v, low, span) _mm_cmpeq_epi8(_mm_min_epu8(_mm_sub_epi8(v, SET(low)), SET((span) - 1)), _mm_sub_epi8(v, SET(low)))
-#define IS(v, c) _mm_cmpeq_epi8(v, SET(c))
-#define BITS(field, mask) out->field |= (uint64_t)(uint32_t)_mm_movemask_epi8(mask) << at
-    BPE_LOOP(16, {
-        __m128i v = _mm_loadu_si128((const __m128i *)(text + at));
-        __m128i blank = IS(v, ' ');
-        BITS(letter, IN(_mm_or_si128(v, SET(0x20)), 'a', 26));
-        BITS(upper, IN(v, 'A', 26));
-        BITS(number, IN(v, '0', 10));
-        BITS(space, _mm_or_si128(blank, IN(v, 9, 5)));
-        BITS(newline, _mm_or_si128(IS(v, 10), IS(v, 13)));
-        BITS(blank, blank);
-        BITS(apostrophe, IS(v, '\''));
-        BITS(lead, IN(v, 0xC0, 64));
-    })
-#undef SET
-#undef IN
-#undef IS
-#undef BITS
-}
-
-__attribute__((target("avx2"))) static void bpe_classify_avx2(const uint8_t *text, bpe_masks *out) {
+#define LEVEL(name) __attribute__((target("avx2"))) static void bpe_avx2_##name
+#define STEP 32
+#define V __m256i
+#define MASK __m256i
+#define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define SET(c) _mm256_set1_epi8((char)(c))
+#define OR(a, b) _mm256_or_si256(a, b)
 #define IN(v, low, span)                                                                                              \
     _mm256_cmpeq_epi8(_mm256_min_epu8(_mm256_sub_epi8(v, SET(low)), SET((span) - 1)), _mm256_sub_epi8(v, SET(low)))
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
-#define BITS(field, mask) out->field |= (uint64_t)(uint32_t)_mm256_movemask_epi8(mask) << at
-    BPE_LOOP(32, {
-        __m256i v = _mm256_loadu_si256((const __m256i *)(text + at));
-        __m256i blank = IS(v, ' ');
-        BITS(letter, IN(_mm256_or_si256(v, SET(0x20)), 'a', 26));
-        BITS(upper, IN(v, 'A', 26));
-        BITS(number, IN(v, '0', 10));
-        BITS(space, _mm256_or_si256(blank, IN(v, 9, 5)));
-        BITS(newline, _mm256_or_si256(IS(v, 10), IS(v, 13)));
-        BITS(blank, blank);
-        BITS(apostrophe, IS(v, '\''));
-        BITS(lead, IN(v, 0xC0, 64));
-    })
-#undef SET
-#undef IN
-#undef IS
-#undef BITS
-}
+#define EITHER(a, b) _mm256_or_si256(a, b)
+#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
+#include "classify_level.h"
 
-__attribute__((target("avx512bw"))) static void bpe_classify_avx512(const uint8_t *text, bpe_masks *out) {
+#define LEVEL(name) __attribute__((target("avx512bw"))) static void bpe_avx512_##name
+#define STEP 64
+#define V __m512i
+#define MASK __mmask64
+#define LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define SET(c) _mm512_set1_epi8((char)(c))
+#define OR(a, b) _mm512_or_si512(a, b)
 #define IN(v, low, span) _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, SET(low)), SET(span))
 #define IS(v, c) _mm512_cmpeq_epi8_mask(v, SET(c))
-    __m512i v = _mm512_loadu_si512((const void *)text);
-    out->letter = IN(_mm512_or_si512(v, SET(0x20)), 'a', 26);
-    out->upper = IN(v, 'A', 26);
-    out->number = IN(v, '0', 10);
-    out->blank = IS(v, ' ');
-    out->space = out->blank | IN(v, 9, 5);
-    out->newline = IS(v, 10) | IS(v, 13);
-    out->apostrophe = IS(v, '\'');
-    out->lead = IN(v, 0xC0, 64);
-    out->tail = out->hard = 0;
-#undef SET
-#undef IN
-#undef IS
-}
+#define EITHER(a, b) ((a) | (b))
+#define BITS(mask) ((uint64_t)(mask))
+#include "classify_level.h"
 #endif
 
-static bpe_classify_t bpe_classify = bpe_classify_plain;
+static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide};
 
-/* Choose the best level that this machine has, at most `most` (0 plain, 1 SSE2, 2 AVX2, 3 AVX-512); the level chosen. */
+/* Choose the best level that this machine has, at most `most` (0 none, 1 128 bits, 2 AVX2, 3 AVX-512); the level chosen. */
 static int bpe_choose_classify(int most) {
-    bpe_classify = bpe_classify_plain;
+    bpe_classify = (bpe_level){bpe_plain_ascii, bpe_plain_wide};
 #ifdef BPE_X86
     __builtin_cpu_init();
-    if (most >= 3 && __builtin_cpu_supports("avx512bw")) { bpe_classify = bpe_classify_avx512; return 3; }
-    if (most >= 2 && __builtin_cpu_supports("avx2")) { bpe_classify = bpe_classify_avx2; return 2; }
-    if (most >= 1) { bpe_classify = bpe_classify_sse2; return 1; }
-#else
-    (void)most;
+    if (most >= 3 && __builtin_cpu_supports("avx512bw")) {
+        bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide};
+        return 3;
+    }
+    if (most >= 2 && __builtin_cpu_supports("avx2")) {
+        bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide};
+        return 2;
+    }
 #endif
+#ifdef BPE_VECTORS
+    if (most >= 1) {
+        bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide};
+        return 1;
+    }
+#endif
+    (void)most;
     return 0;
 }
 

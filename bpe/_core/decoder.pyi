@@ -3,6 +3,14 @@ from numpy.typing import NDArray
 
 from bpe._core.buffers import Buffer
 
+def token_table(blob: Buffer, offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]: ...
 def gather(
-    ids: NDArray[np.uint32], blob: Buffer, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]
+    ids: NDArray[np.uint32],
+    cells: NDArray[np.uint8],
+    sizes: NDArray[np.uint8],
+    blob: Buffer,
+    offsets: NDArray[np.int64],
 ) -> bytes | int: ...
+def row_ends(
+    ids: NDArray[np.uint32], rows: NDArray[np.int64], sizes: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]: ...

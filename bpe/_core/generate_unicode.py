@@ -3,7 +3,8 @@
     python -m bpe._core.generate_unicode
 
 The scanners need seven facts about a character; each is a bit of one byte. Blocks of 128 code points that are alike are
-stored once. The Unicode version is that of the `regex` package that ran this, and is written into the file.
+stored once. The Unicode version is that of the `regex` package that ran this, and is written into the file; where those
+of other libraries differ is in `benchmarks/NOTES.md`.
 """
 
 from __future__ import annotations
@@ -63,9 +64,21 @@ def header() -> str:
         f"static const uint8_t bpe_class_cells[{len(cells)}] = {{",
         *rows(list(cells)),
         "};",
+        "/* Bit b of entry a: a << 6 | b is such a letter; those of two bytes from entry 1024 on, of three below. */",
+        *bitmap("letters", table, ["LETTER"]),
+        *bitmap("uncased", table, ["LETTER", "UPPER", "LOWER"]),
         "#endif",
     ]
     return "\n".join(lines) + "\n"
+
+
+def bitmap(name: str, table: bytearray, wanted: list[str]) -> list[str]:
+    """An array of 64-bit words, a bit for each character of two or three bytes that has all the classes wanted."""
+    bits = sum(1 << list(BITS).index(each) for each in wanted)
+    words = [sum((table[a << 6 | b] & bits == bits) << b for b in range(64)) for a in range(1024)]
+    words = [0] * 32 + words[32:] + [0] * 2 + words[2:32]
+    lines = [", ".join(f"0x{word:x}" for word in words[i : i + 8]) + "," for i in range(0, len(words), 8)]
+    return [f"static const uint64_t bpe_{name}[{len(words)}] = {{", *lines, "};"]
 
 
 def rows(numbers: list[int]) -> list[str]:

@@ -52,22 +52,37 @@ cdef struct Key:
     uint64_t hi               # bytes 8 to 14, and the length in the top byte: never 0 for a key
 
 
+cdef extern from *:
+    """
+    static const uint64_t bpe_low_bytes[24] = {   /* at 8 + n, and from 8 on: a mask of the n lowest bytes */
+        0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFF, 0xFFFFFFFFFFFF, 0xFFFFFFFFFFFFFF,
+        ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull
+    };
+    """
+    const uint64_t* low_bytes "bpe_low_bytes"
+
+
 cdef inline Key load_key(const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end) noexcept nogil:
     """The key of `text[start:start + size]`, 1 <= size <= 15; nothing at or past `text[end]` is read."""
     cdef Key key
     cdef uint64_t words[2]
     if start + 16 <= end:
-        memcpy(words, text + start, 16)
-        if size <= 8:
-            words[0] &= <uint64_t>0xFFFFFFFFFFFFFFFF >> (64 - 8 * size)
-            words[1] = 0
-        else:
-            words[1] &= <uint64_t>0xFFFFFFFFFFFFFFFF >> (128 - 8 * size)
-    else:
-        words[0] = words[1] = 0
-        memcpy(words, text + start, size)
+        return near_key(text + start, size)
+    words[0] = words[1] = 0
+    memcpy(words, text + start, size)
     key.lo = words[0]
     key.hi = words[1] | <uint64_t>size << 56
+    return key
+
+
+cdef inline Key near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
+    """The key of a word, 1 <= size <= 15, in memory that has 16 bytes from its start on; no branch."""
+    cdef Key key
+    memcpy(&key, word, 16)
+    key.lo &= low_bytes[size + 8]
+    key.hi &= low_bytes[size]
+    key.hi |= <uint64_t>size << 56
     return key
 
 

@@ -14,6 +14,7 @@ cdef extern from "classify.h" nogil:
         uint64_t apostrophe
         uint64_t lead
         uint64_t tail
+        uint64_t uncased
         uint64_t hard
 
 cdef enum Rule:        # how the patterns that are read by windows differ

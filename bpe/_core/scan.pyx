@@ -18,6 +18,8 @@ from bpe._core.unicode cimport (
     NUMBER,
     SPACE,
     UPPER,
+    bpe_letters,
+    bpe_uncased,
     class_at,
     class_of_code,
     decode_char,
@@ -25,14 +27,31 @@ from bpe._core.unicode cimport (
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
+cdef extern from *:
+    """
+    /* This module's inline functions are made anew for each pattern's rules, so that those are constants: 5% faster. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #undef CYTHON_INLINE
+    #define CYTHON_INLINE inline __attribute__((always_inline))
+    #endif
+    """
+
 cdef extern from "classify.h" nogil:
-    void bpe_classify(const byte_t* text, Masks* out)
+    ctypedef struct Wide "bpe_wide":
+        uint64_t two
+        uint64_t three
+
+    struct Level "bpe_level":
+        void (*ascii)(const byte_t* text, Masks* out) noexcept nogil
+        void (*wide)(const byte_t* text, Wide* out) noexcept nogil
+
+    Level classify "bpe_classify"
     int bpe_choose_classify(int most)
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
 
 #: The vector instructions to use at most, by name.
-LEVELS = {"none": 0, "sse2": 1, "avx2": 2, "avx512": 3}
+LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 
@@ -55,66 +74,111 @@ cdef void classify_chunk(Cursor* cursor) noexcept nogil:
     for i in range(words):
         rest = left - 64 * i
         if rest >= 64:
-            bpe_classify(text + 64 * i, &cursor.masks[i])
+            classify.ascii(text + 64 * i, &cursor.masks[i])
         else:                                              # never read past the text
             memset(padded, 0, 64)
             memcpy(padded, text + 64 * i, rest)
-            bpe_classify(padded, &cursor.masks[i])
+            classify.ascii(padded, &cursor.masks[i])
     memset(&cursor.masks[words], 0, 2 * sizeof(Masks))
     for i in range(words):
         if cursor.masks[i].lead:
-            classify_others(cursor, i)
+            classify_wide(cursor, i)
+
+
+cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
+    """Add the characters of several bytes that begin in a word of the masks: their class, on each of their bytes.
+
+    Letters of two and three bytes, nearly all there are, are looked up in a bitmap, without a branch.
+    """
+    cdef Masks* masks = &cursor.masks[word]
+    cdef Masks* after = masks + 1
+    cdef Py_ssize_t at = cursor.base + 64 * word
+    cdef const byte_t* text = cursor.text + at
+    cdef const uint64_t* bitmap = &bpe_uncased[0] if cursor.rules & CASED else &bpe_letters[0]
+    cdef byte_t padded[66]
+    cdef Wide wide
+    cdef uint64_t letters = 0, two, three
+    cdef int bit
+    if at + 66 > cursor.end:
+        memset(padded, 0, 66)
+        memcpy(padded, text, cursor.end - at)
+        text = padded
+    classify.wide(text, &wide)
+    three = wide.three
+    while three:
+        bit = bpe_ctz(three)
+        three &= three - 1
+        letters |= (bitmap[(text[bit] & 15) << 6 | (text[bit + 1] & 63)] >> (text[bit + 2] & 63) & 1) << bit
+    three = letters
+    two = wide.two
+    while two:
+        bit = bpe_ctz(two)
+        two &= two - 1
+        letters |= (bitmap[1024 + (text[bit] & 31)] >> (text[bit + 1] & 63) & 1) << bit
+    two = letters & wide.two
+    masks.lead &= ~letters
+    letters |= letters << 1 | three << 2
+    masks.letter |= letters
+    masks.tail |= (two | three) << 1 | three << 2
+    two = (two | three) >> 63 | three >> 62                # the bytes that lie in the next word
+    after.letter |= two
+    after.tail |= two
+    if cursor.rules & CASED:
+        masks.uncased |= letters
+        after.uncased |= two
+    if masks.lead:
+        classify_others(cursor, word)
 
 
 cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
-    """Add the characters of several bytes that begin in a word of the masks: their class, on each of their bytes.
+    """Add the characters that begin at the leads left in a word of the masks.
 
     A byte that begins no valid character stays as it is, a character of no class.
     """
-    cdef Masks* masks = &cursor.masks[word]
-    cdef uint64_t lead = masks.lead, low, letter = 0, space = 0, number = 0, tails = 0, hard = 0
-    cdef uint64_t high, letter_after = 0, space_after = 0, number_after = 0, tails_after = 0, hard_after = 0
+    cdef uint64_t lead = cursor.masks[word].lead
     cdef Py_ssize_t at = cursor.base + 64 * word, length
     cdef int bit, bits, hard_bits = 0
     if cursor.rules & LINES and not cursor.rules & SINGLE_DIGITS:
         hard_bits |= NUMBER
-    if cursor.rules & CASED:
-        hard_bits |= UPPER | LOWER
     while lead:
         bit = bpe_ctz(lead)
         lead &= lead - 1
         bits = class_of_code(decode_char(cursor.text, at + bit, cursor.end, &length))
-        if length == 1:
-            continue
-        low = below(length) << bit
-        tails |= low & ~(<uint64_t>1 << bit)
-        high = 0
-        if bit + length > 64:
-            high = below(length) >> (64 - bit)
-            tails_after |= high
-        if bits & LETTER:
-            letter |= low
-            letter_after |= high
-        elif bits & SPACE:
-            space |= low
-            space_after |= high
-        elif bits & NUMBER:
-            number |= low
-            number_after |= high
-        if bits & hard_bits:
-            hard |= low
-            hard_after |= high
-    masks.letter |= letter
-    masks.space |= space
-    masks.number |= number
-    masks.tail |= tails
-    masks.hard |= hard
-    masks = &cursor.masks[word + 1]
-    masks.letter |= letter_after
-    masks.space |= space_after
-    masks.number |= number_after
-    masks.tail |= tails_after
-    masks.hard |= hard_after
+        if length > 1:
+            classify_one(&cursor.masks[word], bit, length, bits, bits & hard_bits, cursor.rules)
+
+
+cdef inline void classify_one(
+    Masks* masks, int bit, Py_ssize_t length, int bits, bint hard, int rules
+) noexcept nogil:
+    """Add one character of several bytes; it may reach into the next word."""
+    cdef uint64_t low = below(length) << bit, high = 0
+    cdef Masks* after = masks + 1
+    if bit + length > 64:
+        high = below(length) >> (64 - bit)
+    masks.tail |= low & ~(<uint64_t>1 << bit)
+    after.tail |= high
+    if bits & LETTER:
+        masks.letter |= low
+        after.letter |= high
+    elif bits & SPACE:
+        masks.space |= low
+        after.space |= high
+    elif bits & NUMBER:
+        masks.number |= low
+        after.number |= high
+    if rules & CASED and bits & (UPPER | LOWER):
+        if not bits & LETTER:                              # a mark is a part of words, and not only of them
+            hard = True
+        elif not bits & LOWER:
+            masks.upper |= low
+            after.upper |= high
+        elif bits & UPPER:
+            masks.uncased |= low
+            after.uncased |= high
+    if hard:
+        masks.hard |= low
+        after.hard |= high
 
 
 cdef inline uint64_t shifted(uint64_t low, uint64_t high, int shift) noexcept nogil:
@@ -149,7 +213,7 @@ cdef inline uint64_t after_lone_other(uint64_t run_start, uint64_t other, uint64
     return last << 1 & ~other
 
 
-cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept nogil:
+cdef inline bint window(Cursor* cursor, const int rules, uint64_t* starts, uint64_t* letters) noexcept nogil:
     """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at.
 
     A bit of `starts` is set only where a pretoken begins whatever stands behind the window; the first always is.
@@ -167,7 +231,7 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
     cdef Py_ssize_t offset = cursor.pos - cursor.base, left = cursor.end - cursor.pos, known = min(left, <Py_ssize_t>64)
     cdef const Masks* low = &cursor.masks[offset >> 6]
     cdef const Masks* high = low + 1
-    cdef int shift = offset & 63, rules = cursor.rules
+    cdef int shift = offset & 63
     cdef uint64_t L = shifted(low.letter, high.letter, shift), N = shifted(low.number, high.number, shift)
     cdef uint64_t W = shifted(low.space, high.space, shift), SP = shifted(low.blank, high.blank, shift)
     cdef uint64_t AP = shifted(low.apostrophe, high.apostrophe, shift), tail = shifted(low.tail, high.tail, shift)
@@ -175,6 +239,9 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
     cdef uint64_t other, S, T, valid
     cdef bint whole = left <= 64
     letters[0] = L
+    if rules & CASED:
+        # A capital behind a letter without case begins a word or not, depending on what follows: `next_end` knows.
+        hard |= shifted(low.upper, high.upper, shift) & shifted(low.uncased, high.uncased, shift) << 1
     if hard:
         known = bpe_ctz(hard)
         whole = False
@@ -189,21 +256,21 @@ cdef bint window(Cursor* cursor, uint64_t* starts, uint64_t* letters) noexcept n
         S = (S & ~(SP << 1)) | (W & ~(W << 1)) | T
     else:
         S = starts_with_lines(
-            cursor, L, N, W, shifted(low.newline, high.newline, shift), SP, other, tail,
+            cursor, rules, L, N, W, shifted(low.newline, high.newline, shift), SP, other, tail,
             shifted(low.upper, high.upper, shift), valid, &whole, &valid,
         )
     S = (S | 1) & valid
     if rules & CASED and not whole:
         S &= ~(AP & (L << 1) & ~(valid >> 1))              # what may be a contraction, its letters unknown
     if AP & (L >> 1) & valid and rules & CONTRACTIONS:
-        S = cut_contractions(cursor, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), &whole)
+        S = cut_contractions(cursor, rules, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), &whole)
     starts[0] = S
     return whole
 
 
 cdef inline uint64_t starts_with_lines(
-    Cursor* cursor, uint64_t L, uint64_t N, uint64_t W, uint64_t NL, uint64_t SP, uint64_t other, uint64_t tail,
-    uint64_t U, uint64_t valid, bint* whole, uint64_t* certain,
+    Cursor* cursor, const int rules, uint64_t L, uint64_t N, uint64_t W, uint64_t NL, uint64_t SP, uint64_t other,
+    uint64_t tail, uint64_t U, uint64_t valid, bint* whole, uint64_t* certain,
 ) noexcept nogil:
     """The starts of cl100k and o200k, but for contractions; only those that are certain.
 
@@ -216,7 +283,7 @@ cdef inline uint64_t starts_with_lines(
     cdef uint64_t sure = valid
     if absorbed:
         absorbed = NL & ~(NL + absorbed)                   # the carry runs through the newlines behind others
-        if cursor.rules & CASED and other & (absorbed << 1):
+        if rules & CASED and other & (absorbed << 1):
             sure &= slashes(cursor, other & (absorbed << 1), absorbed)
     W1 = W & ~absorbed
     lines = NL & ~absorbed
@@ -232,14 +299,14 @@ cdef inline uint64_t starts_with_lines(
     if sure != valid:
         whole[0] = False
         certain[0] = sure
-    if W1 & valid & ~(valid >> 1) and not (whole[0] and not cursor.rules & WHOLE_AT_END):
+    if W1 & valid & ~(valid >> 1) and not (whole[0] and not rules & WHOLE_AT_END):
         # White space at the end of what is known: only where it begins is certain. Where the text ends there too,
         # WHOLE_AT_END takes it as one.
         inner = ~W1 & valid
         sure &= below(65 - bpe_clz(inner)) if inner else <uint64_t>1
     S = others | spaces | cut | T
     S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, tail)
-    if N and cursor.rules & SINGLE_DIGITS:
+    if N and rules & SINGLE_DIGITS:
         S |= N & ~tail
     elif N:
         inner = N & ~(N << 1)
@@ -249,7 +316,7 @@ cdef inline uint64_t starts_with_lines(
         while again:
             S |= again
             again = again << 3 & segment
-    if cursor.rules & CASED:
+    if rules & CASED:
         S |= U & ((L & ~U) << 1)
     return S & sure
 
@@ -266,7 +333,7 @@ cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexce
 
 
 cdef uint64_t cut_contractions(
-    Cursor* cursor, uint64_t S, uint64_t candidates, uint64_t L, Py_ssize_t known, bint* whole
+    Cursor* cursor, int rules, uint64_t S, uint64_t candidates, uint64_t L, Py_ssize_t known, bint* whole
 ) noexcept nogil:
     """Cut out the contractions among the apostrophes that a letter follows, from left to right."""
     cdef const byte_t* text = cursor.text
@@ -278,8 +345,8 @@ cdef uint64_t cut_contractions(
         bit = <uint64_t>1 << at
         candidates &= candidates - 1
         # In o200k a contraction is the end of a word, unless that ended with a contraction already.
-        suffix = cursor.rules & CASED and bit & (L << 1) and at != done
-        if cursor.rules & CASED:
+        suffix = rules & CASED and bit & (L << 1) and at != done
+        if rules & CASED:
             if not suffix:
                 continue
         elif not S & bit:
@@ -287,7 +354,7 @@ cdef uint64_t cut_contractions(
         if at + 4 > known and not whole[0]:                # a part of it may be unknown, and what it cuts
             whole[0] = False
             return S & (below(at) if suffix else below(at + 1))
-        if not cursor.rules & LINES:
+        if not rules & LINES:
             behind = contraction(text, pos + at, cursor.end) - pos
         else:
             behind = contraction_any_case(text, pos + at, cursor.end) - pos
@@ -300,12 +367,12 @@ cdef uint64_t cut_contractions(
     return S
 
 
-cdef Py_ssize_t long_pretoken(Cursor* cursor, uint64_t letters, next_t next_end) noexcept nogil:
+cdef Py_ssize_t long_pretoken(Cursor* cursor, int rules, uint64_t letters, next_t next_end) noexcept nogil:
     """Where the pretoken at `pos` ends, which is longer than the window or not certain there."""
     cdef Py_ssize_t at = cursor.pos + 64, start = cursor.pos, offset, length
     cdef uint64_t L
     cdef int bits = class_at(cursor.text, start, cursor.end, &length)
-    if cursor.rules & CASED or bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
+    if rules & CASED or bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
         return next_end(cursor.text, cursor.pos, cursor.end)
     while True:                                            # letters behind the first character: it ends where they end
         if at + 64 > cursor.known and cursor.known < cursor.end:
@@ -323,41 +390,38 @@ cdef Py_ssize_t long_pretoken(Cursor* cursor, uint64_t letters, next_t next_end)
             return cursor.end
 
 
-cdef Py_ssize_t scan_windows(
-    Cursor* cursor, next_t next_end, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
+cdef inline Py_ssize_t scan_windows(
+    Cursor* cursor, const int rules, next_t next_end, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
 ) noexcept nogil:
     """Find up to `limit` pretokens, a window at a time; each window begins where the last certain one did."""
-    cdef Py_ssize_t n = 0, at
+    cdef Py_ssize_t n = 0, at, pos
     cdef uint64_t found, letters
     cdef bint whole
     while n < limit and cursor.pos < cursor.end:
         if cursor.pos + 64 > cursor.known and cursor.known < cursor.end or cursor.pos >= cursor.known:
             classify_chunk(cursor)
-        whole = window(cursor, &found, &letters)
-        at = cursor.pos
+        whole = window(cursor, rules, &found, &letters)
+        at = pos = cursor.pos
         found &= found - 1
         while found:
             starts[n] = at
-            at = cursor.pos + bpe_ctz(found)
+            at = pos + bpe_ctz(found)
             ends[n] = at
             n += 1
-            if n == limit:
-                cursor.pos = at
-                return n
             found &= found - 1
+            if n == limit:
+                break
+        cursor.pos = at
+        if n == limit:
+            break
         if whole:
             starts[n] = at
-            ends[n] = cursor.end
+            ends[n] = cursor.pos = cursor.end
             n += 1
-            cursor.pos = cursor.end
-        elif at == cursor.pos:
+        elif at == pos:
             starts[n] = at
-            at = long_pretoken(cursor, letters, next_end)
-            ends[n] = at
+            ends[n] = cursor.pos = long_pretoken(cursor, rules, letters, next_end)
             n += 1
-            cursor.pos = at
-        else:
-            cursor.pos = at
     return n
 
 
@@ -413,8 +477,14 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
 
     Text between pretokens (white space, for the scanners that drop it) is passed over.
     """
+    if cursor.scanner == GPT2:
+        return scan_windows(cursor, CONTRACTIONS, next_of(GPT2), starts, ends, limit)
+    if cursor.scanner == CL100K:
+        return scan_windows(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, next_of(CL100K), starts, ends, limit)
+    if cursor.scanner == O200K:
+        return scan_windows(cursor, LINES | CONTRACTIONS | CASED, next_of(O200K), starts, ends, limit)
     if cursor.rules:
-        return scan_windows(cursor, next_of(cursor.scanner), starts, ends, limit)
+        return scan_windows(cursor, cursor.rules, next_of(cursor.scanner), starts, ends, limit)
     return scan_characters(cursor, starts, ends, limit)
 
 
@@ -478,15 +548,10 @@ def count(int scanner, const byte_t[::1] text):
     return total
 
 
-def cuts(int scanner, const byte_t[::1] text, Py_ssize_t size):
-    """Places to cut a text into parts of about `size` bytes that scan alike apart: a list from 0 to its length."""
-    cdef Py_ssize_t total = text.shape[0], pos = 0
-    places = [0]
-    while total and pos < total:
-        if total - pos <= size:
-            pos = total
-        else:
-            with nogil:
-                pos = certain_start(scanner, &text[0], pos + size, total)
-        places.append(pos)
-    return places
+def certain(int scanner, const byte_t[::1] text, Py_ssize_t pos):
+    """The first place at or after `pos` where a text may be cut, its parts scanning alike apart; its length if none."""
+    if pos >= text.shape[0]:
+        return text.shape[0]
+    with nogil:
+        pos = certain_start(scanner, &text[0], pos, text.shape[0])
+    return pos

@@ -5,17 +5,9 @@ from numpy.typing import NDArray
 
 from bpe._core.buffers import Buffer
 
-def symbol_counts(
-    blob: Buffer,
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    chars: bool,
-    inner: NDArray[np.int64],
-    last: NDArray[np.int64],
-) -> tuple[int, bool]: ...
-
 class Trainer:
     stop: int
+    epochs: int
     def __init__(
         self,
         blob: Buffer,
@@ -28,8 +20,16 @@ class Trainer:
         tokens: Iterable[tuple[bytes, bool, bool]],
         tie_break: int,
         min_frequency: int,
-        max_width: int,
-        n_cells: int,
+        max_length: int,
+        merges: int,
+        memory: int = 0,
+        strict: bool = False,
+        ratio: int = 1000,
+        dense: int = 768,
+        narrow: int = 65000,
     ) -> None: ...
+    def replay(self, left: NDArray[np.uint32], right: NDArray[np.uint32], token: NDArray[np.uint32]) -> None: ...
     def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]: ...
     def token_bytes(self, first: int) -> list[tuple[bytes, bool]]: ...
+    def merges(self) -> NDArray[np.int64]: ...
+    def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]: ...

@@ -14,9 +14,5 @@ ctypedef uint8_t byte_t       # a byte of UTF-8 (or of anything else)
 cdef extern from *:
     """
     #define BPE_NO_TOKEN UINT32_MAX
-    #define BPE_DEAD (UINT32_MAX - 1)
-    #define BPE_BARRIER (UINT32_MAX - 2)
     """
     const token_t NO_TOKEN "BPE_NO_TOKEN"    # no such token: an unknown symbol, a separator
-    const token_t DEAD "BPE_DEAD"            # a cell of the trainer that no token starts or ends in any more
-    const token_t BARRIER "BPE_BARRIER"      # a symbol outside the trainer's alphabet: takes part in no pair

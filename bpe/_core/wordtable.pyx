@@ -8,28 +8,65 @@ merge into one whose order is that of the corpus. Not here: what a word is (scan
 
 import numpy as np
 
-from bpe._core.memory cimport INLINE_BYTES, Key, add_overflows, grown, hash_bytes, hash_key, load_key, prefetch
+from bpe._core.memory cimport (
+    INLINE_BYTES,
+    Key,
+    add_overflows,
+    grown,
+    hash_bytes,
+    hash_key,
+    load_key,
+    near_key,
+    prefetch,
+)
+from bpe._core.pages cimport release, trim_heap, zeroed
 from bpe._core.scan cimport Cursor, begin, scan
 from bpe._core.types cimport byte_t, count_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
     BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
-    AHEAD = 8                 # slots prefetched ahead where tables are merged
 
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
     count_t count
     uint64_t first            # the place of its first occurrence
 
-cdef struct LongWord:
-    uint64_t hash
-    size_t offset             # its bytes in the arena
-    size_t size
+cdef struct LongWord:         # a longer word in the arena, its bytes behind it, padded to whole units
     count_t count
     uint64_t first
+    size_t size
+
+cdef struct LongSlot:         # an index entry; empty where unit is 0
+    uint32_t hashed           # the upper half of the hash: where the search begins, and what is compared first
+    uint32_t unit             # where its LongWord lies in the arena, in units of 8 bytes, and 1 more
+
+cdef enum:
+    UNIT = 8
+
+cdef struct Longer:           # a longer word on its way into the table
+    const byte_t* word
+    size_t size
+    uint32_t hashed
+    count_t count
+    uint64_t place
+
+
+cdef inline size_t units_of(size_t size) noexcept nogil:
+    """How many units of the arena a word of `size` bytes takes."""
+    return (sizeof(LongWord) + size + UNIT - 1) // UNIT
+
+
+cdef inline Longer longer(const byte_t* word, size_t size, count_t count, uint64_t place) noexcept nogil:
+    cdef Longer made
+    made.word = word
+    made.size = size
+    made.hashed = <uint32_t>(hash_bytes(word, size) >> 32)
+    made.count = count
+    made.place = place
+    return made
 
 
 cdef class WordTable:
@@ -38,29 +75,26 @@ cdef class WordTable:
     cdef Slot* slots          # `n_slots`, a power of two, at most half of them used
     cdef size_t n_slots
     cdef size_t n_short
-    cdef LongWord* longs
+    cdef LongSlot* index      # `n_index`, a power of two, at most half of them used
+    cdef size_t n_index
     cdef size_t n_longs
-    cdef size_t longs_room
-    cdef uint32_t* long_index   # index + 1 into `longs`, 0 where empty; `n_long_slots`, a power of two
-    cdef size_t n_long_slots
-    cdef byte_t* arena
-    cdef size_t arena_size
+    cdef uint64_t* arena      # LongWords
+    cdef size_t arena_units
     cdef size_t arena_room
     cdef readonly count_t total    # of all counts
     cdef bint overflowed           # a word was refused since the last check
 
     def __cinit__(self):
         self.n_slots = 1 << 12
-        self.n_long_slots = 1 << 8
-        self.slots = <Slot*>calloc(self.n_slots, sizeof(Slot))
-        self.long_index = <uint32_t*>calloc(self.n_long_slots, sizeof(uint32_t))
-        if self.slots == NULL or self.long_index == NULL:
+        self.n_index = 1 << 8
+        self.slots = <Slot*>zeroed(self.n_slots * sizeof(Slot))
+        self.index = <LongSlot*>zeroed(self.n_index * sizeof(LongSlot))
+        if self.slots == NULL or self.index == NULL:
             raise MemoryError("no memory for a table of word counts")
 
     def __dealloc__(self):
-        free(self.slots)
-        free(self.long_index)
-        free(self.longs)
+        release(self.slots, self.n_slots * sizeof(Slot))
+        release(self.index, self.n_index * sizeof(LongSlot))
         free(self.arena)
 
     def __len__(self):
@@ -68,21 +102,28 @@ cdef class WordTable:
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
-    def count_scanned(self, int scanner, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end, uint64_t place):
-        """Count the pretokens that a scanner finds in `text[start:end]`, which lies at `place` of the corpus."""
-        cdef Py_ssize_t starts[BATCH]
-        cdef Py_ssize_t ends[BATCH]
-        cdef Py_ssize_t n = BATCH, limit = end
+    def count_scanned(
+        self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place
+    ):
+        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` lies at `place`."""
+        cdef Py_ssize_t found[BATCH]
+        cdef Py_ssize_t found_ends[BATCH]
+        cdef Py_ssize_t i, n = 0, size = text.shape[0]
         cdef Cursor cursor
         cdef const byte_t* data
-        if end > text.shape[0] or start >= end:
+        if size == 0:
             return
         data = &text[0]
         with nogil:
-            begin(&cursor, scanner, data, start, end)
-            while n == BATCH:
-                n = scan(&cursor, starts, ends, BATCH)
-                self.count_batch(data, starts, ends, n, limit, place - <uint64_t>start)
+            for i in range(starts.shape[0]):
+                begin(&cursor, scanner, data, starts[i], ends[i])
+                while True:                            # a batch takes from as many pieces as it needs
+                    n += scan(&cursor, found + n, found_ends + n, BATCH - n)
+                    if n < BATCH:
+                        break
+                    self.count_batch(data, found, found_ends, n, size, place)
+                    n = 0
+            self.count_batch(data, found, found_ends, n, size, place)
         self.check()
 
     def count_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place):
@@ -110,34 +151,59 @@ cdef class WordTable:
             self.insert(data, 0, size, size, count, place)
         self.check()
 
-    def add_arrays(self, const byte_t[::1] blob, const int64_t[::1] offsets, const int64_t[::1] counts, uint64_t place):
-        """Add word i, `blob[offsets[i]:offsets[i + 1]]`, `counts[i]` times, first seen at `place + i`."""
+    def add_arrays(
+        self, const byte_t[::1] blob, const int64_t[::1] offsets, const int64_t[::1] counts, const uint64_t[::1] places
+    ):
+        """Add word i, `blob[offsets[i]:offsets[i + 1]]`, `counts[i]` times, first seen at `places[i]`."""
         cdef Py_ssize_t i, total = counts.shape[0], size = blob.shape[0]
         if total == 0:
             return
         with nogil:
             for i in range(total):
-                self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], place + <uint64_t>i)
+                self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], places[i])
         self.check()
 
-    def absorb(self, WordTable other):
-        """Add another table's words, each at the place it has there; the order of absorbing does not matter."""
-        cdef size_t i
-        cdef LongWord* entry
-        with nogil:
-            for i in range(other.n_slots):
-                if i + AHEAD < other.n_slots and other.slots[i + AHEAD].key.hi != 0:
-                    prefetch(&self.slots[hash_key(other.slots[i + AHEAD].key) & (self.n_slots - 1)])
-                if other.slots[i].key.hi != 0:
-                    self.insert_short(
-                        other.slots[i].key, hash_key(other.slots[i].key), other.slots[i].count, other.slots[i].first
-                    )
-            for i in range(other.n_longs):
-                if i + AHEAD < other.n_longs:
-                    prefetch(&self.long_index[other.longs[i + AHEAD].hash & (self.n_long_slots - 1)])
-                entry = &other.longs[i]
-                self.insert_long(other.arena + entry.offset, entry.size, entry.hash, entry.count, entry.first)
+    def absorb(self, list others, bint longer):
+        """Add other tables' words, each at the place it has there: either the longer ones or the others.
+
+        Both at once may be done by two threads; the order of absorbing does not matter.
+        """
+        cdef WordTable other
+        for other in others:
+            with nogil:
+                if longer:
+                    self.absorb_longer(other)
+                else:
+                    self.absorb_short(other)
         self.check()
+
+    cdef int absorb_short(self, WordTable other) except -1 nogil:
+        """Add another table's words of at most 15 bytes, and its total."""
+        cdef size_t i
+        cdef Slot* slot
+        if not self.count_more(other.total):
+            return 0
+        for i in range(other.n_slots):
+            slot = &other.slots[i]
+            if slot.key.hi != 0:
+                self.insert_short(slot.key, hash_key(slot.key), slot.count, slot.first)
+        return 0
+
+    cdef int absorb_longer(self, WordTable other) except -1 nogil:
+        """Add another table's longer words."""
+        cdef Longer batch[BATCH]
+        cdef size_t unit = 0
+        cdef Py_ssize_t n = 0
+        cdef LongWord* entry
+        while unit < other.arena_units:
+            entry = <LongWord*>(other.arena + unit)
+            batch[n] = longer(<byte_t*>(entry + 1), entry.size, entry.count, entry.first)
+            unit += units_of(entry.size)
+            n += 1
+            if n == BATCH:
+                self.insert_longer(batch, n)
+                n = 0
+        return self.insert_longer(batch, n)
 
     cdef int count_batch(
         self, const byte_t* text, const Py_ssize_t* starts, const Py_ssize_t* ends, Py_ssize_t n,
@@ -146,44 +212,54 @@ cdef class WordTable:
         """Count n pieces; what they need of the table is prefetched for all of them before the first is looked up."""
         cdef Key keys[BATCH]
         cdef uint64_t hashes[BATCH]
-        cdef Py_ssize_t longer[BATCH]
-        cdef Py_ssize_t i, k, size, n_longer = 0
-        cdef uint32_t entry
+        cdef Longer longs[BATCH]
+        cdef Py_ssize_t which[BATCH]
+        cdef Py_ssize_t i, size, n_longs = 0
+        cdef size_t mask = self.n_slots - 1
+        cdef Slot* slots = self.slots
+        cdef Slot* slot
+        cdef bint near = n > 0 and starts[n - 1] + 16 <= text_end
+        if not self.count_more(n):
+            return 0
         for i in range(n):
             size = ends[i] - starts[i]
-            if size <= INLINE_BYTES:
-                keys[i] = load_key(text, starts[i], size, text_end)
-                hashes[i] = hash_key(keys[i])
-                prefetch(&self.slots[hashes[i] & (self.n_slots - 1)])
-            else:
-                hashes[i] = hash_bytes(text + starts[i], size)
-                prefetch(&self.long_index[hashes[i] & (self.n_long_slots - 1)])
-                longer[n_longer] = i
-                n_longer += 1
-        for k in range(n_longer):                      # index, entry, bytes: each is fetched while the others are
-            entry = self.long_index[hashes[longer[k]] & (self.n_long_slots - 1)]
-            if entry != 0:
-                prefetch(&self.longs[entry - 1])
-        for k in range(n_longer):
-            entry = self.long_index[hashes[longer[k]] & (self.n_long_slots - 1)]
-            if entry != 0:
-                prefetch(self.arena + self.longs[entry - 1].offset)
+            if size > INLINE_BYTES:
+                which[n_longs] = i
+                n_longs += 1
+                keys[i].lo = 1                         # equal to no slot, not even an empty one
+                keys[i].hi = hashes[i] = 0
+                continue
+            keys[i] = near_key(text + starts[i], size) if near else load_key(text, starts[i], size, text_end)
+            hashes[i] = hash_key(keys[i])
+            prefetch(&slots[hashes[i] & mask])
         for i in range(n):
-            size = ends[i] - starts[i]
-            if size <= INLINE_BYTES:
+            slot = &slots[hashes[i] & mask]
+            if slot.key.lo == keys[i].lo and slot.key.hi == keys[i].hi:
+                slot.count += 1                        # at most the total, which has been checked
+                if place + <uint64_t>starts[i] < slot.first:
+                    slot.first = place + <uint64_t>starts[i]
+            elif keys[i].hi != 0:
                 self.insert_short(keys[i], hashes[i], 1, place + <uint64_t>starts[i])
-            else:
-                self.insert_long(text + starts[i], size, hashes[i], 1, place + <uint64_t>starts[i])
-        return 0
+                slots = self.slots
+                mask = self.n_slots - 1
+        for i in range(n_longs):
+            longs[i] = longer(
+                text + starts[which[i]], ends[which[i]] - starts[which[i]], 1, place + <uint64_t>starts[which[i]]
+            )
+        return self.insert_longer(longs, n_longs)
 
     cdef int insert(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t place
     ) except -1 nogil:
         cdef Key key
+        cdef Longer word
+        if not self.count_more(count):
+            return 0
         if size <= INLINE_BYTES:
             key = load_key(text, start, size, end)
             return self.insert_short(key, hash_key(key), count, place)
-        return self.insert_long(text + start, size, hash_bytes(text + start, size), count, place)
+        word = longer(text + start, size, count, place)
+        return self.insert_longer(&word, 1)
 
     cdef inline bint count_more(self, count_t count) noexcept nogil:
         """Add to the total; False, and nothing added, where it would exceed 2**63 - 1."""
@@ -197,13 +273,10 @@ cdef class WordTable:
     cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t place) except -1 nogil:
         cdef size_t mask = self.n_slots - 1, at = hashed & mask
         cdef Slot* slot = &self.slots[at]
-        if not self.count_more(count):
-            return 0
         while slot.key.hi != 0:
             if slot.key.lo == key.lo and slot.key.hi == key.hi:
-                slot.count += count                # at most the total, which has been checked
-                if place < slot.first:
-                    slot.first = place
+                slot.count += count
+                slot.first = min(slot.first, place)
                 return 0
             at = (at + 1) & mask
             slot = &self.slots[at]
@@ -217,7 +290,7 @@ cdef class WordTable:
 
     cdef int grow_slots(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_slots * 2
-        cdef Slot* slots = <Slot*>calloc(larger, sizeof(Slot))
+        cdef Slot* slots = <Slot*>zeroed(larger * sizeof(Slot))
         if slots == NULL:
             with gil:
                 raise MemoryError(f"no memory for {larger} slots of a table of word counts")
@@ -227,61 +300,80 @@ cdef class WordTable:
                 while slots[at].key.hi != 0:
                     at = (at + 1) & (larger - 1)
                 slots[at] = self.slots[i]
-        free(self.slots)
+        release(self.slots, self.n_slots * sizeof(Slot))
         self.slots = slots
         self.n_slots = larger
         return 0
 
-    cdef int insert_long(
-        self, const byte_t* word, Py_ssize_t size, uint64_t hashed, count_t count, uint64_t place
-    ) except -1 nogil:
-        cdef size_t mask = self.n_long_slots - 1, at = hashed & mask
-        cdef LongWord* entry
-        if not self.count_more(count):
-            return 0
-        while self.long_index[at] != 0:
-            entry = &self.longs[self.long_index[at] - 1]
-            if (
-                entry.hash == hashed and entry.size == <size_t>size
-                and memcmp(self.arena + entry.offset, word, size) == 0
-            ):
-                entry.count += count
-                if place < entry.first:
-                    entry.first = place
-                return 0
-            at = (at + 1) & mask
-        self.longs = <LongWord*>grown(self.longs, &self.longs_room, self.n_longs + 1, sizeof(LongWord))
-        self.arena = <byte_t*>grown(self.arena, &self.arena_room, self.arena_size + size, 1)
-        entry = &self.longs[self.n_longs]
-        entry.hash = hashed
-        entry.offset = self.arena_size
-        entry.size = size
-        entry.count = count
-        entry.first = place
-        memcpy(self.arena + self.arena_size, word, size)
-        self.arena_size += size
-        self.n_longs += 1
-        self.long_index[at] = <uint32_t>self.n_longs
-        if self.n_longs * 2 > self.n_long_slots:
-            self.grow_long_index()
+    cdef int insert_longer(self, const Longer* words, Py_ssize_t n) except -1 nogil:
+        """Count longer words: index, entry and bytes of each are fetched while others are looked up."""
+        cdef Py_ssize_t i
+        cdef uint32_t unit
+        for i in range(n):
+            prefetch(&self.index[words[i].hashed & (self.n_index - 1)])
+        for i in range(n):
+            unit = self.index[words[i].hashed & (self.n_index - 1)].unit
+            if unit != 0:
+                prefetch(self.arena + unit - 1)
+                prefetch(self.arena + unit + 7)
+        for i in range(n):
+            self.insert_long(&words[i])
         return 0
 
-    cdef int grow_long_index(self) except -1 nogil:
-        cdef size_t i, at, larger = self.n_long_slots * 2
-        cdef uint32_t* index = NULL
-        if self.n_longs < <size_t>0x7FFFFFFF:
-            index = <uint32_t*>calloc(larger, sizeof(uint32_t))
+    cdef int insert_long(self, const Longer* word) except -1 nogil:
+        cdef size_t mask = self.n_index - 1, at = word.hashed & mask
+        cdef LongSlot* slot = &self.index[at]
+        cdef LongWord* entry
+        while slot.unit != 0:
+            entry = <LongWord*>(self.arena + slot.unit - 1)
+            if slot.hashed == word.hashed and entry.size == word.size and memcmp(entry + 1, word.word, word.size) == 0:
+                entry.count += word.count
+                entry.first = min(entry.first, word.place)
+                return 0
+            at = (at + 1) & mask
+            slot = &self.index[at]
+        entry = self.new_long(word.size)
+        entry.count = word.count
+        entry.first = word.place
+        entry.size = word.size
+        memcpy(entry + 1, word.word, word.size)
+        slot.hashed = word.hashed
+        slot.unit = <uint32_t>(<uint64_t*>entry - self.arena) + 1
+        self.n_longs += 1
+        if self.n_longs * 2 > self.n_index:
+            self.grow_index()
+        return 0
+
+    cdef LongWord* new_long(self, size_t size) except NULL nogil:
+        """Room at the arena's end for a word of `size` bytes."""
+        cdef size_t units = self.arena_units + units_of(size)
+        cdef LongWord* entry
+        if units > <size_t>0xFFFFFFFF:
+            with gil:
+                raise MemoryError(
+                    "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or cut it into "
+                    "shorter words"
+                )
+        self.arena = <uint64_t*>grown(self.arena, &self.arena_room, units, UNIT)
+        entry = <LongWord*>(self.arena + self.arena_units)
+        self.arena_units = units
+        return entry
+
+    cdef int grow_index(self) except -1 nogil:
+        cdef size_t i, at, larger = self.n_index * 2
+        cdef LongSlot* index = <LongSlot*>zeroed(larger * sizeof(LongSlot))
         if index == NULL:
             with gil:
                 raise MemoryError(f"no memory for {larger} slots of a table of word counts")
-        for i in range(self.n_longs):
-            at = self.longs[i].hash & (larger - 1)
-            while index[at] != 0:
-                at = (at + 1) & (larger - 1)
-            index[at] = <uint32_t>(i + 1)
-        free(self.long_index)
-        self.long_index = index
-        self.n_long_slots = larger
+        for i in range(self.n_index):
+            if self.index[i].unit != 0:
+                at = self.index[i].hashed & (larger - 1)
+                while index[at].unit != 0:
+                    at = (at + 1) & (larger - 1)
+                index[at] = self.index[i]
+        release(self.index, self.n_index * sizeof(LongSlot))
+        self.index = index
+        self.n_index = larger
         return 0
 
     cdef int check(self) except -1:
@@ -299,8 +391,9 @@ cdef class WordTable:
         cdef Py_ssize_t size = len(word)
         cdef const byte_t* data = word
         cdef size_t at
-        cdef uint64_t hashed
         cdef Key key
+        cdef Longer sought
+        cdef LongWord* entry
         if 0 < size <= INLINE_BYTES:
             key = load_key(data, 0, size, size)
             at = hash_key(key) & (self.n_slots - 1)
@@ -309,32 +402,34 @@ cdef class WordTable:
                     return self.slots[at].count
                 at = (at + 1) & (self.n_slots - 1)
         elif size:
-            hashed = hash_bytes(data, size)
-            at = hashed & (self.n_long_slots - 1)
-            while self.long_index[at] != 0:
-                entry = &self.longs[self.long_index[at] - 1]
-                if entry.size == <size_t>size and memcmp(self.arena + entry.offset, data, size) == 0:
+            sought = longer(data, size, 0, 0)
+            at = sought.hashed & (self.n_index - 1)
+            while self.index[at].unit != 0:
+                entry = <LongWord*>(self.arena + self.index[at].unit - 1)
+                if entry.size == <size_t>size and memcmp(entry + 1, data, size) == 0:
                     return entry.count
-                at = (at + 1) & (self.n_long_slots - 1)
+                at = (at + 1) & (self.n_index - 1)
         return 0
 
-    def arrays(self):
-        """All words by first place: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 places (n,))."""
-        cdef Py_ssize_t n = self.n_short + self.n_longs, i, k = 0
-        cdef size_t s
+    @property
+    def memory(self):
+        """The bytes that the table takes."""
+        return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_room * UNIT
+
+    def arrays(self, size_t part=0, size_t parts=1):
+        """The words by first place: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 places (n,)).
+
+        All of them, or those of one of several parts, into which they are shared out by their hashes.
+        """
+        cdef Py_ssize_t n = self.words_in(part, parts, NULL, NULL), i
         places = np.empty(n, dtype=np.uint64)
-        which = np.empty(n, dtype=np.int64)                # a slot's index, or -1 - the index of a long word
+        which = np.empty(n, dtype=np.int64)                # a slot's index, or -1 - the unit of a longer word
         cdef uint64_t[::1] place = places
         cdef int64_t[::1] at = which
-        for s in range(self.n_slots):
-            if self.slots[s].key.hi != 0:
-                place[k] = self.slots[s].first
-                at[k] = <int64_t>s
-                k += 1
-        for s in range(self.n_longs):
-            place[k] = self.longs[s].first
-            at[k] = -1 - <int64_t>s
-            k += 1
+        cdef LongWord* entry
+        if n:
+            with nogil:
+                self.words_in(part, parts, &place[0], &at[0])
         order = np.argsort(places, kind="stable")
         places = places[order]
         which = which[order]
@@ -342,20 +437,57 @@ cdef class WordTable:
         offsets = np.zeros(n + 1, dtype=np.int64)
         counts = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] offset = offsets, count = counts
-        for i in range(n):
-            if at[i] >= 0:
-                offset[i + 1] = offset[i] + <int64_t>(self.slots[at[i]].key.hi >> 56)
-                count[i] = self.slots[at[i]].count
-            else:
-                offset[i + 1] = offset[i] + <int64_t>self.longs[-1 - at[i]].size
-                count[i] = self.longs[-1 - at[i]].count
+        with nogil:
+            for i in range(n):
+                if at[i] >= 0:
+                    offset[i + 1] = offset[i] + <int64_t>(self.slots[at[i]].key.hi >> 56)
+                    count[i] = self.slots[at[i]].count
+                else:
+                    entry = <LongWord*>(self.arena - 1 - at[i])
+                    offset[i + 1] = offset[i] + <int64_t>entry.size
+                    count[i] = entry.count
         blob = np.empty(offset[n], dtype=np.uint8)
         cdef byte_t[::1] data = blob
-        cdef LongWord* entry
-        for i in range(n):
-            if at[i] >= 0:
-                memcpy(&data[offset[i]], &self.slots[at[i]].key, offset[i + 1] - offset[i])
-            else:
-                entry = &self.longs[-1 - at[i]]
-                memcpy(&data[offset[i]], self.arena + entry.offset, entry.size)
+        with nogil:
+            for i in range(n):
+                if at[i] >= 0:
+                    memcpy(&data[offset[i]], &self.slots[at[i]].key, offset[i + 1] - offset[i])
+                else:
+                    memcpy(&data[offset[i]], <LongWord*>(self.arena - 1 - at[i]) + 1, offset[i + 1] - offset[i])
         return blob, offsets, counts, places
+
+    cdef Py_ssize_t words_in(self, size_t part, size_t parts, uint64_t* places, int64_t* which) noexcept nogil:
+        """How many words a part has; with arrays to write to, where each was first seen and where it lies."""
+        cdef Py_ssize_t n = 0
+        cdef size_t s
+        for s in range(self.n_slots):
+            if self.slots[s].key.hi != 0 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 == part:
+                if places != NULL:
+                    places[n] = self.slots[s].first
+                    which[n] = <int64_t>s
+                n += 1
+        for s in range(self.n_index):
+            if self.index[s].unit != 0 and <uint64_t>self.index[s].hashed * parts >> 32 == part:
+                if places != NULL:
+                    places[n] = (<LongWord*>(self.arena + self.index[s].unit - 1)).first
+                    which[n] = -<int64_t>self.index[s].unit
+                n += 1
+        return n
+
+
+def scatter_words(
+    const byte_t[::1] blob,        # IN
+    const int64_t[::1] offsets,    # IN (n + 1,)
+    const int64_t[::1] targets,    # IN (n,)
+    byte_t[::1] out,               # OUT
+):
+    """Copy word i, `blob[offsets[i]:offsets[i + 1]]`, to `out[targets[i]:]`."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(targets.shape[0]):
+            memcpy(&out[targets[i]], &blob[offsets[i]], offsets[i + 1] - offsets[i])
+
+
+def give_memory_back():
+    """Give what the allocator holds but does not need back to the system."""
+    trim_heap()

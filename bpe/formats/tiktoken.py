@@ -19,11 +19,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.encoder import merges_of_ranks
+from bpe._core.ranks import first_repeated, merges_of_ranks, read_ranks
 from bpe.errors import FormatError, shown
 from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import ID_LIMIT, Vocabulary
+
+Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # by rising rank: their bytes, offsets, and ranks
 
 
 def read(
@@ -38,22 +40,22 @@ def read(
         FormatError: with the line, for a file that is not one.
 
     """
-    ranks = _parse(data, path)
-    for name, number in special_tokens.items():
-        if name.encode() in ranks:
-            raise FormatError(
-                f"special token {name!r} is an ordinary token too; leave it out of special_tokens", path=path
-            )
-        if number in ranks.values():
-            raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
-    try:
-        vocabulary = Vocabulary(
-            ((rank, token) for token, rank in ranks.items()),
-            ((number, name.encode()) for name, number in special_tokens.items()),
-        )
-    except ValueError as error:
-        raise FormatError(str(error), path=path) from None
-    pairs, ids, shared_ranks = recover_merges(ranks)
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, ValueError) as error:
+            raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
+    tokens = read_ranks(data)
+    repeated = None if tokens is None else _repeated(tokens, special_tokens)
+    if tokens is None or (repeated is not None and repeated < len(tokens[2])):
+        tokens = _read_line_by_line(data, path)  # which says what is wrong, or takes what is unusual
+        repeated = _repeated(tokens, special_tokens)
+    if repeated is not None:
+        name = list(special_tokens)[repeated - len(tokens[2])]
+        raise FormatError(f"special token {name!r} is an ordinary token too; leave it out of special_tokens", path=path)
+    blob, offsets, ranks = tokens
+    vocabulary = _vocabulary(blob, offsets, ranks, special_tokens, path)
+    pairs, ids, shared_ranks, unreached = recover_merges(blob, offsets, ranks)
     return TokenizerSpec(
         model="byte",
         vocabulary=vocabulary,
@@ -63,18 +65,14 @@ def read(
         pretokenizer=pretokenizer,
         special_tokens=dict(special_tokens),
         ignore_merges=True,
+        unreached=unreached,
     )
 
 
-def _parse(data: bytes, path: str | None) -> dict[bytes, int]:
-    """Token → rank, by rising rank."""
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError) as error:
-            raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
-    ranks: dict[bytes, int] = {}
-    seen: dict[int, int] = {}
+def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
+    """The same as the kernel's `read_ranks`, for files of any layout and in any order, and with exact errors."""
+    tokens: dict[bytes, int] = {}
+    seen: set[int] = set()
     for number, line in enumerate(data.splitlines(), 1):
         if not line:
             continue
@@ -93,44 +91,81 @@ def _parse(data: bytes, path: str | None) -> dict[bytes, int]:
                 path=path,
                 where=f"line {number}",
             )
-        if token in ranks or rank in seen:
-            what = f"token {shown(token)}" if token in ranks else f"rank {rank}"
+        if token in tokens or rank in seen:
+            what = f"token {shown(token)}" if token in tokens else f"rank {rank}"
             raise FormatError(f"{what} is given twice", path=path, where=f"line {number}")
-        ranks[token] = rank
-        seen[rank] = number
-    if not ranks:
+        tokens[token] = rank
+        seen.add(rank)
+    if not tokens:
         raise FormatError("holds no ranks", path=path)
-    return dict(sorted(ranks.items(), key=lambda item: item[1]))
+    ordered = sorted(tokens, key=tokens.__getitem__)
+    offsets = np.zeros(len(ordered) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in ordered], out=offsets[1:])
+    return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
+
+
+def _repeated(tokens: Tokens, special_tokens: Mapping[str, int]) -> int | None:
+    """The first that is the same as one before it, of the tokens and, numbered after them, the special tokens."""
+    blob, offsets, _ = tokens
+    names = [name.encode() for name in special_tokens]
+    ends = offsets[-1] + np.cumsum([len(name) for name in names], dtype=np.int64)
+    found = first_repeated(b"".join([blob, *names]), np.concatenate((offsets, ends)))
+    return None if found is None else found[1]
+
+
+def _vocabulary(
+    blob: bytes,
+    offsets: NDArray[np.int64],
+    ranks: NDArray[np.int32],
+    special_tokens: Mapping[str, int],
+    path: str | None,
+) -> Vocabulary:
+    """The tokens and the special tokens, after refusing ids that are the same."""
+    special: dict[int, bytes] = {}
+    for name, number in special_tokens.items():
+        token = name.encode()
+        at = int(np.searchsorted(ranks, number))
+        if at < len(ranks) and ranks[at] == number:
+            raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
+        if number in special:
+            raise FormatError(
+                f"token id {number} is given twice: {shown(special[number])} and {shown(token)}", path=path
+            )
+        special[number] = token
+    try:
+        return Vocabulary.from_sorted(blob, offsets, ranks, special)
+    except ValueError as error:
+        raise FormatError(str(error), path=path) from None
 
 
 def recover_merges(
-    ranks: Mapping[bytes, int],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None]:
-    """The merges of a rank vocabulary, given by rising rank: (pairs of ids, the ids they make, shared ranks or
-    None).
+    blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int32] | None]:
+    """The merges of tokens given by rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`.
+
+    Returns:
+        (pairs of ids; the ids they make; their ranks where several share one, or None; the ids of the tokens that these
+        merges never reach, or None where that is not known).
+
     """
-    tokens = list(ranks)
-    numbers = np.array(list(ranks.values()), dtype=np.int32)
-    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
-    byte_ids = np.full(256, 0xFFFFFFFF, dtype=np.uint32)
-    for place, token in enumerate(tokens):
-        if len(token) == 1:
-            byte_ids[token[0]] = place
-    pairs = merges_of_ranks(b"".join(tokens), offsets, byte_ids)
-    without = [tokens[place] for place in np.flatnonzero(pairs[:, 0] < 0).tolist() if len(tokens[place]) > 1]
-    if not any(_comes_together(token, ranks) for token in without):
+    pairs = merges_of_ranks(blob, offsets)
+    without = np.flatnonzero((pairs[:, 0] < 0) & (np.diff(offsets) > 1))
+    by_bytes: dict[bytes, int] = {}
+    if len(without):
+        listed = [blob[start:end] for start, end in pairwise(offsets.tolist())]
+        by_bytes = dict(zip(listed, ranks.tolist(), strict=True))
+    if not any(_comes_together(listed[place], by_bytes) for place in without.tolist()):
         made = np.flatnonzero(pairs[:, 0] >= 0)
-        return np.ascontiguousarray(numbers[pairs[made]]), numbers[made], None
+        return np.ascontiguousarray(ranks[pairs[made]]), ranks[made], None, ranks[without]
     splits = [
-        (ranks[token[:cut]], ranks[token[cut:]], rank)
-        for token, rank in ranks.items()
+        (by_bytes[token[:cut]], by_bytes[token[cut:]], rank)
+        for token, rank in by_bytes.items()
         for cut in range(1, len(token))
-        if token[:cut] in ranks and token[cut:] in ranks
+        if token[:cut] in by_bytes and token[cut:] in by_bytes
     ]
     table = np.array(splits, dtype=np.int32).reshape(-1, 3)
     made_ids = np.ascontiguousarray(table[:, 2])
-    return np.ascontiguousarray(table[:, :2]), made_ids, made_ids
+    return np.ascontiguousarray(table[:, :2]), made_ids, made_ids, None
 
 
 def _comes_together(token: bytes, ranks: Mapping[bytes, int]) -> bool:

@@ -23,7 +23,7 @@ from bpe.text import Bytes, TextLike, escape, to_bytes
 
 NAMES = tuple(PATTERNS)
 
-#: The vector instructions that scanning uses; BPE_VECTORS=none, sse2, avx2 or avx512 in the environment allows fewer.
+#: The vector instructions that scanning uses; BPE_VECTORS=none, simd128, avx2 or avx512 in the environment is the most.
 VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""), max(scan.LEVELS.values())))
 
 

@@ -1,0 +1,85 @@
+"""Decoding a corpus's ids to bytes, with the vocabularies of OpenAI, beside every decoder that installs.
+
+    python benchmarks/bench_decode.py [FILE…] [--vocab NAME]… [--peer NAME]… [--less MB] [--repeat N] [-o OUT.json]
+                                      [--plot OUT.png]
+
+Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts. The ids
+of the whole file are one sequence: a uint32 array for this package and gigatoken, a list for the others, made before
+and not timed; the result is one bytes object, or a str that is encoded. Cold is a tokenizer's first call, warm its
+second. The result must be the file, or the run fails. The slower libraries get the first --less megabytes. Without FILE
+the shared corpora are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from peers import TOKENIZERS
+from report import VOCAB_NAMES, beginning, corpora, finish, keep, machine, measure, middle, plot, table, vocabularies
+
+WHOLE = ("bpe", "gigatoken")
+HEAD = ("corpus", "vocabulary", "library", "MB", "cold GB/s", "ratio", "warm GB/s", "ratio", "peak MB")
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text")
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
+    parser.add_argument("--peer", choices=TOKENIZERS, action="append", help="may be repeated; default all")
+    parser.add_argument("--less", type=float, default=20, metavar="MB", help="for the slower libraries; default 20")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    parser.add_argument("--plot", type=Path, help="draw the speeds of the second call")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    missing: set[str] = set()
+    with tempfile.TemporaryDirectory() as folder:
+        vocabs = vocabularies(options.vocab or ["cl100k"], folder)
+        for path in corpora(options.files, folder):
+            part = beginning(path, int(options.less * 1e6), folder)
+            for turn in range(options.repeat):
+                for vocab, described in vocabs.items():
+                    for peer in options.peer or TOKENIZERS:
+                        if peer in missing or (peer == "rs_bpe" and vocab == "r50k"):
+                            continue
+                        measured = measure("decode", peer, path if peer in WHOLE else part, 1, described)
+                        if measured.get("absent"):
+                            missing.add(peer)
+                            continue
+                        rows.append({"corpus": path.name, "vocab": vocab, **measured})
+                        print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
+    report(rows, options)
+    keep(options.output, rows)
+    finish(missing, [row["different"] for row in rows if row["different"]])
+
+
+def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print the medians side by side, and draw them; the ratio is how many times as fast as a library this one is."""
+    print(f"{machine()}; one core, median of {options.repeat}\n")
+    groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        for field in ("cold", "warm"):
+            row[f"{field} speed"] = row["bytes"] / row[field] / 1e9
+        groups.setdefault((row["corpus"], row["vocab"]), {}).setdefault(row["peer"], []).append(row)
+    lines: list[tuple[object, ...]] = []
+    bars: dict[str, dict[str, float]] = {}
+    for setting, found in groups.items():
+        for peer, each in found.items():
+            cells: list[object] = [*setting, f"{peer} {each[0]['version']}", f"{each[0]['bytes'] / 1e6:.0f}"]
+            for field in ("cold speed", "warm speed"):
+                speed = middle(each, field)
+                ratio = f"{middle(found['bpe'], field) / speed:.1f}" if "bpe" in found else ""
+                cells += [f"{speed:.2f}", ratio]
+            lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}"))
+            bars.setdefault(f"{Path(setting[0]).stem} {setting[1]}", {})[peer] = middle(each, "warm speed")
+    table(HEAD, lines)
+    plot(options.plot, "Decoding to bytes", "GB/s", bars)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Encoding whole corpora with the vocabularies of OpenAI, beside every encoder that installs.
+
+    python benchmarks/bench_encode.py [FILE…] [--vocab NAME]… [--threads N]… [--peer NAME]… [--less MB] [--repeat N]
+                                      [-o OUT.json] [--plot OUT.png]
+
+Every measurement runs in a fresh process on as many cores as it has threads (run.py), the libraries taking turns; the
+median counts. Cold is a new tokenizer's first pass, warm its second, both from a file of documents or a list of str to
+the ids of all documents, in the form in which the library gives them: flat arrays here and from gigatoken, fastokens
+and tokie's files, lists elsewhere. Loading the vocabulary is apart; reading the file is in the times of "file" alone.
+
+This package and gigatoken encode the whole file, the others, which are slower, the first --less megabytes, and the
+ids are compared on both: one difference fails the run. Without FILE the shared corpora are used. Libraries that are not
+installed are named; more of them can be put on PYTHONPATH without installing them beside the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from peers import TOKENIZERS
+from report import (
+    VOCAB_NAMES,
+    beginning,
+    corpora,
+    different,
+    finish,
+    keep,
+    machine,
+    measure,
+    middle,
+    plot,
+    table,
+    vocabularies,
+)
+
+WHOLE = ("bpe", "gigatoken")
+SPEEDS = ("cold MB/s", "ratio", "warm MB/s", "ratio")
+HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "peak MB")
+
+
+def main() -> None:
+    """Measure, compare, print tables, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
+    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
+    parser.add_argument("--peer", choices=TOKENIZERS, action="append", help="may be repeated; default all")
+    parser.add_argument("--less", type=float, default=5, metavar="MB", help="for the slower libraries; default 5")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    parser.add_argument("--plot", type=Path, help="draw the speeds of the first pass")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    missing: set[str] = set()
+    differences: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        vocabs = vocabularies(options.vocab or VOCAB_NAMES, folder)
+        for path in corpora(options.files, folder):
+            part = beginning(path, int(options.less * 1e6), folder)
+            for vocab, described in vocabs.items():
+                for threads in options.threads or (1, 2):
+                    about = {"corpus": path.name, "vocab": vocab}
+                    found = one_setting(path, part, described, threads, options, missing, differences)
+                    rows += [about | row for row in found]
+    report(rows, options.repeat)
+    keep(options.output, rows)
+    bars: dict[str, dict[str, float]] = {}
+    for row in rows:
+        group = f"{Path(row['corpus']).stem} {row['vocab']}, {row['threads']}"
+        speed = row["bytes"] / middle(alike(rows, row), "cold") / 1e6
+        bars.setdefault(group, {})[f"{row['peer']} {row['way']}"] = speed
+    plot(options.plot, "Encoding, first pass of a new tokenizer", "MB/s", bars)
+    finish(missing, differences)
+
+
+def one_setting(
+    path: Path,
+    part: Path,
+    described: str,
+    threads: int,
+    options: argparse.Namespace,
+    missing: set[str],
+    differences: list[str],
+) -> list[dict[str, Any]]:
+    """All libraries in turn, with one corpus, vocabulary and number of threads; their ids compared."""
+    rows: list[dict[str, Any]] = []
+    compared = [measure("corpus", "bpe", part, threads, "file", described)]
+    jobs = [(peer, way) for peer in options.peer or TOKENIZERS for way in TOKENIZERS[peer].ways]
+    for turn in range(options.repeat):
+        for peer, way in jobs:
+            if peer in missing or (peer == "rs_bpe" and described.startswith("r50k")):
+                continue
+            source = path if peer in WHOLE else part
+            measured = measure("corpus", peer, source, threads, way, described)
+            if measured.get("absent"):
+                missing.add(peer)
+                continue
+            where = f"{path.name} {described.split(',')[0]} {threads}"
+            print(f"{turn + 1}/{options.repeat} {where} {peer} {way}", file=sys.stderr)
+            rows.append({"bytes": source.stat().st_size, **measured})
+    for source, found in (
+        (path, [row for row in rows if row["peer"] in WHOLE]),
+        (part, compared + [row for row in rows if row["peer"] not in WHOLE]),
+    ):
+        differences += different(found, f"{source.name}, {described.split(',')[0]}")
+    return rows
+
+
+def alike(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The measurements of the same thing."""
+    fields = ("corpus", "vocab", "threads", "peer", "way")
+    return [other for other in rows if all(other[field] == row[field] for field in fields)]
+
+
+def report(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print the medians side by side; the ratio is how many times as fast as a library this package's best way is."""
+    print(f"{machine()}; median of {repeat}\n")
+    settings = dict.fromkeys((row["corpus"], row["vocab"], row["threads"]) for row in rows)
+    lines: list[tuple[object, ...]] = []
+    for setting in settings:
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in rows:
+            if (row["corpus"], row["vocab"], row["threads"]) == setting:
+                found.setdefault((row["peer"], row["way"]), []).append(row)
+        speeds = {
+            (key, field): each[0]["bytes"] / middle(each, field) / 1e6
+            for key, each in found.items()
+            for field in ("cold", "warm")
+        }
+        for (peer, way), each in found.items():
+            cells: list[object] = [*setting, f"{peer} {each[0]['version']}", way, f"{each[0]['bytes'] / 1e6:.0f}"]
+            for field in ("cold", "warm"):
+                ours = max((speeds[key, field] for key in found if key[0] == "bpe"), default=float("nan"))
+                speed = speeds[(peer, way), field]
+                cells += [f"{speed:.0f}", f"{ours / speed:.2f}"]
+            lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}"))
+    table(HEAD, lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Training, whole, from a file: time and memory beside the peers, and how both grow with the corpus and the vocabulary.
+
+    python benchmarks/bench_train.py [FILE…] [--peer NAME]… [--size MB]… [--vocab-size N]… [--threads N]…
+        [--repeat N] [--limit SECONDS] [-o results.json [--add]] [--plots FOLDER]
+
+Every measurement runs in a fresh process that keeps to as many cores as it has threads (run.py), the libraries taking
+turns; the median counts. Without FILE the shared corpora are used; --size takes the first so many megabytes of each, to
+the end of a document. Seconds are from the file to the library's own result: neither its import nor listing its tokens
+is timed. Memory is the peak resident size of the whole process as the kernel reports it, the interpreter, the imports
+and the pages of mapped files included.
+
+All use GPT-2's pattern and take <|endoftext|> for what separates documents, but for sentencepiece and YouTokenToMe,
+which cut words their own way. The tokens of every library whose rule for ties is one of ours are compared with ours, in
+order, and what differs is said. A library that is not installed is left out, and said to be.
+
+With --add the measurements join those in results.json, and the table is of all: a long comparison can be made in parts.
+--plots draws cost against corpus size and against vocabulary size, where matplotlib is installed and there are several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from peers import SEPARATOR, TRAINERS
+from report import corpora, keep, machine, measure, middle, table
+
+HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "times ours", "MB/s", "peak MB", "times ours", "tokens")
+#: Whose alphabet is ordered as ours is by default; the others' rules for ties are those of `bpe` or none that we have.
+BY_LETTERS = ("tokenizers",)
+NO_RULE = ("sentencepiece", "youtokentome", "minbpe")
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON, draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--peer", choices=TRAINERS, action="append", help="may be repeated; default all but minbpe")
+    parser.add_argument("--size", type=float, action="append", metavar="MB", help="may be repeated; default the whole")
+    parser.add_argument("--vocab-size", type=int, action="append", help="may be repeated; default 32000")
+    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
+    parser.add_argument("--repeat", type=int, default=5, help="default 5; 0 only reports what results.json has")
+    parser.add_argument("--limit", type=float, help="give up a measurement after so many seconds")
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    parser.add_argument("--add", action="store_true", help="keep the measurements that the file has")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw into this folder")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    if options.add and options.output is not None and options.output.exists():
+        rows = json.loads(options.output.read_text())["rows"]
+    for row in measured(options) if options.repeat else ():
+        rows.append(row)
+        keep(options.output, rows)  # each at once, so that whatever ends this loses nothing
+    report(rows)
+    if options.plots is not None:
+        draw(rows, options.plots)
+
+
+def measured(options: argparse.Namespace) -> Iterable[Row]:
+    """Every library in turn, again and again, for each corpus, size of it and of the vocabulary."""
+    chosen = options.peer or [name for name in TRAINERS if name not in ("bpe-letters", "minbpe")]
+    absent = [name for name in chosen if importlib.util.find_spec(name.split("-")[0]) is None]
+    for name in absent:
+        print(f"{name} is not installed and left out", file=sys.stderr)
+    peers = [name for name in chosen if name not in absent]
+    with tempfile.TemporaryDirectory() as folder:
+        for path in corpora(options.files, folder):
+            for part in parts(path, options.size, folder):
+                about = {"corpus": path.stem, "bytes": part.stat().st_size}
+                runs = product(options.vocab_size or [32000], range(options.repeat), options.threads or (1, 2))
+                for vocab_size, turn, threads in runs:
+                    for row in turns(peers, part, vocab_size, threads, options.limit, Path(folder)):
+                        yield about | {"vocab_size": vocab_size} | row
+                    print(f"{turn + 1}/{options.repeat} {about} V={vocab_size} {threads} threads", file=sys.stderr)
+
+
+def parts(path: Path, sizes: Sequence[float] | None, folder: str) -> Iterable[Path]:
+    """The beginnings of a file of so many megabytes, each up to the end of a document; or the file itself."""
+    for size in sizes or ():
+        with open(path, "rb") as file:
+            data = file.read(int(size * 1e6))
+        part = Path(folder) / f"{path.stem}-{size:g}.part"
+        part.write_bytes(data[: data.rfind(SEPARATOR.encode()) + len(SEPARATOR)] or data)
+        yield part
+        part.unlink()
+    if not sizes:
+        yield path
+
+
+def turns(
+    peers: list[str], path: Path, vocab_size: int, threads: int, limit: float | None, folder: Path
+) -> Iterable[Row]:
+    """One measurement of each library, with how its tokens compare with ours."""
+    for peer in peers:
+        try:
+            row = measure("train", peer, path, threads, vocab_size, folder / peer, limit=limit)
+        except subprocess.TimeoutExpired:
+            yield {"peer": peer, "threads": threads, "seconds": limit, "gave_up": True}
+            continue
+        ours = "bpe-letters" if peer in BY_LETTERS else "bpe"
+        reference = folder / f"{ours}-{path.name}-{vocab_size}.reference"
+        if peer not in NO_RULE and not reference.exists():
+            measure("train", ours, path, threads, vocab_size, reference)
+        yield row | ({} if peer in NO_RULE else compared(tokens_of(folder / peer), tokens_of(reference)))
+
+
+def tokens_of(path: Path) -> list[bytes]:
+    """The tokens in a rank file, in order."""
+    return [base64.b64decode(line.split()[0]) for line in path.read_bytes().splitlines()]
+
+
+def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
+    """How two lists of tokens compare: their lengths, how long they are the same, how many they share."""
+    same = next((i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours)))
+    return {"tokens": len(theirs), "same": same, "shared": len({*theirs} & {*ours}), "ours": len(ours)}
+
+
+# Reporting ------------------------------------------------------------------------------------------------------------
+
+
+def groups(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
+    """The rows by what was done, and by library."""
+    found: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for row in sorted(rows, key=lambda row: (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])):
+        key = (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])
+        found.setdefault(key, {}).setdefault(row["peer"], []).append(row)
+    return found
+
+
+def report(rows: list[Row]) -> None:
+    """Print the medians side by side; ratios are how many times our time or memory a library takes."""
+    runs = sorted({len(each) for found in groups(rows).values() for each in found.values()})
+    print(f"{machine()}; median of {' or '.join(map(str, runs))}\n")
+    lines: list[tuple[object, ...]] = []
+    for (corpus, size, vocab_size, threads), found in groups(rows).items():
+        ours = [row for row in found.get("bpe", []) if "gave_up" not in row]
+        for peer, every in found.items():
+            about = (corpus, f"{size / 1e6:.0f}", vocab_size, threads)
+            each = [row for row in every if "gave_up" not in row]
+            if not each:
+                lines.append((*about, peer, f"over {every[0]['seconds']:.0f}", "", "", "", "", ""))
+                continue
+            took, top = middle(each, "seconds"), middle(each, "peak")
+            times = [f"{took / middle(ours, 'seconds'):.1f}", f"{top / middle(ours, 'peak'):.1f}"] if ours else ["", ""]
+            library = f"{peer} {each[0]['version']}"
+            rate, memory = f"{size / took / 1e6:.1f}", f"{top / 1e6:.0f}"
+            lines.append((*about, library, f"{took:.2f}", times[0], rate, memory, times[1], agreement(each)))
+    table(HEAD, lines)
+
+
+def agreement(rows: list[Row]) -> str:
+    """Whether a library's tokens are ours, in all runs."""
+    if "tokens" not in rows[0]:
+        return "by another rule"
+    if len({row["output"] for row in rows}) > 1:
+        return "not the same in all runs"
+    row = rows[0]
+    if row["tokens"] == row["same"] == row["ours"]:
+        return f"the same {row['tokens']}"
+    return f"{row['tokens']}, the first {row['same']} the same, {row['shared']} shared"
+
+
+def draw(rows: list[Row], folder: Path) -> None:
+    """Cost against corpus size and against vocabulary size, a picture for each corpus and number of threads."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("matplotlib is not installed: no plots", file=sys.stderr)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    of_all = groups([row for row in rows if "gave_up" not in row])
+    for axis, fixed, label in ((1, 2, "corpus, MB"), (2, 1, "vocabulary")):
+        pictures: dict[tuple[Any, ...], dict[str, list[tuple[float, float, float]]]] = {}
+        for key, found in of_all.items():
+            for peer, each in found.items():
+                at = key[axis] / 1e6 if axis == 1 else key[axis]
+                point = (at, middle(each, "seconds"), middle(each, "peak") / 1e6)
+                pictures.setdefault((key[0], key[fixed], key[3]), {}).setdefault(peer, []).append(point)
+        for (corpus, other, threads), lines in pictures.items():
+            if max(map(len, lines.values())) > 1:
+                name = f"{corpus}-{'size' if axis == 1 else 'vocabulary'}-{other}-{threads}.png"
+                what = f"V={other}" if axis == 1 else f"{other / 1e6:.0f} MB"
+                draw_one(folder / name, lines, label, f"{corpus}, {what}, {threads} threads")
+
+
+def draw_one(path: Path, lines: dict[str, list[tuple[float, float, float]]], label: str, title: str) -> None:
+    """Seconds and megabytes side by side, a line for each library, on logarithmic scales."""
+    from matplotlib import pyplot as plt
+
+    figure, (seconds, memory) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    for peer, points in lines.items():
+        at = [point[0] for point in points]
+        for axes, index in ((seconds, 1), (memory, 2)):
+            width = 2.5 if peer == "bpe" else 1.2
+            axes.plot(at, [point[index] for point in points], marker="o", markersize=4, linewidth=width, label=peer)
+    for axes, unit in ((seconds, "seconds"), (memory, "peak MB")):
+        axes.set(xlabel=label, ylabel=unit, xscale="log", yscale="log")
+        axes.grid(visible=True, which="both", alpha=0.2)
+    seconds.legend(fontsize="small")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

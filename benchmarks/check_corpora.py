@@ -1,0 +1,106 @@
+"""Whole corpora, every way to encode, against tiktoken: the ids must be the same, or this fails.
+
+    python benchmarks/check_corpora.py [FILE…] [--vocab NAME]… [--threads N]
+
+For each file and vocabulary: `encode_files` and `encode_batch` document by document; `encode` of each document;
+`encode_stream` of the whole file with its separators allowed, cut at random places, in chunks of a few bytes and of
+many; `encode_with_offsets`, whose spans must be the tokens' own bytes; and `decode_bytes`, which must give the file
+back. It takes minutes, most of them tiktoken's. Without FILE the shared corpora are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from peers import SEPARATOR, TOKENIZERS, Vocab
+from report import VOCAB_NAMES, corpora, vocabularies
+
+import bpe
+
+END = {"r50k": 50256, "cl100k": 100257, "o200k": 199999}
+
+
+def main() -> None:
+    """Check every file with every vocabulary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        vocabs = vocabularies(options.vocab or VOCAB_NAMES, folder)
+        for path in corpora(options.files, folder):
+            for name, described in vocabs.items():
+                vocab = Vocab(*described.split(","))
+                began = time.perf_counter()
+                for way, same in check(path, vocab, options.threads):
+                    print(f"{path.name} {name} {way}: {'the same' if same else 'DIFFERENT'}", flush=True)
+                    if not same:
+                        wrong.append(f"{path.name} {name} {way}")
+                print(f"{path.name} {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    if wrong:
+        raise SystemExit("different ids: " + ", ".join(wrong))
+
+
+def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
+    """Each way to encode, and whether it gave tiktoken's ids."""
+    data = path.read_bytes()
+    documents = data.decode().split(SEPARATOR)
+    tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, {SEPARATOR: END[vocab.name]})
+    expected, lengths = theirs(vocab, documents, threads)
+    for way, batch in (
+        ("encode_files", tok.encode_files(path, separator=SEPARATOR, threads=threads)),
+        ("encode_batch", tok.encode_batch(documents, threads=threads)),
+    ):
+        yield way, np.array_equal(batch.ids, expected) and np.array_equal(batch.lengths, lengths)
+    yield "encode", np.array_equal(np.concatenate([tok.encode(document) for document in documents]), expected)
+    whole = np.insert(expected, np.cumsum(lengths)[:-1], END[vocab.name]).astype(np.uint32)
+    for least, most in ((1 << 20, 1 << 20), (1, 200), (1, 1 << 22)):
+        arrays = tok.encode_stream(chunks(data, least, most), allowed_special="all")
+        yield f"encode_stream by {least} to {most} bytes", np.array_equal(np.concatenate(list(arrays)), whole)
+    ids, spans = tok.encode_with_offsets(data, "byte", allowed_special="all")
+    tiled = np.array_equal(spans[1:, 0], spans[:-1, 1]) and spans[0, 0] == 0 and spans[-1, 1] == len(data)
+    fits = np.array_equal(spans[:, 1] - spans[:, 0], tok.token_byte_lengths[ids])
+    yield "encode_with_offsets", bool(np.array_equal(ids, whole) and tiled and fits)
+    yield "decode_bytes", tok.decode_bytes(whole) == data
+
+
+def theirs(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The ids of all documents by tiktoken and their numbers, a part of them at a time: its lists are large."""
+    peer = TOKENIZERS["tiktoken"]()
+    encoding: Any = peer.load(vocab, threads)
+    parts, lengths, at = [np.empty(0, dtype=np.uint32)], [], 0
+    while at < len(documents):
+        size, end = 0, at
+        while end < len(documents) and size < 1 << 24:
+            size += len(documents[end])
+            end += 1
+        for row in encoding.encode_ordinary_batch(documents[at:end], num_threads=threads):
+            parts.append(np.array(row, dtype=np.uint32))
+            lengths.append(len(row))
+        at = end
+    return np.concatenate(parts), np.array(lengths, dtype=np.int64)
+
+
+def chunks(data: bytes, least: int, most: int) -> Iterator[bytes]:
+    """A file's bytes cut at random places."""
+    choose = random.Random(1)
+    at = 0
+    while at < len(data):
+        size = choose.randint(least, most)
+        yield data[at : at + size]
+        at += size
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""What the adapters share: the pattern, the separator, the documents of a file, what outputs are compared as."""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Each peer's own way to be told how many threads to use; read when its module is loaded.
+THREAD_VARIABLES = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS")
+
+PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+SEPARATOR = "<|endoftext|>"
+
+Ranks = dict[bytes, int]
+
+#: What training gives: a function that lists the tokens of merges in order, so that listing them is not timed.
+Tokens = Callable[[], list[bytes]]
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """A published vocabulary: its short name, its rank file, and the same as a tokenizer.json."""
+
+    name: str
+    ranks: str
+    json: str
+
+    @property
+    def pattern(self) -> str:
+        """The name of its pattern here."""
+        return "gpt2" if self.name == "r50k" else self.name
+
+    def table(self) -> Ranks:
+        """The ranks as a dict."""
+        lines = Path(self.ranks).read_bytes().splitlines()
+        return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
+
+
+class Peer:
+    """One library; the adapters of a job are its subclasses."""
+
+    name: str
+
+    def version(self) -> str:
+        """The version measured."""
+        return importlib.metadata.version(self.name)
+
+
+class Own(Peer):
+    """This package."""
+
+    name = "bpe"
+
+    def version(self) -> str:
+        """The version measured."""
+        import bpe
+
+        return bpe.__version__
+
+
+def documents(path: str) -> list[str]:
+    """The documents of a file."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read().split(SEPARATOR)
+
+
+def flat(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What an encoder gave, as int64 ids and lengths."""
+    if isinstance(result, tuple):
+        return result[0].astype(np.int64), result[1].astype(np.int64)
+    if hasattr(result, "offsets") and hasattr(result, "ids"):
+        return result.ids.astype(np.int64), result.lengths
+    if type(result).__module__.partition(".")[0] == "awkward":
+        import awkward
+
+        return np.asarray(awkward.flatten(result), dtype=np.int64), np.asarray(awkward.num(result), dtype=np.int64)
+    rows = [row.ids if hasattr(row, "ids") else row for row in result]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    return np.concatenate([np.array(row, dtype=np.int64) for row in rows]), lengths

@@ -1,0 +1,76 @@
+"""Counting words: `read` a file into what the library takes, `count` it, and make a dict of that with `words`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peers.common import SEPARATOR, Own, Peer, Ranks, documents
+
+
+class Ours(Own):
+    """This package."""
+
+    def read(self, path: str) -> str:
+        """The path: the file is mapped while it is counted."""
+        return path
+
+    def count(self, path: str, threads: int) -> Any:
+        """Counts in a table of ours."""
+        import bpe
+
+        return bpe.count_words(files=path, separator=SEPARATOR, threads=threads)
+
+    def words(self, counted: Any) -> Ranks:
+        """The counts as a dict."""
+        return dict(counted.items())
+
+
+class Gigatoken(Peer):
+    """gigatoken's counting; GPT-2's pattern only."""
+
+    name = "gigatoken"
+
+    def read(self, path: str) -> bytes:
+        """The file's bytes."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def count(self, data: bytes, threads: int) -> Any:
+        """A list of (word, count), which is how it hands them over."""
+        del threads  # from the environment
+        from gigatoken import gigatoken_rs
+
+        return gigatoken_rs.pretokenized_counts(data, SEPARATOR.encode())
+
+    def words(self, counted: Any) -> Ranks:
+        """The counts as a dict; a word that is there twice has both counts."""
+        found: Ranks = {}
+        for word, count in counted:
+            found[word] = found.get(word, 0) + count
+        return found
+
+
+class FFBPE(Peer):
+    """ffbpe's WordCounter; with no pattern named, it has its own scanner for GPT-2's."""
+
+    name = "ffbpe"
+
+    def read(self, path: str) -> list[str]:
+        """The documents as str."""
+        return documents(path)
+
+    def count(self, texts: list[str], threads: int) -> Any:
+        """Counts in a table of its own."""
+        del threads  # from the environment
+        import ffbpe
+
+        counter = ffbpe.PreTokenizer(special_tokens=[]).word_counter()
+        counter.add_batch(texts)
+        return counter
+
+    def words(self, counted: Any) -> Ranks:
+        """The counts as a dict."""
+        return {word.encode(): count for word, count in counted.words().items()}
+
+
+COUNTERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Gigatoken, FFBPE)}

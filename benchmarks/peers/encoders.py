@@ -1,0 +1,50 @@
+"""Encoding with a vocabulary that was just trained: a function from texts to (ids, lengths) or to rows of ids."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from peers.common import PATTERN, Own, Peer, Ranks
+
+
+class Ours(Own):
+    """This package."""
+
+    def encoder(self, ranks: Ranks, threads: int) -> Any:
+        """A function from texts to (ids, lengths)."""
+        import bpe
+        from bpe.formats import tiktoken
+
+        lines = [base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()]
+        tok = bpe.Tokenizer.from_spec(tiktoken.read(b"".join(lines), bpe.Pretokenizer("gpt2"), {}))
+
+        def encode(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+            batch = tok.encode_batch(texts, threads=threads)
+            return batch.ids, batch.lengths
+
+        return encode
+
+
+class Tiktoken(Peer):
+    """openai/tiktoken."""
+
+    name = "tiktoken"
+
+    def encoder(self, ranks: Ranks, threads: int) -> Any:
+        """A function from texts to (ids, lengths); its lists are taken as they are, not made arrays of."""
+        import tiktoken
+
+        encoding = tiktoken.Encoding("measured", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
+
+        def encode(texts: Sequence[str]) -> list[list[int]]:
+            rows: list[list[int]] = encoding.encode_ordinary_batch(list(texts), num_threads=threads)
+            return rows
+
+        return encode
+
+
+ENCODERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Tiktoken)}

@@ -1,0 +1,282 @@
+"""Encoding and decoding with a published vocabulary.
+
+`load` makes a tokenizer of a `Vocab`; `ways` are the ways in which a library takes a corpus, "file" (it reads the
+documents itself) or any other name (a list of str), and `corpus` encodes it so; `one` is a function from a str to its
+ids, `decode` one from ids (`takes` makes of an array what it takes) to bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peers.common import SEPARATOR, Own, Peer, Vocab
+
+
+class Ours(Own):
+    """This package."""
+
+    ways = ("file", "batch")
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From the rank file."""
+        import bpe
+
+        self._threads = threads
+        return bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern)
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A batch of flat arrays."""
+        if way == "file":
+            return tok.encode_files(path, separator=SEPARATOR, threads=self._threads)
+        return tok.encode_batch(texts, threads=self._threads)
+
+    def one(self, tok: Any) -> Any:
+        """An array."""
+        return tok.encode
+
+    def takes(self, ids: NDArray[np.uint32]) -> Any:
+        """The array."""
+        return ids
+
+    def decode(self, tok: Any) -> Any:
+        """Bytes."""
+        return tok.decode_bytes
+
+
+class Gigatoken(Peer):
+    """gigatoken."""
+
+    name = "gigatoken"
+    ways = ("file", "batch", "tiktoken")
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From the rank file."""
+        import gigatoken
+
+        self._parallel = threads > 1  # how many is in the environment
+        return gigatoken.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, {})
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A ragged array of awkward's; a list of lists by the way of tiktoken."""
+        if way == "file":
+            from gigatoken import TextFileSource
+
+            return tok.encode_files(TextFileSource([path], SEPARATOR), parallel=self._parallel)
+        if way == "tiktoken":
+            return tok.as_tiktoken().encode_ordinary_batch(texts, num_threads=8 if self._parallel else 1)
+        return tok.encode_batch(texts, parallel=self._parallel)
+
+    def one(self, tok: Any) -> Any:
+        """An array."""
+        return tok.encode
+
+    def takes(self, ids: NDArray[np.uint32]) -> Any:
+        """The array."""
+        return ids
+
+    def decode(self, tok: Any) -> Any:
+        """Bytes."""
+        return tok.decode
+
+
+class Tiktoken(Peer):
+    """openai/tiktoken."""
+
+    name = "tiktoken"
+    ways = ("batch",)
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From the ranks and the pattern."""
+        import tiktoken
+
+        from bpe.pretokenize.patterns import PATTERNS
+
+        self._threads = threads
+        return tiktoken.Encoding(
+            vocab.name,
+            pat_str=PATTERNS[vocab.pattern].expression,
+            mergeable_ranks=vocab.table(),
+            special_tokens={},
+        )
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A list of lists."""
+        del way, path
+        return tok.encode_ordinary_batch(texts, num_threads=self._threads)
+
+    def one(self, tok: Any) -> Any:
+        """A list."""
+        return tok.encode_ordinary
+
+    def takes(self, ids: NDArray[np.uint32]) -> Any:
+        """A list."""
+        return ids.tolist()
+
+    def decode(self, tok: Any) -> Any:
+        """Bytes."""
+        return tok.decode_bytes
+
+
+class Riptoken(Tiktoken):
+    """riptoken, which has tiktoken's interface; its threads are in the environment."""
+
+    name = "riptoken"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From the ranks and the pattern."""
+        del threads
+        import riptoken
+
+        from bpe.pretokenize.patterns import PATTERNS
+
+        return riptoken.CoreBPE(vocab.table(), {}, PATTERNS[vocab.pattern].expression)
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A list of lists."""
+        del way, path
+        return tok.encode_ordinary_batch(texts)
+
+
+class Wordchipper(Tiktoken):
+    """wordchipper, which knows its vocabularies by name only, and looks for them in a cache before it fetches them."""
+
+    name = "wordchipper"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name, from a cache that has the rank file."""
+        cache = Path(vocab.ranks).parent / "cache"
+        name = f"{vocab.name}_base"
+        place = cache / "io.crates.wordchipper" / "openai" / name / f"{name}.tiktoken"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(Path(vocab.ranks).read_bytes())
+        os.environ["XDG_CACHE_HOME"] = str(cache)  # read at the first load
+        from wordchipper import Tokenizer, TokenizerOptions
+
+        options = TokenizerOptions.default()
+        options.set_parallel(threads > 1)
+        options.set_accelerated_lexers(True)
+        return Tokenizer.from_pretrained(name, options)
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A list of lists."""
+        del way, path
+        return tok.encode_batch(texts)
+
+    def one(self, tok: Any) -> Any:
+        """A list."""
+        return tok.encode
+
+
+class RsBpe(Tiktoken):
+    """rs_bpe, which has cl100k and o200k within."""
+
+    name = "rs_bpe"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name."""
+        from rs_bpe import openai
+
+        self._threads = threads
+        return getattr(openai, f"{vocab.name}_base")()
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A list of lists."""
+        del way, path
+        return tok.encode_batch(texts)[0]
+
+    def one(self, tok: Any) -> Any:
+        """A list."""
+        return tok.encode
+
+    def decode(self, tok: Any) -> Any:
+        """A str, encoded."""
+        return lambda ids: tok.decode(ids).encode()
+
+
+class HuggingFace(Peer):
+    """Hugging Face's `tokenizers`."""
+
+    name = "tokenizers"
+    ways: tuple[str, ...] = ("batch",)
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From a tokenizer.json that this package wrote."""
+        del threads  # from the environment
+        from tokenizers import Tokenizer
+
+        return Tokenizer.from_file(vocab.json)
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A list of encodings."""
+        del way, path
+        return tok.encode_batch_fast(texts, add_special_tokens=False)
+
+    def one(self, tok: Any) -> Any:
+        """A list, of an encoding."""
+        return lambda text: tok.encode(text, add_special_tokens=False).ids
+
+    def takes(self, ids: NDArray[np.uint32]) -> Any:
+        """A list."""
+        return ids.tolist()
+
+    def decode(self, tok: Any) -> Any:
+        """A str, encoded."""
+        return lambda ids: tok.decode(ids, skip_special_tokens=False).encode()
+
+
+class Fastokens(HuggingFace):
+    """fastokens, which reads rank files."""
+
+    name = "fastokens"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From the rank file."""
+        del threads
+        from fastokens import Tokenizer
+
+        return Tokenizer.from_tiktoken(vocab.ranks, encoding=f"{vocab.name}_base")
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """Two buffers."""
+        del way, path
+        ids, offsets = tok.encode_batch_flat(texts)
+        return np.frombuffer(ids, dtype=np.uint32), np.diff(np.frombuffer(offsets, dtype=np.uint64))
+
+    def one(self, tok: Any) -> Any:
+        """A list, of an encoding."""
+        return lambda text: tok.encode(text).ids
+
+
+class Tokie(HuggingFace):
+    """tokie, which reads tokenizer.json."""
+
+    name = "tokie"
+    ways = ("file", "batch")
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From a tokenizer.json that this package wrote."""
+        del threads
+        import tokie
+
+        return tokie.Tokenizer.from_json(vocab.json)
+
+    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """Flat arrays from a file, a list of encodings from texts."""
+        if way == "file":
+            ids, offsets = tok.encode_files([path], SEPARATOR.encode())
+            return ids, np.diff(offsets)
+        return tok.encode_batch(texts, add_special_tokens=False)
+
+    def decode(self, tok: Any) -> Any:
+        """Bytes."""
+        return tok.decode_bytes
+
+
+TOKENIZERS: dict[str, Any] = {
+    peer.name: peer for peer in (Ours, Gigatoken, Tiktoken, HuggingFace, Riptoken, Wordchipper, Fastokens, Tokie, RsBpe)
+}

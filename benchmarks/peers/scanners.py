@@ -1,0 +1,102 @@
+"""Finding pretokens in two steps: `text`, which makes of bytes what the library takes, and `scanner`.
+
+That gives a function from such a text to the number of its pretokens, or None for a pattern that the library has not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from peers.common import PATTERN, Own, Peer
+
+# Hugging Face's spellings: Oniguruma reads `{1,3}+` and `$` otherwise than tiktoken's engine does.
+HUGGINGFACE = {
+    "gpt2": PATTERN,
+    "cl100k": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+",
+}
+
+
+class Ours(Own):
+    """This package."""
+
+    def text(self, data: bytes) -> bytes:
+        """The bytes as they are."""
+        return data
+
+    def scanner(self, pattern: str) -> Callable[[Any], int]:
+        """The scanner's count of pretokens, none of which becomes an object."""
+        from bpe._core import scan
+        from bpe.pretokenize.patterns import PATTERNS
+
+        number = PATTERNS[pattern].scanner
+        count = getattr(scan, "count", None)
+        if count is None:  # arrays of where pretokens begin and end are made as well
+            return lambda data: len(scan.spans(number, data)[0])
+        return lambda data: int(count(number, data))
+
+
+class Regex(Peer):
+    """The `regex` package."""
+
+    name = "regex"
+
+    def text(self, data: bytes) -> str:
+        """A str."""
+        return data.decode()
+
+    def scanner(self, pattern: str) -> Callable[[Any], int]:
+        """All matches as a list."""
+        import regex
+
+        from bpe.pretokenize.patterns import PATTERNS
+
+        findall = regex.compile(PATTERNS[pattern].expression).findall
+        return lambda text: len(findall(text))
+
+
+class HuggingFace(Peer):
+    """Hugging Face's `tokenizers`."""
+
+    name = "tokenizers"
+
+    def text(self, data: bytes) -> str:
+        """A str."""
+        return data.decode()
+
+    def scanner(self, pattern: str) -> Callable[[Any], int]:
+        """`Split` by the pattern, as in tokenizer.json files; a list of str with offsets."""
+        from tokenizers import Regex as Expression
+        from tokenizers.pre_tokenizers import Split
+
+        from bpe.pretokenize.patterns import PATTERNS
+
+        split = Split(Expression(HUGGINGFACE.get(pattern, PATTERNS[pattern].expression)), "isolated")
+        return lambda text: len(split.pre_tokenize_str(text))
+
+
+class Gigatoken(Peer):
+    """gigatoken's pretokenizer; GPT-2's pattern only."""
+
+    name = "gigatoken"
+
+    def text(self, data: bytes) -> bytes:
+        """The bytes as they are."""
+        return data
+
+    def scanner(self, pattern: str) -> Callable[[Any], int] | None:
+        """An iterator of bytes objects run to its end."""
+        if pattern != "gpt2":
+            return None
+        from gigatoken import gigatoken_rs
+
+        def count(data: bytes) -> int:
+            last = deque(enumerate(gigatoken_rs.pretokenizer(data), 1), maxlen=1)
+            return last[0][0] if last else 0
+
+        return count
+
+
+SCANNERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Regex, HuggingFace, Gigatoken)}

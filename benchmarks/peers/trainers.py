@@ -1,0 +1,197 @@
+"""Training from a file: a function that lists the merged tokens in order as bytes, so that listing them is not timed.
+
+All use the same pattern.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from peers import counters
+from peers.common import PATTERN, SEPARATOR, Own, Peer, Tokens, documents
+
+
+class Ours(Own):
+    """This package."""
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order; ids of single bytes as the peers number them, so that ties break alike."""
+        import bpe
+
+        tok = bpe.train(
+            files=path, separator=SEPARATOR, vocab_size=vocab_size, initial_alphabet=range(256), threads=threads
+        )
+        return lambda: [tok.token_bytes(number) for number in range(256, tok.vocab_size)]
+
+
+class OursByLetters(Ours):
+    """This package with the alphabet in the order of GPT-2's letters, as `tokenizers` has it: ties break otherwise."""
+
+    name = "bpe-letters"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order."""
+        import bpe
+
+        tok = bpe.train(files=path, separator=SEPARATOR, vocab_size=vocab_size, threads=threads)
+        return lambda: [tok.token_bytes(number) for number in range(256, tok.vocab_size)]
+
+
+class Gigatoken(Peer):
+    """gigatoken's training."""
+
+    name = "gigatoken"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order, from the file itself, which it maps."""
+        del threads  # from the environment
+        from gigatoken import gigatoken_rs
+
+        source = gigatoken_rs.TextFileSource([path], separator=SEPARATOR)
+        _, merges = gigatoken_rs.train_bpe(source, vocab_size, [], "raw_token_ids")
+        return lambda: [left + right for left, right in merges]
+
+
+class FFBPE(counters.FFBPE):
+    """ffbpe's trainer, on the words that its counter found."""
+
+    name = "ffbpe"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order."""
+        import ffbpe
+
+        trainer = ffbpe.BpeTrainer([], initial_alphabet="raw", tie_break="smallest_pair_id")
+        trainer.add_word_counter(self.count(self.read(path), threads))
+        trainer.train(vocab_size)
+        made = trainer.validate_model()
+        return lambda: tokens_by_id(made.vocab)
+
+
+class RustBPE(Peer):
+    """karpathy/rustbpe."""
+
+    name = "rustbpe"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order."""
+        import rustbpe
+
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
+        tok = rustbpe.Tokenizer()
+        tok.train_from_iterator(iter(documents(path)), vocab_size, pattern=PATTERN)
+        return lambda: [bytes(token) for token, rank in tok.get_mergeable_ranks() if rank >= 256]
+
+
+class BPEasy(Peer):
+    """gautierdag/bpeasy: a trainer; one core."""
+
+    name = "bpeasy"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order."""
+        del threads  # from the environment
+        import bpeasy
+
+        longest = 1 << 20  # a limit has to be given
+        vocab = bpeasy.train_bpe(iter(documents(path)), PATTERN, longest, vocab_size)
+        return lambda: tokens_by_id(vocab)
+
+
+class HuggingFace(Peer):
+    """Hugging Face's `tokenizers`."""
+
+    name = "tokenizers"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order; its ids of bytes are in the order of GPT-2's letters."""
+        del threads  # from the environment
+        from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+        from bpe.spec import from_letters
+
+        tok = Tokenizer(models.BPE())
+        tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
+        tok.train_from_iterator(documents(path), trainer)
+        return lambda: tokens_by_id({from_letters(token): number for token, number in tok.get_vocab().items()})
+
+
+class SentencePiece(Peer):
+    """google/sentencepiece's BPE: another way of cutting words, characters and not bytes; no equal output."""
+
+    name = "sentencepiece"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Its pieces but the three special ones; the text as it is, and no line left out."""
+        import io
+
+        import sentencepiece
+
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            input=path,
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            max_sentence_length=1 << 30,
+            num_threads=threads,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
+        made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        return lambda: [made.id_to_piece(number).encode() for number in range(3, made.vocab_size())]
+
+
+class YouTokenToMe(Peer):
+    """VKCOM/YouTokenToMe: words are cut at white space, characters and not bytes; no equal output."""
+
+    name = "youtokentome"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Its pieces but the four special ones."""
+        import tempfile
+
+        import youtokentome
+
+        with tempfile.NamedTemporaryFile() as model:
+            made = youtokentome.BPE.train(
+                data=path, model=model.name, vocab_size=vocab_size, coverage=1.0, n_threads=threads
+            )
+        return lambda: [piece.encode() for piece in made.vocab()[4:]]
+
+
+class MinBPE(Peer):
+    """karpathy/minbpe: Python to learn from; ties are broken by what comes first, so that its tokens may be others."""
+
+    name = "minbpe"
+
+    def version(self) -> str:
+        """What is measured; it is on no package index."""
+        return "source"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order; documents one behind the other."""
+        del threads  # one
+        import minbpe
+
+        tok = minbpe.RegexTokenizer(PATTERN)
+        tok.train("".join(documents(path)), vocab_size)
+        return lambda: [tok.vocab[number] for number in range(256, len(tok.vocab))]
+
+
+def tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
+    """The tokens of a vocabulary in the order of their ids, less the 256 bytes."""
+    return [token for token, number in sorted(vocab.items(), key=lambda item: item[1]) if number >= 256]
+
+
+TRAINERS: dict[str, Any] = {
+    peer.name: peer
+    for peer in (
+        Ours, OursByLetters, Gigatoken, FFBPE, RustBPE, BPEasy, HuggingFace, SentencePiece, YouTokenToMe, MinBPE,
+    )
+}  # fmt: skip

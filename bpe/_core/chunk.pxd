@@ -1,0 +1,62 @@
+"""Chunks: some hundred pieces of text on their way from the scanner to their ids, and where they come from."""
+
+from bpe._core.scan cimport Cursor
+from bpe._core.splits cimport Joints
+from bpe._core.types cimport byte_t, token_t
+from bpe._core.wordcache cimport Cache
+from libc.stdint cimport int64_t, uint16_t, uint64_t
+
+cdef enum:
+    PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
+    SLICE_WORDS = 40          # text is cut so many times 64 bytes at a time
+
+cdef struct Fragment:         # a text, or an id between texts
+    const byte_t* text
+    Py_ssize_t size           # -1: `token` is the id
+    token_t token
+
+cdef struct Feed:             # where pieces come from
+    const Fragment* fragments
+    Py_ssize_t n_fragments
+    Py_ssize_t done           # fragments whose pieces all are in a chunk
+    const byte_t* readable    # nothing at or past this is read
+    bint shared               # all fragments lie in one buffer, which `readable` is the end of
+    int scanner
+    const int64_t* starts     # the pieces of the one fragment, if they are given: `n_given` of them
+    const int64_t* ends
+    Py_ssize_t n_given
+    bint open                 # the scanner is within a fragment
+    Py_ssize_t start[PIECES]  # pieces found but not in a chunk yet: those from `next` to `n_found`
+    Py_ssize_t end[PIECES]
+    Py_ssize_t n_found
+    Py_ssize_t next
+    bint cutting              # they are to be cut where that is safe
+    bint gapless              # each begins where the one before ends
+    bint odd                  # some byte of them is 0xFF, which no key can end with
+    Py_ssize_t within         # how far into the next piece the last chunk came
+    Py_ssize_t cut_start[PIECES]  # parts of pieces
+    Py_ssize_t cut_end[PIECES]
+    Cursor cursor
+
+cdef struct Segment:          # the end of a fragment in a chunk
+    Py_ssize_t piece          # its pieces come before this one
+    Py_ssize_t fragment
+
+cdef struct Chunk:
+    Py_ssize_t n
+    const byte_t* word[PIECES]
+    Py_ssize_t size[PIECES]   # in bytes
+    byte_t part[PIECES]       # whether it is a part of a piece that was cut
+    uint64_t value[PIECES]    # its ids, as the cache has them; 0 where it has none
+    size_t n_missed           # short words that the front table does not have
+    uint16_t missed[PIECES + 8]  # which pieces they are
+    uint64_t missed_key[PIECES + 8]
+    size_t n_other            # words that one key does not hold
+    uint16_t other[PIECES + 8]
+    uint64_t lo[PIECES]       # their keys; of long ones, the hash
+    uint64_t hi[PIECES]
+    Py_ssize_t n_segments
+    Segment segments[PIECES]
+
+
+cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil

@@ -1,0 +1,3 @@
+from bpe._core.buffers import Buffer
+
+def last_cut(scanner: int, text: Buffer, low: int) -> int: ...

@@ -1,0 +1,60 @@
+"""Cutting large texts: where a stream may be cut.
+
+Not here: cuts for counting, which are sought forwards (`_core/scan`), and documents (`_core/documents`).
+"""
+
+from bpe._core.scanners cimport WHOLE
+from bpe._core.types cimport byte_t
+from bpe._core.unicode cimport LETTER, SPACE, class_at
+
+
+def last_cut(int scanner, const byte_t[::1] text, Py_ssize_t low):
+    """The last place beyond `low` where a text may be cut and its parts scanned apart, whatever follows it; else `low`.
+
+    White space behind a letter is such a place, as in `scan.certain_start`; and a letter behind a single newline with
+    no white space before it, which texts without spaces have: no pretoken holds a newline and then a letter, and a lone
+    newline is the same pretoken, or the same end of one, at the end of a text.
+    """
+    cdef Py_ssize_t end = text.shape[0], pos = end
+    cdef const byte_t* data
+    if scanner == WHOLE or end <= low:
+        return low
+    data = &text[0]
+    with nogil:
+        while pos > low:
+            pos -= 1
+            if pos > low and pos > 0 and is_cut(data, pos, end):
+                break
+    return max(pos, low)
+
+
+cdef bint is_cut(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Whether `pos`, beyond 0, is such a place."""
+    cdef Py_ssize_t length, before = pos - 1
+    if text[pos] & 0xC0 == 0x80 or not is_whole(text, pos, end):
+        return False
+    if text[before] == 10:
+        if before == 0 or not class_at(text, pos, end, &length) & LETTER:
+            return False
+        pos = before
+        before = character_before(text, pos)
+        return not class_at(text, before, pos, &length) & SPACE and before + length == pos
+    if not class_at(text, pos, end, &length) & SPACE:
+        return False
+    before = character_before(text, pos)
+    return class_at(text, before, pos, &length) & LETTER and before + length == pos
+
+
+cdef inline Py_ssize_t character_before(const byte_t* text, Py_ssize_t pos) noexcept nogil:
+    """Where the character before `pos` begins."""
+    cdef Py_ssize_t at = pos - 1
+    while at > 0 and pos - at < 4 and text[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+cdef inline bint is_whole(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Whether the bytes of the character that begins at `pos` are all there."""
+    if text[pos] < 0xC0:
+        return True
+    return pos + (2 if text[pos] < 0xE0 else 3 if text[pos] < 0xF0 else 4) <= end

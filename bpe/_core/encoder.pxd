@@ -1,0 +1,65 @@
+"""The engine's classes."""
+
+from bpe._core.backtrack cimport Backtracker, Origins
+from bpe._core.chunk cimport Chunk, Feed, Fragment
+from bpe._core.merging cimport Alphabet, Ids, Scratch
+from bpe._core.pairtable cimport PairTable
+from bpe._core.splits cimport SplitFilter
+from bpe._core.types cimport byte_t, token_t
+from bpe._core.wordcache cimport Cache
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef class Workspace:
+    """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
+
+    cdef Cache cache
+    cdef Scratch scratch
+    cdef Chunk* chunk
+    cdef Feed* feed
+    cdef Ids out
+    cdef bint unknown         # a symbol without an id was met
+    cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
+
+    cdef int reset(self) noexcept nogil
+
+
+cdef class Encoder:
+    """The tables of one tokenizer, and encoding with them; immutable but for idle workspaces and what is built late."""
+
+    cdef PairTable table
+    cdef Origins origins
+    cdef SplitFilter splits
+    cdef Backtracker tracker  # built when a long piece comes
+    cdef Workspace seeds      # whose cache has the words that are tokens; built with the first workspace
+    cdef Alphabet alphabet
+    cdef int scanner
+    cdef size_t memory
+    cdef bint small_ranks
+    cdef object held          # the arrays that the alphabet points into
+    cdef object merges, ids, symbols
+    cdef object blob, offsets
+    cdef uint32_t* whole      # index + 1 of a whole word by the hash of its bytes, 0 where empty
+    cdef size_t whole_mask
+    cdef object whole_blob
+    cdef const byte_t[::1] whole_bytes
+    cdef const int64_t[::1] whole_offsets
+    cdef const uint32_t[::1] whole_ids
+    cdef list idle
+
+    cdef token_t whole_word(self, const byte_t* word, Py_ssize_t size) noexcept nogil
+    cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size) except -1 nogil
+    cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil
+    cdef int build_tracker(self) except -1
+    cdef int work_out(self, Workspace space, Py_ssize_t i, size_t rest) except -1 nogil
+    cdef int look_up(self, Workspace space) noexcept nogil
+    cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
+    cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
+    cdef Workspace workspace(self)
+    cdef int build_seeds(self) except -1
+    cdef object taken(self, Workspace space)
+
+
+cdef object as_array(Ids* ids)
+cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
+cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil

@@ -1,0 +1,78 @@
+"""Pieces to ids by merging: what the engine does with a piece that no cache knows."""
+
+from bpe._core.memory cimport grown
+from bpe._core.pairtable cimport Pairs
+from bpe._core.queue cimport Queue
+from bpe._core.types cimport byte_t, token_t
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef enum:
+    SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
+
+cdef struct Ids:              # a growing array of ids
+    token_t* data
+    size_t n
+    size_t room
+
+cdef struct Alphabet:         # which tokens single symbols are
+    const uint32_t* inner     # token of a byte or code point before the last place of a piece, or NO_TOKEN
+    const uint32_t* last      # the same at the last place
+    size_t n_inner
+    size_t n_last
+    token_t mark              # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
+    token_t unk               # the unknown token, or NO_TOKEN
+    bint fuse_unk             # neighbouring unknown symbols are one unknown token
+    bint chars                # symbols are characters, not bytes
+    bint plain                # every byte has a token, the same at every place, and nothing is added
+
+cdef struct Link:             # a symbol of a long piece
+    uint64_t merge            # what it makes with the next one: rank << 32 | id, or NO_MERGE
+    token_t token
+    uint32_t before
+    uint32_t behind
+
+cdef struct Scratch:          # room to merge in; its owner frees it
+    token_t* symbols
+    size_t symbols_room
+    Link* links
+    size_t links_room
+    Queue queue
+    uint64_t* failed          # of backtracking: a bit per place that leads nowhere
+    size_t failed_room
+
+
+cdef inline int reserve(Ids* ids, size_t more) except -1 nogil:
+    """Room for `more` ids behind those that are there."""
+    if ids.n + more > ids.room:
+        return make_room(ids, more)
+    return 0
+
+
+cdef int make_room(Ids* ids, size_t more) except -1 nogil
+
+
+cdef void free_scratch(Scratch* scratch) noexcept nogil
+
+cdef Py_ssize_t symbols_of(
+    const Alphabet* alphabet,
+    const byte_t* piece,
+    Py_ssize_t size,
+    token_t* symbols,         # OUT (size + 1,)
+    Py_ssize_t* unknown,      # OUT: the offset of the first symbol without an id; left alone if there is none
+) noexcept nogil
+
+cdef Py_ssize_t merge_bytes(
+    const Pairs* pairs,
+    const Alphabet* alphabet,
+    const byte_t* piece,
+    Py_ssize_t size,          # at most SHORT
+    token_t* out,             # OUT (size,)
+) noexcept nogil
+
+cdef Py_ssize_t merge_symbols(
+    const Pairs* pairs,
+    token_t* symbols,         # IN and OUT
+    Py_ssize_t n,             # at most SHORT
+) noexcept nogil
+
+cdef int merge_with_heap(const Pairs* pairs, Scratch* scratch, Py_ssize_t n, Ids* out) except -1 nogil

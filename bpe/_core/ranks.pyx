@@ -1,0 +1,375 @@
+"""Rank files: reading the lines that are plain, and recovering the merges that made the tokens.
+
+Not here: what is wrong with lines that are not plain, and vocabularies that no training made
+(`bpe/formats/tiktoken.py`).
+"""
+
+import numpy as np
+
+from bpe._core.memory cimport mix
+from bpe._core.types cimport NO_TOKEN, byte_t, token_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memchr, memcmp, memcpy, memset
+
+cdef extern from *:
+    """
+    #define BPE_NO_PAIR UINT64_MAX
+    #define BPE_BASE 0x9E3779B97F4A7C15ull
+    """
+    const uint64_t BASE "BPE_BASE"         # of the sums by which longer tokens are found
+    const uint64_t NO_PAIR "BPE_NO_PAIR"   # a free slot of the table of pairs
+
+cdef enum:
+    SHORT = 7                 # bytes that fit a key with their number
+    FILTER = 1 << 14          # words of 64 bits: 128 KB, which stay in the second-level cache
+    FOREIGN = 64              # a byte that is no digit of base64
+
+cdef struct Slot:
+    uint64_t key              # of `key_of`; 0 where empty
+    uint64_t token
+
+cdef struct Strings:          # the tokens and a table to find them by their bytes
+    const byte_t* blob
+    const int64_t* offsets
+    Slot* slots
+    size_t mask
+    uint64_t* filter          # or NULL
+
+cdef struct Pairs:            # the merges found so far
+    uint64_t* slots           # 2 by slot: left << 32 | right, what they make
+    size_t mask
+    uint64_t* filter
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+cdef int base64_digits(byte_t* digits) noexcept nogil:
+    """The value of each digit of base64; FOREIGN for every other byte."""
+    cdef int i
+    memset(digits, FOREIGN, 256)
+    for i in range(26):
+        digits[65 + i] = i
+        digits[97 + i] = 26 + i
+    for i in range(10):
+        digits[48 + i] = 52 + i
+    digits[43], digits[47] = 62, 63
+    return 0
+
+
+cdef Py_ssize_t decode_base64(const byte_t* digits, const byte_t* text, Py_ssize_t size, byte_t* out) noexcept nogil:
+    """The bytes that base64 stands for, written to `out`; how many, or -1 for what is not plain base64."""
+    cdef Py_ssize_t i, n = 0, padding = 0
+    cdef uint32_t a, b, c, d
+    if size < 4 or size & 3:
+        return -1
+    if text[size - 1] == 61:
+        padding = 2 if text[size - 2] == 61 else 1
+    for i in range(0, size - (4 if padding else 0), 4):
+        a, b, c, d = digits[text[i]], digits[text[i + 1]], digits[text[i + 2]], digits[text[i + 3]]
+        if (a | b | c | d) >= FOREIGN:
+            return -1
+        a = a << 18 | b << 12 | c << 6 | d
+        out[n], out[n + 1], out[n + 2] = <byte_t>(a >> 16), <byte_t>(a >> 8), <byte_t>a
+        n += 3
+    if padding:
+        a, b = digits[text[size - 4]], digits[text[size - 3]]
+        c = 0 if padding == 2 else digits[text[size - 2]]
+        if (a | b | c) >= FOREIGN or (b & 15 if padding == 2 else c & 3):
+            return -1
+        out[n] = <byte_t>(a << 2 | b >> 4)
+        if padding == 1:
+            out[n + 1] = <byte_t>(b << 4 | c >> 2)
+        n += 3 - padding
+    return n
+
+
+def read_ranks(const byte_t[::1] data):
+    """Read a rank file whose every line is `BASE64 RANK`, by rising rank.
+
+    Returns:
+        (the tokens' bytes; int64 offsets, shape (n + 1,): token i is `blob[offsets[i]:offsets[i + 1]]`; int32 ranks,
+        shape (n,)), or None for a file that has any other line, wrong or not.
+
+    """
+    cdef Py_ssize_t size = data.shape[0], pos = 0, line_end, space, n = 0, got, used = 0, i
+    cdef const byte_t* text
+    cdef const byte_t* found
+    cdef byte_t digits[256]
+    cdef int64_t rank, last = -1
+    if size == 0:
+        return None
+    text = &data[0]
+    blob = np.empty(size, dtype=np.uint8)                  # base64 is longer than what it stands for
+    ends = np.zeros(size // 6 + 2, dtype=np.int64)         # a line has 6 bytes and a newline
+    numbers = np.empty(size // 6 + 1, dtype=np.int32)
+    cdef byte_t[::1] out = blob
+    cdef int64_t[::1] end = ends
+    cdef int[::1] number = numbers
+    with nogil:
+        base64_digits(digits)
+        while pos < size:
+            found = <const byte_t*>memchr(text + pos, 10, size - pos)
+            line_end = size if found == NULL else found - text
+            found = <const byte_t*>memchr(text + pos, 32, line_end - pos)
+            space = -1 if found == NULL else found - text
+            if found == NULL or not 1 < line_end - space <= 11:
+                n = 0
+                break
+            got = decode_base64(digits, text + pos, space - pos, &out[used])
+            rank = 0
+            for i in range(space + 1, line_end):
+                if not 48 <= text[i] <= 57:
+                    got = -1
+                rank = rank * 10 + text[i] - 48
+            if got < 1 or not last < rank < (<int64_t>1 << 31):
+                n = 0
+                break
+            used += got
+            end[n + 1] = used
+            number[n] = <int>rank
+            last = rank
+            n += 1
+            pos = line_end + 1
+    if n == 0:
+        return None
+    return blob[:used].tobytes(), ends[:n + 1].copy(), numbers[:n].copy()
+
+
+# Finding tokens by their bytes ----------------------------------------------------------------------------------------
+
+
+cdef inline uint64_t short_key(const byte_t* data, Py_ssize_t size) noexcept nogil:
+    """Up to 7 bytes and their number as they are. 8 bytes are read: the blob is followed by as many."""
+    cdef uint64_t word
+    memcpy(&word, data, 8)
+    return word & (<uint64_t>1 << 8 * size) - 1 | <uint64_t>size << 56
+
+
+cdef inline uint64_t long_key(uint64_t sum) noexcept nogil:
+    """The key of more bytes than that, by the sum of byte i times BASE ** (size - 1 - i), modulo 2**64."""
+    return sum | <uint64_t>0xFF << 56
+
+
+cdef inline uint64_t key_of(const byte_t* data, Py_ssize_t size) noexcept nogil:
+    cdef uint64_t sum = 0
+    cdef Py_ssize_t i
+    if size <= SHORT:
+        return short_key(data, size)
+    for i in range(size):
+        sum = sum * BASE + data[i]
+    return long_key(sum)
+
+
+cdef inline uint64_t scattered(uint64_t key) noexcept nogil:
+    return mix(key, <uint64_t>0xD6E8FEB86659FD93)
+
+
+cdef inline bint seen(const uint64_t* filter, uint64_t hashed) noexcept nogil:
+    """Whether something of this hash may have been noted; False is certain."""
+    return filter[hashed >> 46 & (FILTER - 1)] >> (hashed >> 40 & 63) & 1
+
+
+cdef inline void note(uint64_t* filter, uint64_t hashed) noexcept nogil:
+    filter[hashed >> 46 & (FILTER - 1)] |= <uint64_t>1 << (hashed >> 40 & 63)
+
+
+cdef int begin_strings(Strings* strings, const byte_t* blob, const int64_t* offsets, Py_ssize_t n) except -1:
+    cdef size_t size = 16
+    while size < <size_t>n + <size_t>n // 4:
+        size *= 2
+    strings.blob, strings.offsets, strings.mask = blob, offsets, size - 1
+    strings.slots = <Slot*>calloc(size, sizeof(Slot))
+    strings.filter = NULL
+    if strings.slots == NULL:
+        raise MemoryError(f"no memory for a table of {n} tokens")
+    return 0
+
+
+cdef token_t find_string(
+    Strings* strings, const byte_t* data, Py_ssize_t size, uint64_t key, uint64_t hashed
+) noexcept nogil:
+    """The token of these bytes, or NO_TOKEN."""
+    cdef size_t at = hashed & strings.mask
+    cdef token_t token
+    while strings.slots[at].key != 0:
+        if strings.slots[at].key == key:
+            token = strings.slots[at].token
+            if size <= SHORT or (
+                strings.offsets[token + 1] - strings.offsets[token] == size
+                and memcmp(strings.blob + strings.offsets[token], data, size) == 0
+            ):
+                return token
+        at = (at + 1) & strings.mask
+    return NO_TOKEN
+
+
+cdef token_t enter_string(Strings* strings, token_t token) noexcept nogil:
+    """Enter a token; the one entered before that has the same bytes, or NO_TOKEN."""
+    cdef const byte_t* data = strings.blob + strings.offsets[token]
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token]
+    cdef uint64_t key = key_of(data, size), hashed = scattered(key)
+    cdef token_t same = NO_TOKEN
+    cdef size_t at = hashed & strings.mask
+    if strings.filter == NULL:
+        same = find_string(strings, data, size, key, hashed)
+        if same != NO_TOKEN:
+            return same
+    else:
+        note(strings.filter, hashed)
+    while strings.slots[at].key != 0:
+        at = (at + 1) & strings.mask
+    strings.slots[at].key = key
+    strings.slots[at].token = token
+    return NO_TOKEN
+
+
+def first_repeated(bytes blob, const int64_t[::1] offsets):
+    """The first of the strings `blob[offsets[i]:offsets[i + 1]]` that is there before: (before, i), or None."""
+    cdef Py_ssize_t n = offsets.shape[0] - 1, i
+    cdef token_t same = NO_TOKEN
+    cdef Strings strings
+    cdef bytes padded = blob + bytes(8)
+    if n < 1:
+        return None
+    begin_strings(&strings, padded, &offsets[0], n)
+    with nogil:
+        for i in range(n):
+            same = enter_string(&strings, <token_t>i)
+            if same != NO_TOKEN:
+                break
+    free(strings.slots)
+    return None if same == NO_TOKEN else (int(same), i)
+
+
+# Merges ---------------------------------------------------------------------------------------------------------------
+
+
+cdef inline token_t find_pair(Pairs* pairs, token_t left, token_t right) noexcept nogil:
+    """What two tokens make, or NO_TOKEN."""
+    cdef uint64_t key = <uint64_t>left << 32 | right
+    cdef uint64_t hashed = scattered(key)
+    cdef size_t at = hashed & pairs.mask
+    if not seen(pairs.filter, hashed):
+        return NO_TOKEN
+    while pairs.slots[2 * at] != NO_PAIR:
+        if pairs.slots[2 * at] == key:
+            return <token_t>pairs.slots[2 * at + 1]
+        at = (at + 1) & pairs.mask
+    return NO_TOKEN
+
+
+cdef int enter_pair(Pairs* pairs, token_t left, token_t right, token_t made) noexcept nogil:
+    cdef uint64_t key = <uint64_t>left << 32 | right
+    cdef uint64_t hashed = scattered(key)
+    cdef size_t at = hashed & pairs.mask
+    note(pairs.filter, hashed)
+    while pairs.slots[2 * at] != NO_PAIR:
+        at = (at + 1) & pairs.mask
+    pairs.slots[2 * at], pairs.slots[2 * at + 1] = key, made
+    return 0
+
+
+cdef bint stay_apart(Pairs* pairs, const int[:, ::1] made_of, token_t left, token_t right) noexcept nogil:
+    """Whether the bytes of two tokens, one after the other, come to just these two by the merges known so far.
+
+    Both sides are taken apart in the order opposite to merging, the later merge first, and at each step it is asked
+    whether the two that then touch would have been merged before what was taken apart last.
+
+    Worked example: `low` and `er`, made of lo w and e r, the latter later. Nothing may make one token of low|er. Take
+    er apart: nothing before er of low|e. Take low apart: nothing before low of w|e. These are single bytes: done.
+    """
+    cdef token_t limit = NO_TOKEN, found       # merges of this token and later ones do not come into it
+    cdef bint left_whole, right_whole
+    while True:
+        found = find_pair(pairs, left, right)
+        if found != NO_TOKEN and found < limit:
+            return False
+        left_whole = made_of[left, 0] < 0
+        right_whole = made_of[right, 0] < 0
+        if left_whole and right_whole:
+            return True
+        if not left_whole and (right_whole or left > right):
+            limit = left
+            left = <token_t>made_of[left, 1]
+        else:
+            limit = right + 1                  # at equal tokens the left one is merged first
+            right = <token_t>made_of[right, 0]
+
+
+cdef bint find_merge(
+    Strings* strings, Pairs* pairs, int[:, ::1] made_of, uint64_t* sums, token_t token
+) noexcept nogil:
+    """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens.
+
+    `sums` has room for a sum by place of the token.
+    """
+    cdef const byte_t* data = strings.blob + strings.offsets[token]
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut
+    cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left_key, right_key, left_hash, right_hash
+    cdef token_t left, right
+    if size > SHORT + 1:
+        for cut in range(size - 1, 0, -1):
+            right_sum += data[cut] * power
+            power *= BASE
+            sums[cut] = right_sum
+    for cut in range(1, size):
+        left_sum = left_sum * BASE + data[cut - 1]
+        left_key = short_key(data, cut) if cut <= SHORT else long_key(left_sum)
+        right_key = short_key(data + cut, size - cut) if size - cut <= SHORT else long_key(sums[cut])
+        left_hash, right_hash = scattered(left_key), scattered(right_key)
+        if not (seen(strings.filter, left_hash) and seen(strings.filter, right_hash)):
+            continue
+        left = find_string(strings, data, cut, left_key, left_hash)
+        right = find_string(strings, data + cut, size - cut, right_key, right_hash)
+        if left == NO_TOKEN or right == NO_TOKEN:
+            continue
+        if stay_apart(pairs, made_of, left, right):
+            made_of[token, 0], made_of[token, 1] = <int>left, <int>right
+            enter_pair(pairs, left, right, token)
+            return True
+    return False
+
+
+def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
+    """Recover the merges of distinct tokens given by rising rank: token i is `blob[offsets[i]:offsets[i + 1]]`.
+
+    A token's merge is the pair of tokens that its bytes come to by the merges of better rank; at most one split of the
+    token is such a pair. A token that has none is never reached by merging, and is part of no merge.
+
+    Returns:
+        int32 pairs of places, shape (n, 2); -1, -1 for a token of one byte and for one that merging never reaches.
+
+    """
+    cdef Py_ssize_t n = offsets.shape[0] - 1, i
+    cdef Strings strings
+    cdef Pairs pairs
+    cdef uint64_t* filters
+    cdef bytes padded = blob + bytes(8)
+    found = np.full((n, 2), -1, dtype=np.int32)
+    cdef int[:, ::1] made_of = found
+    longest = np.empty(max(np.diff(offsets).max(initial=0), 1), dtype=np.uint64)
+    cdef uint64_t[::1] sums = longest
+    begin_strings(&strings, padded, &offsets[0], n)
+    pairs.mask = strings.mask
+    pairs.slots = <uint64_t*>malloc((pairs.mask + 1) * 2 * sizeof(uint64_t))
+    filters = <uint64_t*>calloc(2 * FILTER, sizeof(uint64_t))
+    if pairs.slots == NULL or filters == NULL:
+        free(strings.slots)
+        free(pairs.slots)
+        free(filters)
+        raise MemoryError(f"no memory for a table of {n} merges")
+    strings.filter, pairs.filter = filters, filters + FILTER
+    with nogil:
+        memset(pairs.slots, 0xFF, (pairs.mask + 1) * 2 * sizeof(uint64_t))
+        for i in range(n):
+            if offsets[i + 1] - offsets[i] == 1:
+                enter_string(&strings, <token_t>i)
+        for i in range(n):
+            if offsets[i + 1] - offsets[i] > 1 and find_merge(&strings, &pairs, made_of, &sums[0], <token_t>i):
+                enter_string(&strings, <token_t>i)
+    free(strings.slots)
+    free(pairs.slots)
+    free(filters)
+    return found

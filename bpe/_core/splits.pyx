@@ -1,0 +1,119 @@
+"""The split filter: pairs of neighbouring characters that some token holds, as hashed bits.
+
+No merge crosses the border of two characters that no token holds side by side, so that a piece cut there gives the
+same ids. Scripts without spaces (Japanese, Chinese) and long words (Korean) fall into short pieces that come again
+and again. Only characters of three bytes are looked at: the vocabularies at hand hold most pairs of shorter ones.
+
+The bytes around a border: a token may hold both characters whole, or begin within the first one, or end within the
+second. A bit is set for
+
+- all six bytes, where the token holds the first character whole; a token that ends within the second one, after its
+  first or second byte, sets the bits of all characters that go on so;
+- the last byte of the first character and the second one, where the token begins within the first.
+
+Two pairs with one hash only lose a cut. A vocabulary with so many such pairs that little could be cut has no filter.
+"""
+
+import numpy as np
+
+from bpe._core.types cimport byte_t
+from libc.stdint cimport int64_t, uint64_t
+
+cdef enum:
+    MOST_BITS = 1 << (JOINT_BITS - 1)     # set in the filter, before it is given up
+
+
+cdef class SplitFilter:
+
+    def __init__(self):
+        self.held = np.zeros(1 << (JOINT_BITS - 6), dtype=np.uint64)
+        self.joints.bits = &self.held[0]
+        self.joints.shift = 64 - JOINT_BITS
+        self.left = MOST_BITS
+
+    def add_merges(self, const int[:, ::1] merges, const byte_t[::1] blob, const int64_t[::1] offsets):
+        """Enter the borders of merges: token i is `blob[offsets[i]:offsets[i + 1]]`.
+
+        A token's inner borders are those of its parts and the one between them, so each merge has one border to enter.
+        """
+        cdef Py_ssize_t i, left, right
+        if not blob.shape[0]:
+            return
+        with nogil:
+            for i in range(merges.shape[0]):
+                left, right = merges[i, 0], merges[i, 1]
+                self.add(&blob[0], offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
+
+    def add_word(self, const byte_t[::1] word):
+        """Enter all borders within a word that is never to be cut."""
+        cdef Py_ssize_t at
+        for at in range(1, word.shape[0]):
+            self.add(&word[0], 0, at, at, word.shape[0])
+
+    def fold(self):
+        """Make the filter as small as it can be, to stay in the first-level cache; nothing is added after this.
+
+        Of 64 bits at most one is set then, which loses few cuts. A hash's first bits are its place in any size.
+        """
+        cdef Py_ssize_t used = MOST_BITS - self.left
+        bits = np.unpackbits(np.asarray(self.held).view(np.uint8), bitorder="little")
+        while len(bits) > 1 << FEWEST_BITS and len(bits) // 2 >= 64 * used and self.joints.bits != NULL:
+            bits = bits[0::2] | bits[1::2]
+            self.joints.shift += 1
+        self.held = np.packbits(bits, bitorder="little").view(np.uint64)
+        if self.joints.bits != NULL:
+            self.joints.bits = &self.held[0]
+        self.left = 0
+
+    def cuts(self, const byte_t[::1] text):
+        """The places where a text may be cut, for the tests: a list of offsets."""
+        cdef Py_ssize_t at
+        cdef uint64_t two
+        places = []
+        for at in range(3, text.shape[0] - 2):
+            two = six_bytes(&text[at - 3])
+            if self.joints.bits != NULL and two & LEADS_AND_TAILS == TWO_CHARACTERS and may_cut(&self.joints, two):
+                places.append(at)
+        return places
+
+    cdef int add(
+        self, const byte_t* blob, Py_ssize_t start, Py_ssize_t before, Py_ssize_t behind, Py_ssize_t end
+    ) noexcept nogil:
+        """Enter the border between `blob[start:before]` and `blob[behind:end]` if it is one between characters."""
+        cdef byte_t six[8]
+        cdef Py_ssize_t n_left = before - start, n_right = end - behind, i
+        cdef byte_t second, third
+        if self.left == 0 or n_left == 0 or n_right == 0 or blob[behind] & 0xF0 != 0xE0:
+            return 0
+        for i in range(1, min(<Py_ssize_t>3, n_left) + 1):
+            if blob[before - i] & (0xF0 if i == 3 else 0xC0) != (0xE0 if i == 3 else 0x80):
+                return 0                                   # the first character is not of three bytes
+        for i in range(8):
+            six[i] = 0
+        for i in range(min(<Py_ssize_t>3, n_left)):
+            six[2 - i] = blob[before - 1 - i]
+        for i in range(min(<Py_ssize_t>3, n_right)):
+            six[3 + i] = blob[behind + i]
+        for second in range(0x80, 0xC0):
+            if n_right > 1 and second != six[4]:
+                continue
+            for third in range(0x80, 0xC0):
+                if n_right > 2 and third != six[5]:
+                    continue
+                six[4], six[5] = second, third
+                self.set_bit(six, n_left >= 3)
+        return 0
+
+    cdef int set_bit(self, const byte_t* six, bint both) noexcept nogil:
+        """Set the bit of a border; `both` where the first character is known whole."""
+        cdef uint64_t context, at
+        memcpy(&context, six, 8)
+        if not both:
+            context &= LAST_AND_THREE
+        at = context * <uint64_t>0x9E3779B97F4A7C15 >> (64 - JOINT_BITS)
+        if self.left > 0 and not self.held[at >> 6] >> (at & 63) & 1:
+            self.held[at >> 6] |= <uint64_t>1 << (at & 63)
+            self.left -= 1
+            if self.left == 0:
+                self.joints.bits = NULL
+        return 0

@@ -1,0 +1,273 @@
+"""Writing the array of symbols from the words, and compacting it; `symbols.pxd` says what it is.
+
+Not here: pairs of symbols and merging.
+"""
+
+from bpe._core.memory cimport add_overflows, grown, mul_overflows
+from bpe._core.pages cimport ask_for_huge_pages
+from bpe._core.types cimport NO_TOKEN, byte_t, cell_t, count_t
+from bpe._core.unicode cimport decode_char
+from libc.stdint cimport int64_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+
+cdef enum:
+    FEW = 1 << 16             # words that occur less often are sorted by counting, the others by comparing
+
+
+def symbol_counts(
+    const byte_t[::1] blob,            # IN the words' bytes
+    const int64_t[::1] offsets,        # IN (n + 1,)
+    const int64_t[::1] counts,         # IN (n,)
+    bint chars,                        # symbols are characters, not bytes
+    int64_t[::1] inner,                # OUT occurrences of each symbol before the last place of a word
+    int64_t[::1] last,                 # OUT and at the last place
+):
+    """Count the symbols of all words; returns (symbols in the array, whether a count overflowed).
+
+    The first number is how many symbols the distinct words have together, whatever their counts.
+    """
+    cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
+    cdef int64_t cells = 0, weight
+    cdef long long total = 0, weighed = 0
+    cdef uint32_t code
+    cdef bint overflow = False
+    if n == 0 or blob.shape[0] == 0:
+        return 0, False
+    with nogil:
+        for i in range(n):
+            weight = 0
+            pos, end = offsets[i], offsets[i + 1]
+            while pos < end:
+                if chars:
+                    code = decode_char(&blob[0], pos, end, &length)
+                else:
+                    code, length = blob[pos], 1
+                pos += length
+                weight += 1
+                if pos < end:
+                    inner[code] += counts[i]
+                else:
+                    last[code] += counts[i]
+            cells += weight
+            # One more per word leaves room for an end-of-word mark.
+            overflow = mul_overflows(weight + 1, counts[i], &weighed) or add_overflows(total, weighed, &total)
+            if overflow:
+                break
+    return cells, overflow
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+cdef struct Word:
+    count_t count
+    size_t number
+
+
+cdef int order_words(const void* a, const void* b) noexcept nogil:
+    """The higher count first, and of equal ones the earlier word."""
+    cdef const Word* first = <const Word*>a
+    cdef const Word* second = <const Word*>b
+    if first.count != second.count:
+        return 1 if first.count < second.count else -1
+    return 1 if first.number > second.number else -1
+
+
+cdef size_t cells_of(const Alphabet* alphabet, const byte_t* blob, int64_t pos, int64_t end) noexcept nogil:
+    """How many cells a word takes, the NONE behind it included; 0 for a word of one symbol, which has no pair."""
+    cdef size_t n = <size_t>(end - pos)
+    if alphabet.chars:
+        n = 0
+        while pos < end:
+            n += blob[pos] & 0xC0 != 0x80
+            pos += 1
+    n += alphabet.mark != NO_TOKEN
+    return n + 1 if n > 1 else 0
+
+
+cdef size_t write_word(
+    id_t* cells, size_t at, const Alphabet* alphabet, const byte_t* blob, int64_t pos, int64_t end
+) noexcept nogil:
+    """Write a word's symbols and a NONE; returns the place behind. No pair crosses a symbol outside the alphabet."""
+    cdef Py_ssize_t length
+    cdef uint32_t code
+    while pos < end:
+        if alphabet.chars:
+            code = decode_char(blob, pos, end, &length)
+        else:
+            code, length = blob[pos], 1
+        pos += length
+        cells[at] = <id_t>(alphabet.inner[code] if pos < end else alphabet.last[code])
+        at += 1
+    if alphabet.mark != NO_TOKEN:
+        cells[at] = <id_t>alphabet.mark
+        at += 1
+    cells[at] = <id_t>NO_TOKEN
+    return at + 1
+
+
+cdef void write_words(
+    id_t* cells, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
+    size_t n_words, const Word* often, size_t n_often, size_t* behind, bint by_count,
+) noexcept nogil:
+    """Write all words, each where its count puts it: first the frequent ones, then `behind[count]`."""
+    cdef size_t i, at = 1
+    cells[0] = <id_t>NO_TOKEN
+    for i in range(n_often):
+        at = write_word(cells, at, alphabet, blob, offsets[often[i].number], offsets[often[i].number + 1])
+    for i in range(n_words):
+        if counts[i] <= 0 or cells_of(alphabet, blob, offsets[i], offsets[i + 1]) == 0:
+            continue
+        if not by_count:
+            at = write_word(cells, at, alphabet, blob, offsets[i], offsets[i + 1])
+        elif counts[i] < FEW:
+            behind[counts[i]] = write_word(cells, behind[counts[i]], alphabet, blob, offsets[i], offsets[i + 1])
+
+
+cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
+    """Begin a class at a place, unless the one before it has the same count."""
+    cdef size_t room = symbols.room
+    if symbols.n_classes > 0 and symbols.counts[symbols.n_classes - 1] == count:
+        return 0
+    symbols.starts = <cell_t*>grown(symbols.starts, &room, symbols.n_classes + 2, sizeof(cell_t))
+    symbols.counts = <count_t*>grown(symbols.counts, &symbols.room, symbols.n_classes + 2, sizeof(count_t))
+    symbols.starts[symbols.n_classes] = <cell_t>start
+    symbols.counts[symbols.n_classes] = count
+    symbols.n_classes += 1
+    return 0
+
+
+cdef int lay_out(
+    Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
+    size_t n_words, bint by_count,
+) except -1 nogil:
+    """Write all words of at least two symbols, the highest count first or in the order given.
+
+    Sorting takes no more than a table by count: most words occur rarely, and a word's place follows from how many
+    cells the words of each count take. The frequent ones are few enough to sort by comparing.
+    """
+    cdef size_t* behind = <size_t*>calloc(FEW, sizeof(size_t))
+    cdef Word* often = NULL
+    cdef Word word
+    cdef size_t n_often = 0, room_often = 0, i, need, at = 1
+    cdef count_t count
+    if behind == NULL:
+        with gil:
+            raise MemoryError("no memory for sorting the words of a training")
+    try:
+        for i in range(n_words):
+            need = cells_of(alphabet, blob, offsets[i], offsets[i + 1]) if counts[i] > 0 else 0
+            if need == 0:
+                continue
+            if not by_count:
+                add_class(symbols, at, counts[i])
+                at += need
+            elif counts[i] < FEW:
+                behind[counts[i]] += need
+            else:
+                often = <Word*>grown(often, &room_often, n_often + 1, sizeof(Word))
+                word.count, word.number = counts[i], i
+                often[n_often] = word
+                n_often += 1
+        if n_often > 0:
+            qsort(often, n_often, sizeof(Word), order_words)
+        for i in range(n_often):
+            add_class(symbols, at, often[i].count)
+            at += cells_of(alphabet, blob, offsets[often[i].number], offsets[often[i].number + 1])
+        for count in range(FEW - 1, 0, -1):
+            if behind[count] > 0:
+                add_class(symbols, at, count)
+                need, behind[count] = behind[count], at
+                at += need
+        symbols.n = at
+        symbols.cells = malloc(at * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
+        if symbols.cells == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {at} symbols of training; train on less text at once")
+        ask_for_huge_pages(symbols.cells, at * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
+        if symbols.n_classes > 0:
+            symbols.starts[symbols.n_classes] = <cell_t>at
+        if symbols.wide:
+            write_words(
+                <uint32_t*>symbols.cells, alphabet, blob, offsets, counts, n_words, often, n_often, behind, by_count
+            )
+        else:
+            write_words(
+                <uint16_t*>symbols.cells, alphabet, blob, offsets, counts, n_words, often, n_often, behind, by_count
+            )
+    finally:
+        free(behind)
+        free(often)
+    return 0
+
+
+cdef void free_symbols(Symbols* symbols) noexcept nogil:
+    free(symbols.cells)
+    free(symbols.starts)
+    free(symbols.counts)
+
+
+# Compacting -----------------------------------------------------------------------------------------------------------
+
+cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) noexcept nogil:
+    """Make every token one cell, and drop words that are one token."""
+    cdef id_t token
+    cdef size_t k, end, word, r = 1, w = 1, kept = 0, start
+    for k in range(symbols.n_classes):
+        end = symbols.starts[k + 1]
+        start = w
+        while r < end:
+            word = w
+            token = cells[r]
+            while token != <id_t>NO_TOKEN:
+                cells[w] = token
+                w += 1
+                r += width[token]
+                token = cells[r]
+            r += 1
+            if w - word < 2:
+                w = word
+            else:
+                cells[w] = <id_t>NO_TOKEN
+                w += 1
+        if w > start:
+            symbols.starts[kept] = <cell_t>start
+            symbols.counts[kept] = symbols.counts[k]
+            kept += 1
+    symbols.n_classes = kept
+    symbols.starts[kept] = <cell_t>w
+    symbols.n = w
+
+
+cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil:
+    """Make every token one cell wide (its `width` too), drop words that are one token, and give memory back."""
+    cdef size_t before = symbols.n, token
+    cdef void* moved
+    if symbols.n_classes == 0:
+        return 0
+    if symbols.wide:
+        compact_cells(<uint32_t*>symbols.cells, symbols, width)
+    else:
+        compact_cells(<uint16_t*>symbols.cells, symbols, width)
+    for token in range(n_tokens):
+        width[token] = 1
+    if symbols.n < before:
+        moved = realloc(symbols.cells, symbols.n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
+        if moved != NULL:
+            symbols.cells = moved
+    return 0
+
+
+cdef int widen(Symbols* symbols) except -1 nogil:
+    """Make 16-bit cells 32-bit ones."""
+    cdef const uint16_t* narrow = <const uint16_t*>symbols.cells
+    cdef uint32_t* wide = <uint32_t*>malloc(symbols.n * sizeof(uint32_t))
+    cdef size_t i
+    if wide == NULL:
+        with gil:
+            raise MemoryError(f"no memory for {symbols.n} symbols of training; train on less text at once")
+    for i in range(symbols.n):
+        wide[i] = narrow[i] if narrow[i] != <uint16_t>NO_TOKEN else NO_TOKEN
+    free(symbols.cells)
+    symbols.cells = wide
+    symbols.wide = True
+    return 0

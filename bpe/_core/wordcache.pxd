@@ -1,0 +1,115 @@
+"""The word cache: the ids of words that have been seen, one cache per thread."""
+
+from bpe._core.memory cimport mix
+from bpe._core.types cimport byte_t, token_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef extern from "lookup.h" nogil:
+    ctypedef struct Line "bpe_line":
+        uint64_t keys[4]
+        uint64_t values[4]
+    const uint64_t SHORT_KEY_FACTOR "BPE_SHORT_KEY_FACTOR"
+
+cdef extern from *:
+    """
+    #define BPE_EMPTY_KEY UINT64_MAX
+    """
+    const uint64_t EMPTY_KEY "BPE_EMPTY_KEY"  # of a word of no bytes, which there is not
+
+cdef enum:
+    SHORT_WORD = 8            # bytes: a word of at most so many is its own key
+    MIDDLE_WORD = 16          # of two keys
+    LONG_WORD = 256           # longer ones are not cached
+
+# A value is the ids of a word: their number in the lowest two bits and up to three ids of 20 bits from bit 4 on; or 0
+# there, how many they are from bit 4 on, and where they begin in `listed` from bit 32 on. 0 is no value.
+
+cdef struct Middle:           # a word of 9 to 16 bytes; a line of the cache holds two
+    uint64_t lo
+    uint64_t hi               # the bytes from the ninth on, padded as a key
+    uint64_t value            # 0 where the place is free
+    uint64_t unused
+
+cdef struct Long:             # a word of 17 to 256 bytes
+    uint64_t hash
+    uint64_t value            # 0 where the place is free
+    uint32_t offset           # of its bytes in `kept`
+    uint32_t size
+
+cdef struct Cache:
+    Line* front               # the words met last: in the second-level cache
+    int front_shift
+    Line* lines               # short words: 4 to a line, the line by the key's hash
+    int lines_shift           # 64 - log2 of how many lines there are
+    size_t n_short
+    Middle* middles           # 2 to a line
+    int middles_shift         # 64 - log2 of how many lines of two there are
+    size_t n_middle
+    Long* longs               # open addressing, at most half of them used
+    size_t longs_mask
+    size_t n_long
+    byte_t* kept              # the bytes of long words
+    size_t n_kept
+    size_t kept_room
+    token_t* listed           # the ids of words that have more than three, or great ones
+    size_t n_listed
+    size_t listed_room
+    uint32_t turn             # which of a full line's words goes next
+    bint full                 # something did not fit: the cache is emptied before the next chunk
+    int most_lines            # log2 of how many lines there may be, by the memory given; the same for the others
+    int most_middles
+    size_t most_longs
+    size_t most_listed
+    size_t most_kept
+
+
+cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t* readable) noexcept nogil:
+    """The key of a word of 1 to 8 bytes: its bytes, padded with 0xFF. Nothing at or past `readable` is read.
+
+    Two words have one key only if they end in 0xFF; those are not looked up by keys.
+    """
+    cdef uint64_t key
+    if word + 8 <= readable:
+        memcpy(&key, word, 8)
+    else:
+        key = 0
+        memcpy(&key, word, size)
+    return key | (~<uint64_t>0 << (8 * size - 8) << 8)
+
+
+cdef inline uint64_t middle_hash(uint64_t lo, uint64_t hi) noexcept nogil:
+    return mix(lo ^ <uint64_t>0x9E3779B97F4A7C15, hi ^ <uint64_t>0xD6E8FEB86659FD93)
+
+
+cdef inline size_t middle_line(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
+    """The number of the first of the two places of a middle word."""
+    return middle_hash(lo, hi) >> cache.middles_shift << 1
+
+
+cdef inline uint64_t short_line(const Cache* cache, uint64_t key) noexcept nogil:
+    return key * SHORT_KEY_FACTOR >> cache.lines_shift
+
+
+cdef inline uint64_t find_front(const Cache* cache, uint64_t key) noexcept nogil:
+    """The value that the front table has for a key, or 0."""
+    cdef const Line* line = &cache.front[key * SHORT_KEY_FACTOR >> cache.front_shift]
+    cdef int i
+    for i in range(4):
+        if line.keys[i] == key:
+            return line.values[i]
+    return 0
+
+
+cdef int open_cache(Cache* cache, size_t memory) except -1 nogil
+cdef size_t cache_bytes(const Cache* cache) noexcept nogil
+cdef void close_cache(Cache* cache) noexcept nogil
+cdef int copy_words(Cache* cache, const Cache* seeds) except -1 nogil
+cdef void empty_cache(Cache* cache) noexcept nogil
+cdef uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil
+cdef uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil
+cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed) noexcept nogil
+cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil
+cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
+cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) except -1 nogil
+cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil

@@ -1,0 +1,292 @@
+"""The word cache: bounded tables from the bytes of a word to its ids.
+
+Most words are at most 8 bytes long. Such a word is a 64-bit key, looked up in a front table that stays in the
+second-level cache, then in a table of lines of four words each, which grows up to the memory given; where a line is
+full, a word goes. Words of 9 to 16 bytes have a table of their own, longer ones lie in an arena and are found by
+hash, length and comparison. A cache belongs to one thread: nothing is shared, nothing is locked. Not here: what the
+ids of a word are.
+"""
+
+from bpe._core.types cimport byte_t, token_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+from bpe._core.memory cimport grown
+
+cdef extern from "lookup.h" nogil:
+    void* bpe_table_memory(size_t size)
+
+cdef enum:
+    FRONT_LINES = 11          # log2: 256 KB; 2**10 and 2**13 were no better
+    FIRST_LINES = 8           # log2
+    INLINE_IDS = 3            # in a value
+    INLINE_LIMIT = 1 << 20    # of an id in a value
+
+
+cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
+    """An empty cache of at most `memory` bytes (and at least some 100 KB)."""
+    memset(cache, 0, sizeof(Cache))
+    cache.most_lines = log2_of(memory // 2 // sizeof(Line), FIRST_LINES)
+    cache.most_middles = log2_of(memory // 4 // (2 * sizeof(Middle)), FIRST_LINES)
+    cache.most_longs = <size_t>1 << log2_of(memory // 32 // sizeof(Long), FIRST_LINES)
+    cache.most_listed = max(memory // 8 // sizeof(token_t), <size_t>4096)
+    cache.most_kept = max(memory // 16, <size_t>16384)
+    cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
+    cache.lines_shift = cache.middles_shift = 64 - FIRST_LINES
+    cache.longs_mask = (<size_t>1 << FIRST_LINES) - 1
+    cache.front = <Line*>bpe_table_memory(sizeof(Line) << (64 - cache.front_shift))
+    cache.lines = <Line*>bpe_table_memory(sizeof(Line) << FIRST_LINES)
+    cache.middles = <Middle*>calloc(2 << FIRST_LINES, sizeof(Middle))
+    cache.longs = <Long*>calloc(cache.longs_mask + 1, sizeof(Long))
+    if cache.front == NULL or cache.lines == NULL or cache.middles == NULL or cache.longs == NULL:
+        close_cache(cache)
+        with gil:
+            raise MemoryError("no memory for a word cache")
+    empty_cache(cache)
+    return 0
+
+
+cdef int log2_of(size_t n, int least) noexcept nogil:
+    """The greatest k with 2**k at most n, and at least `least`."""
+    cdef int k = least
+    while <size_t>2 << k <= n:
+        k += 1
+    return k
+
+
+cdef size_t cache_bytes(const Cache* cache) noexcept nogil:
+    """The memory of all tables."""
+    return (
+        (sizeof(Line) << (64 - cache.front_shift)) + (sizeof(Line) << (64 - cache.lines_shift))
+        + (2 * sizeof(Middle) << (64 - cache.middles_shift)) + (cache.longs_mask + 1) * sizeof(Long)
+        + cache.kept_room + cache.listed_room * sizeof(token_t)
+    )
+
+
+cdef void close_cache(Cache* cache) noexcept nogil:
+    """Free the memory; the cache is as if zeroed."""
+    free(cache.front)
+    free(cache.lines)
+    free(cache.middles)
+    free(cache.longs)
+    free(cache.kept)
+    free(cache.listed)
+    memset(cache, 0, sizeof(Cache))
+
+
+cdef void empty_cache(Cache* cache) noexcept nogil:
+    """Forget all words; the tables stay as large as they are."""
+    memset(cache.front, 0xFF, sizeof(Line) << (64 - cache.front_shift))
+    memset(cache.lines, 0xFF, sizeof(Line) << (64 - cache.lines_shift))
+    memset(cache.middles, 0, 2 * sizeof(Middle) << (64 - cache.middles_shift))
+    memset(cache.longs, 0, (cache.longs_mask + 1) * sizeof(Long))
+    cache.n_short = cache.n_middle = cache.n_long = cache.n_kept = cache.n_listed = 0
+    cache.full = False
+
+
+cdef int copy_words(Cache* cache, const Cache* seeds) except -1 nogil:
+    """Enter the words of another cache, which has no others than short and middle ones, into an empty one.
+
+    Where they would take more than the memory given, nothing is entered.
+    """
+    cdef Line* lines
+    cdef Middle* middles
+    if 64 - seeds.lines_shift > cache.most_lines or 64 - seeds.middles_shift > cache.most_middles:
+        return 0
+    lines = <Line*>bpe_table_memory(sizeof(Line) << (64 - seeds.lines_shift))
+    middles = <Middle*>bpe_table_memory(2 * sizeof(Middle) << (64 - seeds.middles_shift))
+    if lines == NULL or middles == NULL:
+        free(lines)
+        free(middles)
+        return 0
+    memcpy(lines, seeds.lines, sizeof(Line) << (64 - seeds.lines_shift))
+    memcpy(middles, seeds.middles, 2 * sizeof(Middle) << (64 - seeds.middles_shift))
+    free(cache.lines)
+    free(cache.middles)
+    cache.lines, cache.lines_shift, cache.n_short = lines, seeds.lines_shift, seeds.n_short
+    cache.middles, cache.middles_shift, cache.n_middle = middles, seeds.middles_shift, seeds.n_middle
+    return 0
+
+
+cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil:
+    """The value that stands for n ids; 0 where there is no room, and then the cache asks to be emptied."""
+    cdef size_t i, at = cache.n_listed
+    if n == 0:
+        return 0
+    if n <= INLINE_IDS and ids[0] < INLINE_LIMIT and ids[n - 1] < INLINE_LIMIT and ids[n // 2] < INLINE_LIMIT:
+        return n | <uint64_t>ids[0] << 4 | (<uint64_t>ids[1] << 24 if n > 1 else 0) | (
+            <uint64_t>ids[2] << 44 if n > 2 else 0
+        )
+    if at + n > cache.most_listed:
+        cache.full = n <= LONG_WORD                        # one that never fits asks for nothing
+        return 0
+    cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 3, sizeof(token_t))  # copied by four
+    for i in range(n):
+        cache.listed[at + i] = ids[i]
+    cache.n_listed += n
+    return <uint64_t>n << 4 | <uint64_t>at << 32
+
+
+# Short words ----------------------------------------------------------------------------------------------------------
+
+
+cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept nogil:
+    """Enter a word into the front table; of a full line the oldest goes."""
+    cdef Line* line = &cache.front[key * SHORT_KEY_FACTOR >> cache.front_shift]
+    cdef int i
+    for i in range(3, 0, -1):
+        line.keys[i] = line.keys[i - 1]
+        line.values[i] = line.values[i - 1]
+    line.keys[0] = key
+    line.values[0] = value
+
+
+cdef uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
+    """The value of a key that the front table does not have, which then has it; 0 if there is none."""
+    cdef Line* line = &cache.lines[short_line(cache, key)]
+    cdef int i
+    for i in range(4):
+        if line.keys[i] == key:
+            put_front(cache, key, line.values[i])
+            return line.values[i]
+    return 0
+
+
+cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil:
+    """Enter a word that is not there."""
+    if cache.n_short * 2 >= <size_t>4 << (64 - cache.lines_shift) and 64 - cache.lines_shift < cache.most_lines:
+        grow_lines(cache)
+    put_front(cache, key, value)
+    put_line(cache, &cache.lines[short_line(cache, key)], key, value)
+    return 0
+
+
+cdef inline void put_line(Cache* cache, Line* line, uint64_t key, uint64_t value) noexcept nogil:
+    cdef int i
+    for i in range(4):
+        if line.keys[i] == EMPTY_KEY:
+            cache.n_short += 1
+            break
+    else:
+        cache.turn += 1
+        i = cache.turn & 3
+    line.keys[i] = key
+    line.values[i] = value
+
+
+cdef int grow_lines(Cache* cache) noexcept nogil:
+    """Twice as many lines, or as many as before where there is no memory."""
+    cdef size_t n = <size_t>1 << (64 - cache.lines_shift), at
+    cdef Line* old = cache.lines
+    cdef Line* lines = <Line*>bpe_table_memory(2 * n * sizeof(Line))
+    cdef int i
+    if lines == NULL:
+        cache.most_lines = 64 - cache.lines_shift
+        return 0
+    memset(lines, 0xFF, 2 * n * sizeof(Line))
+    cache.lines = lines
+    cache.lines_shift -= 1
+    cache.n_short = 0
+    for at in range(n):
+        for i in range(4):
+            if old[at].keys[i] != EMPTY_KEY:
+                put_line(cache, &lines[short_line(cache, old[at].keys[i])], old[at].keys[i], old[at].values[i])
+    free(old)
+    return 0
+
+
+# Middle words ---------------------------------------------------------------------------------------------------------
+
+
+cdef uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
+    """The value of a word of 9 to 16 bytes, or 0."""
+    cdef const Middle* line = &cache.middles[middle_line(cache, lo, hi)]
+    if line[0].lo == lo and line[0].hi == hi:
+        return line[0].value
+    if line[1].lo == lo and line[1].hi == hi:
+        return line[1].value
+    return 0
+
+
+cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) except -1 nogil:
+    """Enter a word that is not there."""
+    cdef size_t n = <size_t>1 << (64 - cache.middles_shift), at
+    cdef Middle* old = cache.middles
+    cdef Middle* middles
+    if cache.n_middle * 3 >= 2 * n and 64 - cache.middles_shift < cache.most_middles:
+        middles = <Middle*>bpe_table_memory(4 * n * sizeof(Middle))
+        if middles == NULL:
+            cache.most_middles = 64 - cache.middles_shift
+        else:
+            memset(middles, 0, 4 * n * sizeof(Middle))
+            cache.middles = middles
+            cache.middles_shift -= 1
+            cache.n_middle = 0
+            for at in range(2 * n):
+                if old[at].value:
+                    put_middle(cache, old[at].lo, old[at].hi, old[at].value)
+            free(old)
+    put_middle(cache, lo, hi, value)
+    return 0
+
+
+cdef inline void put_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) noexcept nogil:
+    cdef Middle* place = &cache.middles[middle_line(cache, lo, hi)]
+    if place.value:
+        place += 1
+        if place.value:                                    # both are taken: one goes
+            cache.turn += 1
+            place -= cache.turn & 1
+            cache.n_middle -= 1
+    cache.n_middle += 1
+    place.lo, place.hi, place.value = lo, hi, value
+
+
+# Long words -----------------------------------------------------------------------------------------------------------
+
+
+cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed) noexcept nogil:
+    """The value of a word of 17 bytes or more, or 0."""
+    cdef size_t at = hashed & cache.longs_mask
+    cdef const Long* entry = &cache.longs[at]
+    while entry.value:
+        if entry.hash == hashed and entry.size == <size_t>size and memcmp(cache.kept + entry.offset, word, size) == 0:
+            return entry.value
+        at = (at + 1) & cache.longs_mask
+        entry = &cache.longs[at]
+    return 0
+
+
+cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil:
+    """Enter a word that is not there, or ask for the cache to be emptied."""
+    cdef size_t n = cache.longs_mask + 1, at
+    cdef Long* old = cache.longs
+    cdef Long* longs
+    if cache.n_kept + size > cache.most_kept or cache.n_long * 2 >= cache.most_longs:
+        cache.full = True
+        return 0
+    if cache.n_long * 2 >= n:
+        longs = <Long*>calloc(2 * n, sizeof(Long))
+        if longs == NULL:
+            cache.full = True
+            return 0
+        cache.longs = longs
+        cache.longs_mask = 2 * n - 1
+        for at in range(n):
+            if old[at].value:
+                put_long(cache, old[at])
+        free(old)
+    cache.kept = <byte_t*>grown(cache.kept, &cache.kept_room, cache.n_kept + size, 1)
+    memcpy(cache.kept + cache.n_kept, word, size)
+    put_long(cache, Long(hash=hashed, value=value, offset=<uint32_t>cache.n_kept, size=<uint32_t>size))
+    cache.n_kept += size
+    cache.n_long += 1
+    return 0
+
+
+cdef inline void put_long(Cache* cache, Long entry) noexcept nogil:
+    cdef size_t at = entry.hash & cache.longs_mask
+    while cache.longs[at].value:
+        at = (at + 1) & cache.longs_mask
+    cache.longs[at] = entry

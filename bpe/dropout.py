@@ -1,0 +1,82 @@
+"""BPE-dropout: encoding a text differently each time, for training models that bear it.
+
+Not here: the merging (`_core/dropout`).
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe._core.dropout import Dropout
+from bpe.encoding import NO_TOKEN, Encoder, symbol_tables, unk_id
+from bpe.errors import shown
+from bpe.text import TextLike, to_bytes
+
+_WORD = 2**64 - 1
+_WHOLE = 2**53
+
+
+class DropoutEncoder:
+    """Encodes with dropout beside an `Encoder`, whose tokenizer it is made for. Immutable.
+
+    Vocabularies in which a word that is a token is that token (`ignore_merges`) have no such short cut here, as in
+    Hugging Face's `tokenizers`: there would be little left to drop.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        spec = encoder.spec
+        inner, last, mark = symbol_tables(spec)
+        ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
+        self._encoder = encoder
+        self._core = Dropout(
+            inner,
+            last,
+            np.ascontiguousarray(spec.merges),
+            spec.merge_ids,
+            ranks,
+            mark,
+            NO_TOKEN if spec.unk_token is None else unk_id(spec),
+            spec.fuse_unk,
+            spec.model == "char",
+        )
+
+    def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
+        """The ids of one text; the same for the same text, probability and seed, on any machine."""
+        pretokenizer = self._encoder.spec.pretokenizer
+        parts: list[NDArray[np.uint32]] = []
+        state = seed & _WORD
+        for item in self._encoder._items(text, allowed):
+            if isinstance(item, int):
+                parts.append(np.array([item], dtype=np.uint32))
+                continue
+            data = to_bytes(item)
+            if pretokenizer is None:
+                starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
+            else:
+                starts, ends = pretokenizer.spans(data)
+            ids, state, unknown = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
+            if unknown >= 0:
+                self._encoder._refuse_unknown(data)
+            parts.append(ids)
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
+
+
+def check_dropout(dropout: object, seed: object) -> tuple[float, int]:
+    """The arguments `dropout` and `seed`, a random seed in place of None.
+
+    Raises:
+        TypeError, ValueError: for a dropout that is no number from 0 to 1, or a seed that is no int.
+
+    """
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float, np.floating)):
+        raise TypeError(f"dropout is {shown(dropout)}, a {type(dropout).__name__}; it must be a number from 0 to 1")
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"dropout is {dropout}; it must be from 0 (none) to 1 (no merge at all)")
+    if seed is None:
+        return float(dropout), int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"seed is {shown(seed)}, a {type(seed).__name__}; it must be an int, or None for a random one")
+    return float(dropout), int(seed.__index__())

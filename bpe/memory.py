@@ -1,0 +1,56 @@
+"""How much memory a call may take: the argument `max_memory`, and what the process has already."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from bpe.errors import check_int, shown
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+#: No training works in less than this on top of what the interpreter and NumPy take.
+LEAST = 64 << 20
+
+
+def check_memory(value: int | str | None) -> int | None:
+    """The argument `max_memory` in bytes: an int, or a str with a unit of 1024.
+
+    >>> check_memory("2G") == check_memory(2 << 30) == 2147483648
+    True
+
+    Raises:
+        TypeError, ValueError: for anything else, and for too little to work in.
+
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
+        if found is None:
+            raise ValueError(f"max_memory is {shown(value)}; it must be a number of bytes, or one with a unit: '2G'")
+        value = int(float(found[1]) * UNITS[found[2].upper()])
+    number = check_int("max_memory", value, 1)
+    least = resident() + LEAST
+    if number < least:
+        raise ValueError(
+            f"max_memory is {number}, but this process takes {least - LEAST} bytes before it begins; it must be at "
+            f"least {least}"
+        )
+    return number
+
+
+def resident() -> int:
+    """The bytes of memory that this process takes now; the most it ever took where only that is known."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return LEAST
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(most) if sys.platform == "darwin" else int(most) * 1024

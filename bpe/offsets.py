@@ -1,0 +1,143 @@
+"""Offsets: which part of a text each of its tokens is.
+
+A token's bytes follow those of the token before it, from one pretoken to the next; so the lengths of the tokens, added
+up, are places in the pretokens laid end to end, and those are known in the text. Not here: text that a normalizer
+changes, since its places are not known in the text that was given.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.encoding import NO_TOKEN, Encoder, unk_id
+from bpe.errors import check_choice
+from bpe.pretokenize import prepared
+from bpe.spec import TokenizerSpec
+from bpe.text import TextLike, escape, to_bytes
+
+
+class OffsetEncoder:
+    """Encodes with offsets beside an `Encoder`. Immutable.
+
+    Raises:
+        ValueError: for a tokenizer with a normalizer.
+
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        spec = encoder.spec
+        if spec.normalizer is not None:
+            raise ValueError(
+                f"this tokenizer normalizes text ({spec.normalizer!r}), and offsets in the text before that are not "
+                "known; normalize the text yourself and encode it with a tokenizer without a normalizer: "
+                "Tokenizer.from_spec(dataclasses.replace(tok.spec, normalizer=None))"
+            )
+        self._encoder = encoder
+        self._lengths = _text_lengths(spec)
+        self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
+
+    def encode(
+        self, text: TextLike, allowed: frozenset[str], unit: str
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The ids of a text and where each begins and ends: (uint32, shape (n,); int64, shape (n, 2)).
+
+        Args:
+            text: the text.
+            allowed: the special tokens to find.
+            unit: "byte": offsets in the text's UTF-8; "char": in its characters, of which a token has all that it has a
+                byte of.
+
+        """
+        check_choice("unit", unit, ("char", "byte"))
+        data = to_bytes(text)
+        ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
+        spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
+        at = 0
+        for piece, special in self._encoder.specials.pieces(data, allowed):
+            if special is not None:
+                ids.append(np.array([special], dtype=np.uint32))
+                spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
+            else:
+                found, places = self._encode_segment(bytes(piece))
+                ids.append(found)
+                spans.append(places + at)
+            at += len(piece)
+        every = np.concatenate(spans)
+        return np.concatenate(ids), every if unit == "byte" else _in_characters(every, text, data)
+
+    def _encode_segment(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The same for a stretch without special tokens."""
+        pretokenizer = self._encoder.spec.pretokenizer
+        data = bytes(prepared(piece, None, pretokenizer))
+        ids = self._encoder.encode(piece)
+        if pretokenizer is None:
+            starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
+        else:
+            starts, ends = pretokenizer.spans(data)
+        lengths = self._lengths[ids]
+        if self._unk != NO_TOKEN:
+            lengths[ids == self._unk] = self._unknown_lengths(data, starts, ends)
+        bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)))
+        behind = np.cumsum(lengths)
+        before = behind - lengths
+        last = np.searchsorted(bounds, behind, side="left") - 1
+        first = np.where(lengths > 0, np.searchsorted(bounds, before, side="right") - 1, last)
+        spans = np.stack((starts[first] + before - bounds[first], starts[last] + behind - bounds[last]), axis=1)
+        return ids, np.maximum(spans - (len(data) - len(piece)), 0)
+
+    def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:
+        """How many bytes each unknown token stands for, in order: a symbol, or neighbours that became one."""
+        found: list[int] = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            symbols = self._encoder.named_symbols(data[start:end])
+            for unknown, group in groupby(symbols, lambda symbol: symbol[1] == self._unk):
+                if unknown:
+                    lengths = [len(symbol) for symbol, _ in group]
+                    found += [sum(lengths)] if self._encoder.spec.fuse_unk else lengths
+        return found
+
+
+def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """How many bytes of text each token stands for, an end-of-word mark left out: int64 by id."""
+    lengths = spec.vocabulary.lengths.astype(np.int64)
+    if spec.end_of_word is not None and spec.ends_word is not None:
+        lengths -= spec.ends_word * len(spec.end_of_word.encode())
+    return lengths
+
+
+def _in_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDArray[np.int64]:
+    """Byte offsets as offsets in the characters of the text, a byte that is not UTF-8 being one."""
+    if data.isascii():
+        return spans
+    first, behind = _character_places(text, data)
+    empty = spans[:, 0] == spans[:, 1]
+    starts = np.where(
+        empty, np.searchsorted(first, spans[:, 0], side="left"), np.searchsorted(first, spans[:, 0], side="right") - 1
+    )
+    ends = np.where(empty, starts, np.searchsorted(behind, spans[:, 1], side="left"))
+    return np.stack((starts, ends), axis=1)
+
+
+def _character_places(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each character of a text begins in its bytes, as first sought for a token's start, then for its end.
+
+    They differ for a surrogate pair, two characters that are one in UTF-8: a token of any of its bytes has both.
+    """
+    escaped = text if isinstance(text, str) else escape(data)
+    codes = np.frombuffer(escaped.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    if not isinstance(text, str):
+        widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
+        behind = np.cumsum(widths)
+        return behind - widths, behind - widths
+    high = (codes >= 0xD800) & (codes <= 0xDBFF)
+    low = (codes >= 0xDC00) & (codes <= 0xDFFF)
+    pairs = np.flatnonzero(high[:-1] & low[1:])
+    widths[pairs], widths[pairs + 1] = 4, 0
+    places = np.cumsum(widths) - widths
+    behind = places.copy()
+    behind[pairs + 1] = places[pairs]
+    return places, behind

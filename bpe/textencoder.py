@@ -1,0 +1,487 @@
+"""What a `Tokenizer` does with text: each way to encode, with the checks of its arguments.
+
+Everything here hands on: texts and batches to `bpe/encoding.py`, files and Arrow arrays to `bpe/documents.py`, streams,
+offsets and dropout to the modules of those names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe._core.cutting import last_cut
+from bpe.batch import TokenBatch
+from bpe.corpus import PathLike
+from bpe.documents import Documents, arrow_documents, file_documents
+from bpe.dropout import DropoutEncoder, check_dropout
+from bpe.encoding import NO_TOKEN, Encoder
+from bpe.errors import check_int, shown
+from bpe.explaining import explain_pieces
+from bpe.offsets import OffsetEncoder
+from bpe.pretokenize import scanner_of
+from bpe.spec import TokenizerSpec
+from bpe.special import Allowed
+from bpe.streams import encode_stream
+from bpe.text import TextLike, to_bytes
+from bpe.threads import in_order, thread_count
+
+
+class TextEncoder:
+    """The part of `Tokenizer` that encodes. Immutable."""
+
+    _spec: TokenizerSpec
+    _encoder: Encoder
+    #: The kernel's function from a str to its ids and whether all are known, where nothing else is to do; else None.
+    _quick: Callable[[str], tuple[NDArray[np.uint32], bool]] | None
+
+    # One text ---------------------------------------------------------------------------------------------------------
+
+    def encode(
+        self,
+        text: TextLike,
+        *,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+        dropout: float = 0.0,
+        seed: int | None = None,
+    ) -> NDArray[np.uint32]:
+        """The ids of one text: uint32, 1-D.
+
+        By default text is text: no special token's id comes out, and a special token's name raises nothing.
+
+        Args:
+            text: str, or bytes of UTF-8 (a byte model takes any bytes). A lone surrogate becomes U+FFFD.
+            allowed_special: names of special tokens that become their ids where the text holds them, or "all".
+            disallowed_special: names that the text must not hold, or "all" for all that are not allowed.
+            dropout: the probability, at each step, that a merge which could come next is left out (BPE-dropout); 0.1 is
+                usual in training. 0 gives the ids that every other call gives.
+            seed: an int from which dropout's choices follow, the same on every machine; None for random ones.
+
+        Raises:
+            TypeError: for a text that is not str or bytes.
+            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is
+                no unknown token; for bytes that are not UTF-8 in a character model.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> tok.encode("a<|end|>", allowed_special="all")
+        array([65,  0], dtype=uint32)
+
+        """
+        if not allowed_special and not disallowed_special and not dropout:
+            if self._quick is not None and text.__class__ is str:  # a quarter of a short text's time is saved so
+                try:
+                    ids, known = self._quick(text)
+                except UnicodeEncodeError:  # a surrogate
+                    known = False
+                if known:
+                    return ids
+            return self._encoder.encode(text)
+        allowed = self._policy([text], allowed_special, disallowed_special)
+        if dropout:
+            dropout, seed = check_dropout(dropout, seed)
+            return self._dropout_encoder.encode(text, allowed, dropout, seed)
+        return self._encoder.encode(text, allowed)
+
+    def encode_spans(
+        self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
+    ) -> NDArray[np.uint32]:
+        """The ids of a text in spans of which some are trusted: only in those are special tokens found.
+
+        The spans are one text: a pretoken may begin in one and end in the next. A special token lies in one span whole.
+
+        Args:
+            spans: (text, trusted) pairs in order, such as a chat template's own text and what a user wrote.
+            allowed_special: names of the special tokens to find in trusted text, or "all".
+
+        Raises:
+            TypeError: for what is no such pair.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> tok.encode_spans([("a<|end|>", True), ("<|end|>"[:3], False)])
+        array([65,  0, 28, 92, 69], dtype=uint32)
+
+        """
+        specials = self._encoder.specials
+        allowed = specials.chosen(allowed_special, "allowed_special")
+        parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
+        held: list[bytes] = []  # text since the last special token
+        for span in spans:
+            if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
+                raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
+            for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset()):
+                if special is None:
+                    held.append(bytes(piece))
+                    continue
+                parts += [self._encoder.encode(b"".join(held)), np.array([special], dtype=np.uint32)]
+                held.clear()
+        return np.concatenate([*parts, self._encoder.encode(b"".join(held))])
+
+    def encode_with_offsets(
+        self,
+        text: TextLike,
+        unit: str = "char",
+        *,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The ids of one text, and where in it each token begins and ends.
+
+        Args:
+            text: as for `encode`.
+            unit: "char": places in the str; a token that has only part of a character's bytes has the whole of it.
+                "byte": places in the UTF-8.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Returns:
+            (uint32 ids, shape (n,); int64 spans, shape (n, 2): token i is `text[spans[i, 0]:spans[i, 1]]`). An
+            end-of-word mark that is a token of its own has an empty span.
+
+        Raises:
+            ValueError: as `encode`; for a tokenizer with a normalizer, which does not know places in the text before.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> ids, spans = tok.encode_with_offsets("lowest é")
+        >>> spans.tolist()
+        [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
+
+        """
+        allowed = self._policy([text], allowed_special, disallowed_special)
+        return self._offset_encoder.encode(text, allowed, unit)
+
+    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
+        """The beginning of a text that has at most `max_tokens` tokens: as str or bytes, what was given.
+
+        The text is cut where a token ends; a character of which the cut would leave a part is left out, and so are
+        tokens until what is left, encoded by itself, is no longer than asked.
+
+        Args:
+            text: as for `encode`; of a long text only the beginning is looked at.
+            max_tokens: how many tokens there may be.
+            allowed_special: as for `encode`.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> tok.truncate("lowest lower", 3), tok.truncate("low", 3)
+        ('lowes', 'low')
+
+        """
+        most = check_int("max_tokens", max_tokens, 0)
+        allowed = self._policy([text], allowed_special, ())
+        if self._spec.normalizer is not None:
+            return self._truncate_by_trying(text, most, allowed)
+        data = to_bytes(text)
+        begun = self._beginning(data, most, allowed)
+        _, spans = self._offset_encoder.encode(begun, allowed, "byte")
+        if len(begun) == len(data) and len(spans) <= most:
+            return text
+        for count in range(min(most, len(spans)), 0, -1):
+            end = int(spans[count - 1, 1])
+            while end > 0 and end < len(data) and data[end] & 0xC0 == 0x80:
+                end -= 1
+            if len(self._encoder.encode(data[:end], allowed)) <= most:
+                return data[:end].decode() if isinstance(text, str) else data[:end]
+        return "" if isinstance(text, str) else b""
+
+    def _beginning(self, data: bytes, most: int, allowed: frozenset[str]) -> bytes:
+        """A beginning of a text whose first `most` tokens, and one more, are the text's own; or all of it."""
+        scanner = scanner_of(self._spec.pretokenizer)
+        size = 32 * most + 1024
+        while scanner is not None and not allowed and size < len(data):
+            cut = last_cut(scanner, memoryview(data)[:size], 0)
+            if cut and len(self._encoder.encode(data[:cut])) > most:
+                return data[:cut]
+            size *= 4
+        return data
+
+    def _truncate_by_trying(self, text: TextLike, most: int, allowed: frozenset[str]) -> TextLike:
+        """Where offsets are not known: by halving, as though more text never had fewer tokens."""
+        whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
+        low, high = 0, len(whole)  # what is shorter than `high` may be too long, `low` is not
+        if len(self._encoder.encode(whole, allowed)) <= most:
+            return text
+        while high - low > 1:
+            middle = (low + high) // 2
+            if len(self._encoder.encode(_whole_characters(whole[:middle]), allowed)) <= most:
+                low = middle
+            else:
+                high = middle
+        return _whole_characters(whole[:low])
+
+    # Many texts -------------------------------------------------------------------------------------------------------
+
+    def encode_batch(
+        self,
+        texts: Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        out: NDArray[Any] | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+        dropout: float = 0.0,
+        seed: int | None = None,
+    ) -> TokenBatch:
+        """The ids of many texts in one flat array; the same ids as `encode` gives each.
+
+        Args:
+            texts: str or bytes, each a text; or an Arrow array of strings, which is read where it lies (a null is an
+                empty text).
+            threads: how many to use; None is one per core, and one inside a worker process. A small batch uses one.
+            out: an array for the ids, uint32 or, where all ids are below 65,536, uint16; the batch's `ids` are its
+                beginning. Reused, it saves the time that new memory takes.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+            dropout: as for `encode`.
+            seed: as for `encode`; text i is encoded with `seed + i`.
+
+        Raises:
+            ValueError: as `encode`; for an `out` that is too small.
+
+        >>> import bpe
+        >>> bpe.train(texts=["a b"], vocab_size=256).encode_batch(["a", "", "ab"]).to_list()
+        [[64], [], [64, 65]]
+
+        """
+        _check_out(out, self._spec.vocabulary.limit)
+        documents = arrow_documents(texts)
+        count = thread_count(threads)
+        if dropout:
+            chance, first = check_dropout(dropout, seed)
+            listed = _listed(texts) if documents is None else [text for each in documents for text in each.texts()]
+            allowed = self._policy(listed, allowed_special, disallowed_special)
+            rows = in_order(
+                lambda place: self._dropout_encoder.encode(listed[place], allowed, chance, first + place),
+                range(len(listed)),
+                min(count, len(listed) or 1),
+            )
+            return _into(out, TokenBatch.from_lists(rows))
+        if documents is not None:
+            allowed = self._policy([], allowed_special, disallowed_special)
+            return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
+        listed = _listed(texts)
+        allowed = self._policy(listed, allowed_special, disallowed_special)
+        return _into(out, self._encoder.encode_batch(listed, count, allowed))
+
+    def encode_files(
+        self,
+        files: PathLike | Iterable[PathLike],
+        *,
+        separator: str | None = None,
+        per_line: bool = False,
+        threads: int | None = None,
+        out: NDArray[Any] | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> TokenBatch:
+        r"""The ids of the documents of text files, which are mapped into memory, in one flat array.
+
+        Args:
+            files: a path or several, of UTF-8 text.
+            separator: what separates the documents in a file and belongs to none, as in `str.split`; None makes each
+                file one document.
+            per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
+            threads: as for `encode_batch`; one large document is shared out too.
+            out: as for `encode_batch`.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            OSError: for a file that cannot be read.
+            FormatError: with the file, where `encode` raises ValueError.
+            ValueError: for both a separator and `per_line`.
+
+        >>> import bpe, tempfile
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        ...     _ = file.write(b"ab<|endoftext|>c")
+        ...     file.flush()
+        ...     tok.encode_files(file.name, separator="<|endoftext|>").to_list()
+        [[64, 65], [66]]
+
+        """
+        _check_out(out, self._spec.vocabulary.limit)
+        count = thread_count(threads)
+        allowed = self._policy([], allowed_special, disallowed_special)
+        documents = file_documents(files, separator, per_line)
+        return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
+
+    def encode_stream(
+        self, chunks: Iterable[TextLike], *, allowed_special: Allowed = (), disallowed_special: Allowed = ()
+    ) -> Iterator[NDArray[np.uint32]]:
+        """The ids of a text that comes in chunks, as arrays: joined, they are the ids of the chunks joined.
+
+        Chunks may be cut anywhere: in a word, in a special token, in a character's bytes. Memory is bounded by a chunk
+        and the longest stretch that cannot be cut, which is seldom more than a line; but with a normalizer, or with a
+        pretokenizer of your own pattern, it is all the text between special tokens.
+
+        Args:
+            chunks: str or bytes, such as a file open for reading gives.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`; one raises when it comes.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> [ids.tolist() for ids in tok.encode_stream(["lo", "wer l", "ow"])]
+        [[257, 68, 81, 258]]
+
+        """
+        allowed, disallowed = self._encoder.specials.policy(allowed_special, disallowed_special)
+        return encode_stream(self._encoder, chunks, allowed, disallowed)
+
+    def count_tokens(
+        self,
+        text: TextLike | Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> Any:
+        """How many ids `encode` would give: an int for one text, an int64 array for several.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> tok.count_tokens("abc"), tok.count_tokens(["abc", ""])
+        (3, array([3, 0]))
+        """
+        if isinstance(text, (str, bytes, bytearray, memoryview)):
+            return len(self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special))
+        batch = self.encode_batch(
+            text, threads=threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+        return batch.lengths
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    def tokens(self, text: TextLike, *, allowed_special: Allowed = (), disallowed_special: Allowed = ()) -> list[Any]:
+        """The tokens of a text: bytes in a byte model, str in a character model, the end-of-word mark included.
+
+        A symbol that has no id, where there is no unknown token, is shown as it is.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
+        >>> tok.tokens("aab")
+        ['aa', 'b', '</w>']
+        """
+        allowed = self._policy([text], allowed_special, disallowed_special)
+        found: list[bytes] = []
+        for piece in self._encoder.pieces(text, allowed):
+            if isinstance(piece, int):
+                found.append(self._spec.vocabulary[piece])
+                continue
+            ids = self._encoder.piece_ids(piece)
+            unnamed = iter([symbol for symbol, number in self._encoder.named_symbols(piece) if number == NO_TOKEN])
+            found += [next(unnamed) if number == NO_TOKEN else self._spec.vocabulary[number] for number in ids]
+        return [self._shown(token) for token in found]
+
+    def explain(self, text: TextLike) -> str:
+        """How a text becomes its tokens, for people to read: each pretoken, and every merge in it in order.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["aab aab"], pretokenizer="whitespace", num_merges=2, model="char")
+        >>> print(tok.explain("aab"))
+        'aab'
+          a a b
+          a + a -> aa  (rank 0, id 2)    aa b
+          aa + b -> aab  (rank 1, id 3)    aab
+          ids 3
+        """
+        return explain_pieces(self._encoder, self._spec, self._encoder.pieces(text, frozenset()))
+
+    # Private ----------------------------------------------------------------------------------------------------------
+
+    def _shown(self, token: bytes) -> Any:
+        return token.decode() if self._spec.model == "char" else token
+
+    def _policy(
+        self, texts: Sequence[TextLike], allowed_special: Allowed, disallowed_special: Allowed
+    ) -> frozenset[str]:
+        """The special tokens to find, after refusing texts with those that are disallowed."""
+        specials = self._encoder.specials
+        allowed, disallowed = specials.policy(allowed_special, disallowed_special)
+        if disallowed:
+            for text in texts:
+                specials.refuse(to_bytes(text), disallowed)
+        return allowed
+
+    @cached_property
+    def _offset_encoder(self) -> OffsetEncoder:
+        return OffsetEncoder(self._encoder)
+
+    @cached_property
+    def _dropout_encoder(self) -> DropoutEncoder:
+        return DropoutEncoder(self._encoder)
+
+    def _encode_documents(
+        self,
+        groups: Iterable[Documents],
+        threads: int,
+        allowed: frozenset[str],
+        disallowed_special: Allowed,
+        allowed_special: Allowed,
+    ) -> TokenBatch:
+        """The ids of texts in buffers; an error names where they come from."""
+        batches: list[TokenBatch] = []
+        for documents in groups:
+            with documents.blamed():
+                if disallowed_special:
+                    self._policy(documents.texts(), allowed_special, disallowed_special)
+                batches.append(self._encode_buffer(documents, threads, allowed))
+        if len(batches) == 1:
+            return batches[0]
+        lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
+        ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
+        return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
+
+    def _encode_buffer(self, documents: Documents, threads: int, allowed: frozenset[str]) -> TokenBatch:
+        """The ids of texts in one buffer."""
+        if allowed:
+            return self._encoder.encode_batch(documents.texts(), threads, allowed)
+        return self._encoder.encode_documents(documents.data, documents.starts, documents.ends, threads)
+
+
+def _listed(texts: Iterable[TextLike]) -> Sequence[TextLike]:
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+    return texts if isinstance(texts, list) else list(texts)
+
+
+def _whole_characters(text: str | bytes) -> str | bytes:
+    """The text less a last character that is cut."""
+    if isinstance(text, str):
+        return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
+    end = len(text)
+    while end > max(len(text) - 3, 0) and text[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    lead = text[end - 1] if end else 0
+    width = 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    return text[: end - 1] if end and end - 1 + width > len(text) else text
+
+
+def _check_out(out: object, limit: int) -> None:
+    """Refuse an `out` that ids cannot be written to."""
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.ndim != 1 or out.dtype not in (np.uint32, np.uint16):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else shown(out)
+        raise TypeError(f"out is {found}; it must be a NumPy array of uint32 or uint16, 1-D")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only; it must be an array that can be written to")
+    if out.dtype == np.uint16 and limit > 1 << 16:
+        raise ValueError(f"out is uint16, and this vocabulary has ids up to {limit - 1}; it must be uint32")
+
+
+def _into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
+    """The batch with its ids at the beginning of `out`."""
+    if out is None:
+        return batch
+    if len(batch.ids) > len(out):
+        raise ValueError(f"out has room for {len(out)} ids, and there are {len(batch.ids)}; make it at least as long")
+    out[: len(batch.ids)] = batch.ids
+    return TokenBatch(out[: len(batch.ids)], batch.offsets)

@@ -1,0 +1,351 @@
+"""Checkpoints: a training that was stopped at any moment goes on to the same result, or says why it does not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_train_oracle import corpora
+
+import bpe
+from bpe import checkpoint as checkpoint_module
+from bpe import training
+from bpe.checkpoint import Checkpoint
+
+TIE_BREAKS = ("id", "first", "smallest", "greatest")
+TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화관에서 보지 못한 것을 naïve café "
+
+
+class StopHereError(Exception):
+    """What ends a training in these tests."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("bpe")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Two files of text."""
+    random_ = random.Random(3)
+    words = TEXT.split()
+    made = []
+    for name in ("one.txt", "two.txt"):
+        made.append(tmp_path / name)
+        made[-1].write_text(" ".join(random_.choices(words, k=3000)), encoding="utf-8")
+    return made
+
+
+def stopping(at: int) -> Any:
+    """An `on_merge` that ends the training at a step."""
+
+    def on_merge(step: int, *_: object) -> None:
+        if step == at:
+            raise StopHereError
+
+    return on_merge
+
+
+def interrupted(at: int, **options: Any) -> None:
+    with pytest.raises(StopHereError):
+        bpe.train(**options, on_merge=stopping(at))
+
+
+# Going on -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"special_tokens": ["<s>"], "first_id": 3},
+        {"model": "char", "unk_token": "<unk>", "limit_alphabet": 26},
+        {"model": "char", "end_of_word": "</w>"},
+        {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True, "min_frequency": 2, "max_token_length": 5},
+        {"initial_alphabet": range(256), "pretokenizer": None},
+    ],
+    ids=["byte", "unk", "mark", "glued", "no pretokenizer"],
+)
+def test_goes_on_to_the_same_result(
+    files: list[Path], tmp_path: Path, model: dict[str, Any], tie_break: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"num_merges": 60, "tie_break": tie_break, **model}
+    expected = bpe.train(files=files, **options)
+    path = tmp_path / "run.ckpt"
+    for at in (1, 2, 13, 22):
+        interrupted(at, files=files, checkpoint=path, **options)
+    monkeypatch.setattr(training, "count_into", None)  # the counts are there: nothing is counted
+    tok = bpe.train(files=files, checkpoint=path, **options)
+    assert tok == expected
+    assert tok.training is not None
+    assert expected.training is not None
+    assert (tok.training.merges, tok.training.stopped) == (expected.training.merges, expected.training.stopped)
+    assert bpe.train(files=files, checkpoint=path, **options) == expected, "of a training that had ended"
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@settings(max_examples=60)
+@given(words=corpora(), at=st.lists(st.integers(1, 30), min_size=1, max_size=3), most=st.integers(1, 40))
+def test_any_corpus_at_any_step(
+    tie_break: str, words: dict[str, int], at: list[int], most: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where two merges spell the same token a pair may be met twice; that is the same after going on, too."""
+    path = tmp_path_factory.mktemp("run") / "ckpt"
+    options: dict[str, Any] = {"counts": words, "num_merges": most, "tie_break": tie_break}
+    seen: list[Any] = []
+    expected = bpe.train(**options, on_merge=lambda *each: seen.append(each))
+    told: dict[int, Any] = {}
+
+    def on_merge(step: int, *rest: Any) -> None:
+        told[step] = (step, *rest)
+        if step in at:
+            raise StopHereError
+
+    for _ in range(len(at) + 1):
+        try:
+            assert bpe.train(**options, on_merge=on_merge, checkpoint=path) == expected
+        except StopHereError:
+            continue
+        break
+    assert list(told.values()) == seen
+    assert bpe.train(**options, checkpoint=path) == expected
+
+
+def test_every_state_that_is_saved(files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the last thing saved was, training goes on from it; a kill leaves one of these states."""
+    options: dict[str, Any] = {"num_merges": 40, "tie_break": "first"}
+    expected = bpe.train(files=files, **options)
+    states: list[Path] = []
+    replace = os.replace
+
+    def watched(source: Any, target: Any) -> None:
+        replace(source, target)
+        states.append(tmp_path / f"state{len(states)}")
+        states[-1].mkdir()
+        for path in tmp_path.glob("run.ckpt*"):
+            shutil.copy(path, states[-1])
+
+    monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(os, "replace", watched)
+    bpe.train(files=files, checkpoint=tmp_path / "run.ckpt", on_merge=lambda *_: None, **options)
+    monkeypatch.setattr(os, "replace", replace)
+    assert len(states) == 1 + 1 + 1 + 40 + 1  # before counting, the counts, no merge, each merge, the end
+    assert [path.name for path in states[0].iterdir()] == ["run.ckpt"]
+    for state in states:
+        assert bpe.train(files=files, checkpoint=state / "run.ckpt", **options) == expected
+        assert sorted(path.name for path in state.iterdir()) == ["run.ckpt", "run.ckpt.counts"]
+
+
+def test_killed(files: list[Path], tmp_path: Path) -> None:
+    """SIGKILL, again and again."""
+    program = """
+import sys, bpe, bpe.checkpoint
+bpe.checkpoint.SAVE_EVERY = 0.0
+def on_merge(*_): pass
+tok = bpe.train(files=sys.argv[2:], num_merges=300, checkpoint=sys.argv[1], on_merge=on_merge)
+print(tok.fingerprint)
+"""
+    expected = bpe.train(files=files, num_merges=300)
+    argv = [sys.executable, "-c", program, str(tmp_path / "ckpt"), *map(str, files)]
+    began = time.monotonic()
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    whole = time.monotonic() - began
+    assert done.stdout.strip() == expected.fingerprint
+    (tmp_path / "ckpt").unlink()
+    (tmp_path / "ckpt.counts").unlink()
+    random_ = random.Random(17)
+    for _ in range(6):
+        running = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        time.sleep(whole * random_.uniform(0.3, 0.9))
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+    (tmp_path / ".ckpt.4321.0123abcd.tmp").touch()
+    (tmp_path / ".ckpt.counts.4321.0123abcd.tmp").touch()
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected.fingerprint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt", "ckpt.counts", "one.txt", "two.txt"]
+
+
+def test_interrupt_is_not_lost_where_saving_fails(files: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def on_merge(*_: object) -> None:
+        shutil.rmtree(folder)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bpe.train(files=files, num_merges=5, checkpoint=folder / "ckpt", on_merge=on_merge)
+
+
+def test_a_full_disk_does_not_end_the_training(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once merges are made; before, it is an error."""
+    monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", 0.0)
+    logging.getLogger("bpe").setLevel(logging.WARNING)
+    expected = bpe.train(files=files, num_merges=5)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def on_merge(*_: object) -> None:
+        monkeypatch.setattr(os, "replace", full)
+
+    options: dict[str, Any] = {"files": files, "num_merges": 5, "checkpoint": tmp_path / "ckpt"}
+    assert bpe.train(**options, on_merge=on_merge) == expected
+    assert "ckpt could not be saved: [Errno 28] No space left on device" in caplog.text
+    with pytest.raises(OSError, match="No space left"):
+        bpe.train(**{**options, "checkpoint": tmp_path / "other"})
+
+
+def test_saved_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    saved = Checkpoint(tmp_path / "ckpt", {})
+    before = (tmp_path / "ckpt").read_bytes()
+    now[0] += 29
+    saved.keep(lambda: np.array([[1, 2, 3, 4]]))
+    assert (tmp_path / "ckpt").read_bytes() == before
+    now[0] += 2
+    saved.keep(lambda: np.array([[1, 2, 3, 4]]))
+    assert (tmp_path / "ckpt").read_bytes() != before
+    assert Checkpoint(tmp_path / "ckpt", {}).merges.tolist() == [[1, 2, 3, 4]]
+
+
+# Where the corpus comes from ------------------------------------------------------------------------------------------
+
+
+def test_texts_and_counts_are_told_by_their_counts(tmp_path: Path) -> None:
+    texts = [TEXT, TEXT[:20]] * 3
+    counts = bpe.count_words(texts=texts)
+    expected = bpe.train(texts=texts, num_merges=30)
+    for name, corpus in (("texts", {"texts": texts}), ("counts", {"counts": counts})):
+        path = tmp_path / name
+        interrupted(10, checkpoint=path, num_merges=30, **corpus)
+        assert not (tmp_path / f"{name}.counts").exists()
+        with pytest.raises(
+            ValueError, match="another corpus: its word counts differ; to begin anew, delete it or name"
+        ):
+            bpe.train(texts=texts[1:], num_merges=30, checkpoint=path)
+        assert bpe.train(checkpoint=path, num_merges=30, **corpus) == expected
+    assert bpe.train(texts=texts, num_merges=30, checkpoint=tmp_path / "counts") == expected
+
+
+def test_counts_of_files_that_are_gone_or_altered(
+    files: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = bpe.train(files=files, num_merges=30)
+    path, counts = tmp_path / "ckpt", tmp_path / "ckpt.counts"
+    interrupted(10, files=files, num_merges=30, checkpoint=path)
+    counts.write_bytes(counts.read_bytes()[:-1])
+    logging.getLogger("bpe").setLevel(logging.WARNING)
+    assert bpe.train(files=files, num_merges=30, checkpoint=path) == expected
+    assert "counted again" in caplog.text
+    interrupted(30, files=files, num_merges=40, checkpoint=tmp_path / "other")
+    (tmp_path / "other.counts").unlink()
+    assert bpe.train(files=files, num_merges=40, checkpoint=tmp_path / "other").training.merges == 40
+    shutil.copy(counts, tmp_path / "third.counts")
+    with pytest.raises(
+        ValueError, match=r"third.counts is there without its checkpoint .*third, and would be replaced"
+    ):
+        bpe.train(files=files, num_merges=30, checkpoint=tmp_path / "third")
+
+
+# Refusing -------------------------------------------------------------------------------------------------------------
+
+OTHERS: list[tuple[dict[str, Any], str]] = [
+    ({"vocab_size": 300, "num_merges": None}, "vocab_size=None, but vocab_size=300"),
+    ({"num_merges": 31}, "num_merges=30, but num_merges=31"),
+    ({"model": "char", "pretokenizer": "gpt2"}, "model='byte', but model='char'"),
+    ({"tie_break": "first"}, "tie_break='id', but tie_break='first'"),
+    ({"min_frequency": 2}, "min_frequency=1, but min_frequency=2"),
+    ({"max_token_length": 9}, "max_token_length=None, but max_token_length=9"),
+    ({"limit_alphabet": 260}, "limit_alphabet=None, but limit_alphabet=260"),
+    ({"special_tokens": ["<s>"]}, r"special_tokens=\[\], but special_tokens=\['<s>'\]"),
+    ({"unk_token": "?!"}, "unk_token=None, but unk_token='\\?!'"),
+    ({"end_of_word": "</w>"}, "end_of_word=None, but end_of_word='</w>'"),
+    ({"initial_alphabet": "corpus"}, "initial_alphabet=None, but initial_alphabet='corpus'"),
+    ({"initial_alphabet": [1]}, r"initial_alphabet=None, but initial_alphabet=\[1\]"),
+    ({"first_id": 7}, "first_id=0, but first_id=7"),
+    ({"pretokenizer": "cl100k"}, "pretokenizer="),
+    ({"normalizer": bpe.normalizers.NFC()}, "normalizer=None, but normalizer="),
+    ({"separator": "\n"}, r"separator=None, but separator='\\n'"),
+    ({"per_line": True}, "per_line=None, but per_line=True"),
+]
+
+
+@pytest.mark.parametrize(("other", "message"), OTHERS, ids=[message.split("=")[0] for _, message in OTHERS])
+def test_other_options_are_refused(files: list[Path], tmp_path: Path, other: dict[str, Any], message: str) -> None:
+    path = tmp_path / "ckpt"
+    interrupted(3, files=files, num_merges=30, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(
+        ValueError, match=f"checkpoint .* was made with {message}.*to go on .* to begin anew, delete it"
+    ):
+        bpe.train(**{"files": files, "num_merges": 30, "checkpoint": path, **other})
+    assert path.read_bytes() == before
+
+
+def test_other_files_are_refused(files: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "ckpt"
+    interrupted(3, files=files, num_merges=30, checkpoint=path)
+    for other, message in (
+        (files[:1], "of 2 files, not of 1"),
+        (files[::-1], "it has file '.*one.txt' of .* bytes, .* and now there is '.*two.txt'"),
+        ([*files, files[0]], "of 2 files, not of 3"),
+    ):
+        with pytest.raises(ValueError, match=f"of another corpus: {message}.*to begin anew"):
+            bpe.train(files=other, num_merges=30, checkpoint=path)
+    os.utime(files[1], ns=(0, 1_700_000_000_000_000_000))
+    with pytest.raises(ValueError, match=r"two.txt' of .* bytes, last changed 2023-11-14 22:13:20 UTC; to begin anew"):
+        bpe.train(files=files, num_merges=30, checkpoint=path)
+
+
+def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "ckpt"
+    options: dict[str, Any] = {"files": files, "num_merges": 30, "checkpoint": path}
+    interrupted(3, **options)
+    good = path.read_bytes()
+    for bad, message in (
+        (b"", "begins with b''"),
+        (b"some notes", "begins with b'some not'"),
+        (good[:-1], "the checksum is wrong"),
+        (good[:60] + b"x" + good[61:], "the checksum is wrong"),
+        (good[:8], "the checksum is wrong"),
+    ):
+        path.write_bytes(bad)
+        with pytest.raises(bpe.FormatError, match=message) as caught:
+            bpe.train(**options)
+        assert caught.value.path == str(path)
+        assert path.read_bytes() == bad
+    path.unlink()
+    (tmp_path / "ckpt.counts").unlink()
+    for place, error, message in (
+        (tmp_path / "nowhere" / "ckpt", ValueError, "folder .*nowhere does not exist"),
+        (tmp_path, OSError, "directory"),
+        (7, TypeError, "checkpoint is 7, a int; it must be a path"),
+    ):
+        with pytest.raises(error, match=message):
+            bpe.train(**{**options, "checkpoint": place})
+    with pytest.raises(bpe.FormatError, match="it is no checkpoint"):
+        bpe.train(**{**options, "checkpoint": files[0]})
+    assert files[0].stat().st_size > 1000, "the corpus is not replaced"

@@ -1,0 +1,139 @@
+"""Documents and blocks: what a corpus is cut into makes no difference to what is counted."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpe
+from bpe._core.documents import split
+from bpe.corpus import file_blocks, text_blocks
+
+
+def naive_split(text: bytes, strings: list[bytes], keep: bool, empty: bool) -> list[bytes]:
+    """The pieces between strings, from left to right, at one place the longest."""
+    pieces, start, at = [], 0, 0
+    while at < len(text):
+        here = max((s for s in strings if text.startswith(s, at)), key=len, default=b"")
+        if here:
+            pieces.append(text[start : at + len(here) if keep else at])
+            start = at = at + len(here)
+        else:
+            at += 1
+    return [piece for piece in [*pieces, text[start:]] if piece or (empty and not keep)]
+
+
+@given(
+    text=st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n", b"<|", b"<|x|>", b"\xff", b"\0"]), max_size=30),
+    strings=st.lists(st.sampled_from([b"a", b"ab", b"aa", b"aba", b"\n", b"<|x|>", b"|>"]), max_size=4, unique=True),
+    keep=st.booleans(),
+    empty=st.booleans(),
+    bounds=st.lists(st.integers(0, 40), max_size=4),
+)
+def test_split_against_naive(
+    text: list[bytes], strings: list[bytes], keep: bool, empty: bool, bounds: list[int]
+) -> None:
+    data = b"".join(text)
+    edges = sorted({0, len(data), *(bound for bound in bounds if bound < len(data))})
+    pairs = np.array(list(pairwise(edges)), dtype=np.int64).reshape(-1, 2)
+    starts, ends = split(data, pairs[:, 0].copy(), pairs[:, 1].copy(), strings, keep, empty)
+    expected = [piece for a, b in pairs for piece in naive_split(data[a:b], strings, keep, empty)]
+    assert [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)] == expected
+
+
+@given(
+    text=st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n", b"\r\n", b"\xff", b"\0"]), max_size=30),
+    separator=st.sampled_from([b"a", b"ab", b"aa", b"aba", b"\n", b"\0"]),
+)
+def test_split_is_that_of_bytes_and_of_files(text: list[bytes], separator: bytes) -> None:
+    """With empty pieces, even those of no text; a file's last line is not followed by one."""
+    data = b"".join(text)
+    whole = np.array([0], dtype=np.int64), np.array([len(data)], dtype=np.int64)
+    for strings, keep, expected in (
+        ([separator], False, data.split(separator)),
+        ([b"\n"], True, list(io.BytesIO(data))),
+        ([], False, [data]),
+    ):
+        starts, ends = split(data, *whole, strings, keep, True)
+        assert [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)] == expected
+
+
+TEXT = "low lower\nlowest <|x y|> new, newer\n\nthe end of it <|x y|><|x y|>語 語語\u3000words and words\n" * 30
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+@pytest.mark.parametrize("pretokenizer", ["gpt2", "cl100k", "whitespace", None, bpe.Pretokenizer.from_regex(r"\w+")])
+@pytest.mark.parametrize(
+    "options", [{}, {"separator": "<|x y|>"}, {"separator": " "}, {"per_line": True}, {"separator": "\n\n"}]
+)
+@pytest.mark.parametrize("specials", [(), ("<|x y|>",), ("e of", "wor")])
+def test_blocks_of_every_size(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    pretokenizer: Any,
+    options: dict[str, Any],
+    specials: tuple[str, ...],
+) -> None:
+    """Cuts fall everywhere, into separators and special tokens too, and nothing changes."""
+    path = tmp_path / "text"
+    path.write_bytes(TEXT.encode())
+    if options.get("per_line"):
+        documents = TEXT.splitlines(keepends=True)
+    else:
+        documents = TEXT.split(options["separator"]) if options else [TEXT]
+    made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": specials}
+    expected = bpe.count_words(texts=documents, **made)
+    monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    assert bpe.count_words(files=[path], **options, **made) == expected
+    assert bpe.count_words(texts=documents, threads=2, **made) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("size", [50, 1000, 1 << 20])
+@pytest.mark.parametrize("pretokenizer", ["gpt2", None])
+def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, pretokenizer: str | None) -> None:
+    """What cannot be mapped is read bit by bit, and counts alike."""
+    monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": ["e of"]}
+    expected = bpe.count_words(texts=TEXT.split("<|x y|>"), **made)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(TEXT.encode(),))
+    writer.start()
+    assert bpe.count_words(files=[pipe], separator="<|x y|>", threads=2, **made) == expected
+    writer.join()
+
+
+def test_a_block_says_where_bytes_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpe.corpus.BLOCK", 16)
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"low lower " * 20 + b"\xff" + b" low" * 20)
+    with pytest.raises(ValueError, match=r"bad\.txt is not UTF-8: byte 0xff at offset 200 "):
+        bpe.train(files=path, num_merges=1, model="char", pretokenizer="whitespace", threads=2)
+
+
+def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks lie one behind the other and are of the size asked for, and pages can be given back at any time."""
+    monkeypatch.setattr("bpe.corpus.BLOCK", 500)
+    path = tmp_path / "text"
+    path.write_bytes(TEXT.encode())
+    blocks = list(file_blocks([path], None, False, lambda text, at: min(len(text), at), []))
+    assert [block.offset for block in blocks] == list(range(0, len(TEXT.encode()) - 500, 500))
+    for _ in range(2):
+        for block in blocks:
+            assert TEXT.encode()[block.offset :].startswith(bytes(block.text))
+            block.release()
+    assert b"".join(bytes(block.text) for block in blocks) == TEXT.encode()
+    small = list(text_blocks(["ab", b"", "cd"], None))
+    assert [bytes(block.text) for block in small] == [b"abcd"]
+    assert [array.tolist() for array in small[0].documents()] == [[0, 2, 2], [2, 2, 4]]

@@ -1,0 +1,345 @@
+"""The kernels of the engine, each against its plain twin: split filter, backtracking, cache, chunks, threads."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe._core.chunk import choose_vectors
+from bpe._core.encoder import Encoder as Kernel
+from bpe._core.gather import PART, Job
+from bpe._core.scan import LEVELS
+from bpe._core.splits import SplitFilter
+from bpe.encoding import NO_TOKEN, Encoder, symbol_tables
+from bpe.pretokenize import VECTORS
+from bpe.spec import TokenizerSpec
+from bpe.threads import together
+from bpe.vocabulary import Vocabulary
+
+Merge = tuple[int, int]
+
+# Characters whose bytes share beginnings and ends, so that tokens that begin or end within one are frequent.
+CLOSE = "あいうぁ亜唖가각갂 ab1!\néü😊"
+
+
+# Vocabularies of merges, right or odd ---------------------------------------------------------------------------------
+
+
+def byte_spec(
+    merges: list[Merge], *, ignore_merges: bool = False, extra: tuple[bytes, ...] = (), pretokenizer: str | None = None
+) -> TokenizerSpec:
+    """A byte model: id i is byte i, then one id per merge that spells something new, then extra tokens."""
+    tokens = [bytes([byte]) for byte in range(256)]
+    ids: list[int] = []
+    for left, right in merges:
+        token = tokens[left] + tokens[right]
+        if token not in tokens:
+            tokens.append(token)
+        ids.append(tokens.index(token))
+    tokens += [token for token in extra if token not in tokens]
+    return TokenizerSpec(
+        model="byte",
+        vocabulary=Vocabulary(enumerate(tokens)),
+        merges=np.array(merges, dtype=np.int32).reshape(-1, 2),
+        merge_ids=np.array(ids, dtype=np.int32),
+        pretokenizer=None if pretokenizer is None else bpe.Pretokenizer(pretokenizer),
+        ignore_merges=ignore_merges,
+    )
+
+
+def naive(spec: TokenizerSpec, text: bytes) -> list[int]:
+    """What merging by the oracle makes of a text, pretoken by pretoken."""
+    tokens = dict(spec.vocabulary.items())
+    ranks: dict[tuple[bytes, bytes], int] = {}
+    for rank, (left, right) in enumerate(spec.merges.tolist()):
+        ranks.setdefault((tokens[left], tokens[right]), rank)
+    numbers = spec.vocabulary.ids
+    found: list[int] = []
+    for piece in [text] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(text):
+        if spec.ignore_merges and piece in numbers:
+            found.append(numbers[piece])
+        elif piece:
+            found += [numbers[symbol] for symbol in reference.encode_word(reference.byte_word(piece), ranks)]
+    return found
+
+
+@st.composite
+def random_merges(draw: st.DrawFn, ordered: bool) -> list[Merge]:
+    """Merges over few bytes. In order: each joins tokens that are there, and makes one that is not."""
+    bytes_ = draw(st.sampled_from([b"ab", b"abc", "あい亜".encode(), "가각a ".encode()]))
+    known = sorted(set(bytes_))
+    made: list[Merge] = []
+    spelled = {bytes([byte]) for byte in known}
+    text = {byte: bytes([byte]) for byte in known}
+    for _ in range(draw(st.integers(0, 14))):
+        pair = draw(st.sampled_from(known)), draw(st.sampled_from(known))
+        token = text[pair[0]] + text[pair[1]]
+        if token in spelled or len(token) > 12:
+            continue
+        spelled.add(token)
+        text[256 + len(made)] = token
+        known.append(256 + len(made))
+        made.append(pair)
+    if ordered:
+        return made
+    order = draw(st.permutations(range(len(made))))
+    place = {256 + old: 256 + new for new, old in enumerate(order)}
+    return [(place.get(made[old][0], made[old][0]), place.get(made[old][1], made[old][1])) for old in order]
+
+
+def spec_of_shuffled(merges: list[Merge], drop: set[int]) -> TokenizerSpec:
+    """A byte model whose merges may come before those that make their parts, and some of which are left out.
+
+    The tokens of those left out stay in the vocabulary: merging never makes them.
+    """
+    text: dict[int, bytes] = {byte: bytes([byte]) for byte in range(256)}
+    while any(256 + i not in text for i in range(len(merges))):
+        for i, (left, right) in enumerate(merges):
+            if left in text and right in text:
+                text[256 + i] = text[left] + text[right]
+    kept = [i for i in range(len(merges)) if i not in drop]
+    return TokenizerSpec(
+        model="byte",
+        vocabulary=Vocabulary(sorted(text.items())),
+        merges=np.array([merges[i] for i in kept], dtype=np.int32).reshape(-1, 2),
+        merge_ids=np.array([256 + i for i in kept], dtype=np.int32),
+    )
+
+
+def texts_of(merges: list[Merge]) -> st.SearchStrategy[bytes]:
+    bytes_ = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
+    return st.lists(st.sampled_from(bytes_), max_size=200).map(bytes)
+
+
+@settings(max_examples=150)
+@given(st.data(), st.booleans(), st.booleans())
+def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: bool) -> None:
+    """Merges in order and out of it, tokens that merging never makes, short pieces and long ones."""
+    merges = data.draw(random_merges(ordered))
+    drop = data.draw(st.sets(st.integers(0, 13), max_size=3))
+    spec = spec_of_shuffled(merges, drop)
+    if whole_words:
+        object.__setattr__(spec, "ignore_merges", True)
+    encoder = Encoder(spec)
+    for text in data.draw(st.lists(texts_of(merges), max_size=4)):
+        assert encoder.encode(text).tolist() == naive(spec, text)
+    for token in data.draw(st.lists(st.sampled_from(sorted(spec.vocabulary.ids)), max_size=4)):
+        assert encoder.encode(token).tolist() == naive(spec, token)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_long_pieces_by_backtracking(data: st.DataObject) -> None:
+    """Pieces beyond the short ones, of few letters, so that places lead nowhere and tokens are taken back."""
+    merges = data.draw(random_merges(ordered=True))
+    spec = byte_spec(merges)
+    letters = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
+    text = bytes(random.Random(data.draw(st.integers(0, 999))).choices(letters, k=data.draw(st.integers(60, 700))))
+    assert Encoder(spec).encode(text).tolist() == naive(spec, text)
+
+
+def test_a_token_that_merging_makes_only_within_others() -> None:
+    """`bc` is a token, but `abc` comes to a + bc never: ab is made first. As a word it is itself."""
+    a, b, c = b"abc"
+    spec = byte_spec([(a, b), (b, c), (256, c)], extra=(b"abcab", b"cab"), ignore_merges=True)
+    encoder = Encoder(spec)
+    for text in (b"abc", b"abcab", b"cab", b"abcabc", b"bcab", b"ccabab", b"cabcabcab" * 20):
+        assert encoder.encode(text).tolist() == naive(spec, text)
+
+
+# Split filter ---------------------------------------------------------------------------------------------------------
+
+
+def held(tokens: list[bytes], text: bytes, place: int) -> bool:
+    """Whether some token, laid over a text anywhere across a place, agrees with the text."""
+    for token in tokens:
+        for inner in range(1, len(token)):
+            start = place - inner
+            if start >= 0 and text[start : start + len(token)] == token:
+                return True
+    return False
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.text(alphabet=CLOSE, min_size=1, max_size=3), max_size=6),
+    st.text(alphabet=CLOSE, max_size=30),
+    st.data(),
+)
+def test_cuts_are_where_no_token_reaches_across(words: list[str], text: str, data: st.DataObject) -> None:
+    """Tokens are characters, parts of them, and what begins or ends within one."""
+    raw = text.encode()
+    tokens: list[bytes] = []
+    split = SplitFilter()
+    for word in words:
+        token = word.encode()
+        start = data.draw(st.integers(0, min(2, len(token) - 1)))
+        end = data.draw(st.integers(start + 1, len(token)))
+        tokens.append(token[start:end])
+        split.add_word(token[start:end])
+    unfolded = set(split.cuts(raw))
+    split.fold()
+    cuts = split.cuts(raw)
+    assert set(cuts) <= unfolded
+    for place in cuts:
+        assert not held(tokens, raw, place)
+    if not tokens:  # then any border between characters of three bytes is one to cut at
+        chars = np.cumsum([0, *(len(char.encode()) for char in text)]).tolist()
+        wide = {b for (a, b), (_, c) in zip(pairwise(chars), pairwise(chars[1:]), strict=False) if b - a == c - b == 3}
+        assert set(cuts) == unfolded == wide
+
+
+def test_merges_and_whole_tokens_fill_the_filter_alike() -> None:
+    merges = bpe.train(
+        texts=["吾輩は猫である。名前はまだ無い。" * 4, "영화를 영화관에서"], vocab_size=330, pretokenizer=None
+    )
+    spec = merges.spec
+    by_merges, by_tokens = SplitFilter(), SplitFilter()
+    by_merges.add_merges(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets)
+    for token in spec.vocabulary.ids:
+        by_tokens.add_word(token)
+    text = "吾輩は猫である無輩영관화에서を名".encode() * 2
+    assert by_merges.cuts(text) == by_tokens.cuts(text) != []
+
+
+def test_a_filter_of_too_many_pairs_is_given_up() -> None:
+    split = SplitFilter()
+    for code in range(0x4E00, 0x4E00 + 64):
+        for lead in range(0xE0, 0xF0):
+            split.add_word(chr(code).encode() + bytes([lead]))
+    assert split.cuts("日本語猫無".encode()) == []
+
+
+# Cache ----------------------------------------------------------------------------------------------------------------
+
+
+def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
+    """The kernel of a plain byte model with a cache of a given size."""
+    inner, last, _ = symbol_tables(spec)
+    n = len(spec.merges)
+    return Kernel(
+        inner, last, spec.merges, spec.merge_ids, np.arange(n, dtype=np.int32), spec.vocabulary.blob,
+        spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, False, 1, memory,
+    )  # fmt: skip
+
+
+def many_words(seed: int, n: int) -> bytes:
+    """Words of all lengths, with and without characters beyond ASCII, many of them twice and more."""
+    random_ = random.Random(seed)
+    letters = "abcdefgh"
+    words = ["".join(random_.choices(letters, k=random_.choice((1, 2, 4, 7, 8, 9, 12, 16, 17, 40)))) for _ in range(n)]
+    words += ["".join(random_.choices("あいう가각", k=random_.randint(1, 6))) for _ in range(n // 4)]
+    random_.shuffle(words)
+    return " ".join(words + words[: n // 2]).encode()
+
+
+def test_a_small_cache_gives_the_same_ids_and_stays_small() -> None:
+    tok = bpe.train(texts=[many_words(1, 2000).decode()], vocab_size=400, pretokenizer="gpt2")
+    kernel, roomy = kernel_of(tok.spec, 1 << 18), kernel_of(tok.spec, 32 << 20)
+    for seed in range(4):
+        text = many_words(seed, 20_000)
+        assert np.array_equal(kernel.encode(text)[0], roomy.encode(text)[0])
+    (state,) = kernel.cache_state()
+    assert state["bytes"] < 1 << 20
+    assert state["short"] <= state["short_room"]
+    assert roomy.cache_state()[0]["bytes"] < 33 << 20
+
+
+def test_keys_that_padding_could_mix_up() -> None:
+    """Bytes of 0xFF at the end of a word, and words of eight zeros, beside the same words without them."""
+    spec = byte_spec([(0xFF, 0xFF), (97, 0xFF), (97, 256), (0, 0), (258, 258)])
+    encoder = Encoder(spec)
+    words = [b"a", b"a\xff", b"a\xff\xff", b"\xff" * 8, b"\xff" * 9, b"\0" * 8, b"\0" * 9, b"aaaaaaaa\xff", b"a" * 16]
+    words += [b"a" * 15 + b"\xff", b"a" * 16 + b"\xff" * 3, b"\xff"]
+    for _ in range(3):
+        batch = encoder.encode_batch(words, 1)
+        assert batch.to_list() == [naive(spec, word) for word in words]
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_every_level_of_vector_instructions(level: str) -> None:
+    text = many_words(7, 3000)
+    tok = bpe.train(texts=[text.decode()], vocab_size=500, pretokenizer="gpt2")
+    expected = tok.encode(text)
+    try:
+        choose_vectors(LEVELS[level])
+        again = bpe.Tokenizer.from_spec(tok.spec)
+        assert np.array_equal(again.encode(text), expected)
+        assert np.array_equal(again.encode(text), expected)
+    finally:
+        choose_vectors(VECTORS)
+    assert expected.tolist() == naive(tok.spec, text)
+
+
+# Many texts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_documents_of_one_buffer(threads: int) -> None:
+    """Documents anywhere in a buffer, empty ones, ones that overlap, one of several parts."""
+    tok = bpe.train(texts=[many_words(3, 2000).decode()], vocab_size=500, pretokenizer="gpt2")
+    buffer = many_words(4, 400_000 if threads == 2 else 20_000)
+    random_ = random.Random(5)
+    places = sorted(random_.randrange(len(buffer)) for _ in range(300))
+    starts = [0, 7, 7, len(buffer), *places[:-1]]
+    ends = [len(buffer), 7, 9, len(buffer), *places[1:]]
+    encoder = Encoder(tok.spec)
+    if threads == 2:
+        assert len(buffer) > 3 * PART
+    batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
+    assert batch == encoder.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
+    assert np.array_equal(batch[0], tok.encode(buffer))
+
+
+def test_documents_must_lie_in_the_buffer() -> None:
+    encoder = Encoder(byte_spec([], pretokenizer="gpt2"))
+    for start, end in ((-1, 2), (2, 1), (0, 4)):
+        with pytest.raises(ValueError, match=f"document 0 is from {start} to {end}.*buffer of 3 bytes"):
+            encoder.encode_documents(b"abc", np.array([start]), np.array([end]), 1)
+    assert encoder.encode_documents(b"", np.array([0]), np.array([0]), 2).to_list() == [[]]
+    none = np.empty(0, dtype=np.int64)
+    assert encoder.encode_documents(b"abc", none, none, 2).to_list() == []
+
+
+def test_more_texts_than_a_chunk_holds_and_empty_ones() -> None:
+    encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    texts = [b"", b"ab"] * 2000 + [b""] * 1500 + [b"ab ab"] * 1500
+    assert encoder.encode_batch(texts, 1).to_list() == [naive(encoder.spec, text) for text in texts]
+
+
+@pytest.mark.parametrize("n", [511, 512, 513, 1024, 1536])
+def test_texts_of_as_many_pieces_as_a_chunk_holds(n: int) -> None:
+    """A text whose pieces fill the scanner's arrays to the last place ends there, cut or not."""
+    encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    for text in ("가나 " * (n // 2) + "다" * (n % 2), "가나다라마바 " * (n - 1) + "가나다라", "ab " * n):
+        data = text.encode()
+        assert encoder.encode_batch([data, data], 1).to_list() == [naive(encoder.spec, data)] * 2
+
+
+def test_an_error_in_a_thread_is_raised() -> None:
+    def fail() -> None:
+        raise KeyError("as it should")
+
+    for threads in (1, 3):
+        with pytest.raises(KeyError, match="as it should"):
+            together(fail, threads)
+
+
+def test_threads_may_share_a_job_in_any_number() -> None:
+    encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    job = Job(encoder._core, True, Lock())
+    job.add_items([b"abab ab"] * 10, np.arange(11))
+    job.prepare()
+    together(job.work, 8)
+    ids, lengths, bad = job.result()
+    assert lengths.tolist() == [4] * 10
+    assert len(ids) == 40
+    assert bad == -1

@@ -1,0 +1,86 @@
+"""`max_memory`: what it accepts, that the process keeps to it, and that it changes nothing else."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bpe
+from bpe.memory import LEAST, check_memory, resident
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("2G", 2 << 30), ("1.5 GiB", 3 << 29), ("900mb", 900 << 20), (" 4000000K ", 4000000 << 10), (1 << 40, 1 << 40)],
+)
+def test_amounts(value: int | str, expected: int) -> None:
+    assert check_memory(value) == expected
+
+
+@pytest.mark.parametrize("value", ["", "2X", "G", "-1G", "1e9", "2 G G"])
+def test_what_is_no_amount(value: str) -> None:
+    with pytest.raises(ValueError, match=r"must be a number of bytes, or one with a unit: '2G'"):
+        bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)
+
+
+@pytest.mark.parametrize("value", [1.5, b"2G", True])
+def test_what_is_of_another_type(value: object) -> None:
+    with pytest.raises(TypeError, match="max_memory is"):
+        bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)  # type: ignore[arg-type]
+
+
+def test_too_little_says_how_much_is_needed() -> None:
+    with pytest.raises(ValueError, match="it must be at least") as told:
+        bpe.train(counts={"ab": 1}, num_merges=1, max_memory=1000)
+    least = int(str(told.value).split()[-1])
+    assert resident() < least <= resident() + 2 * LEAST
+    assert bpe.train(counts={"ab": 1}, num_merges=1, max_memory=2 * least).merges.tolist() == [[64, 65]]
+
+
+def write_corpus(path: Path) -> None:
+    """Some 18 MB of which no word occurs twice: the worst there is for a table of words."""
+    random_ = random.Random(8)
+    letters, weights = "abcdefghijklmnopqrst", [1 / n for n in range(1, 21)]
+    with open(path, "w", encoding="ascii") as file:
+        file.writelines(
+            "".join(random_.choices(letters, weights, k=random_.randint(10, 28))) + " " for _ in range(900_000)
+        )
+
+
+PROGRAM = """
+import sys, bpe
+most = int(sys.argv[2]) or None
+tok = bpe.train(files=sys.argv[1], vocab_size=400, pretokenizer="whitespace", threads=2, max_memory=most)
+peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))
+print(tok.fingerprint, peak)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+def test_a_process_keeps_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    write_corpus(path)
+    found = []
+    for most in (0, 160 << 20):
+        command = [sys.executable, "-c", PROGRAM, str(path), str(most)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        fingerprint, peak = done.stdout.split()
+        found.append((fingerprint, int(peak) << 10))
+    assert found[0][0] == found[1][0]
+    assert found[1][1] <= 160 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
+def test_symbols_that_do_not_fit_say_what_they_need(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    write_corpus(path)
+    program = PROGRAM.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
+    command = [sys.executable, "-c", "from bpe.memory import LEAST, resident\n" + program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert re.search(r"words of \d+ symbols need \d+ bytes; raise it to that", done.stderr)

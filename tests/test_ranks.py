@@ -1,0 +1,210 @@
+"""Rank files, fast: the plain reader against reading line by line, and merges against merging each token's bytes."""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe._core import ranks as core
+from bpe.formats import tiktoken
+from bpe.vocabulary import Vocabulary
+
+
+def flat(tokens: list[bytes]) -> tuple[bytes, Any]:
+    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    return b"".join(tokens), offsets
+
+
+def rank_file(ranks: dict[bytes, int], end: str = "\n") -> bytes:
+    return "".join(f"{base64.b64encode(token).decode()} {rank}{end}" for token, rank in ranks.items()).encode()
+
+
+def naive_merges(tokens: list[bytes]) -> list[list[int]]:
+    """Each token's bytes merged by the merges found so far; the two that are left, where there are two."""
+    places = {token: place for place, token in enumerate(tokens)}
+    ranks: dict[tuple[bytes, bytes], int] = {}
+    found = [[-1, -1] for _ in tokens]
+    for place, token in enumerate(tokens):
+        symbols = [token[i : i + 1] for i in range(len(token))]
+        if len(symbols) < 2 or any(symbol not in places for symbol in symbols):
+            continue
+        left = reference.encode_word(symbols, ranks)
+        if len(left) == 2:
+            ranks[left[0], left[1]] = place
+            found[place] = [places[left[0]], places[left[1]]]
+    return found
+
+
+# Merges -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=400)
+@given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
+def test_merges_of_any_tokens(tokens: list[bytes]) -> None:
+    """Bytes that are no token, bytes behind tokens that hold them, tokens that merging never reaches."""
+    assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
+
+
+@settings(max_examples=100)
+@given(
+    texts=st.lists(st.text("abc ", max_size=30), min_size=1, max_size=6),
+    size=st.integers(257, 330),
+    swaps=st.lists(st.tuples(st.integers(0, 330), st.integers(0, 330)), max_size=4),
+)
+def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list[tuple[int, int]]) -> None:
+    """The merges that made the tokens; with some out of order, what merging gives."""
+    tok = bpe.train(texts=["a", *texts], vocab_size=size)
+    tokens = list(tok.vocab())
+    assert core.merges_of_ranks(*flat(tokens))[256:].tolist() == tok.merges.tolist()
+    for one, other in swaps:
+        if max(one, other) < len(tokens):
+            tokens[one], tokens[other] = tokens[other], tokens[one]
+    assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
+
+
+def test_merges_of_long_tokens() -> None:
+    for letters in ("a", "ab", "aab"):
+        tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
+        assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
+
+
+def test_no_tokens() -> None:
+    assert core.merges_of_ranks(b"", np.zeros(1, dtype=np.int64)).shape == (0, 2)
+    assert core.first_repeated(b"", np.zeros(1, dtype=np.int64)) is None
+    assert core.read_ranks(b"") is None
+
+
+# Repeated tokens ----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300)
+@given(tokens=st.lists(st.binary(min_size=1, max_size=10) | st.text("ab", min_size=1, max_size=9).map(str.encode)))
+def test_first_repeated(tokens: list[bytes]) -> None:
+    expected = next(
+        ((tokens.index(token), place) for place, token in enumerate(tokens) if tokens.index(token) < place), None
+    )
+    assert core.first_repeated(*flat(tokens)) == expected
+
+
+def test_zero_bytes_count() -> None:
+    assert core.first_repeated(*flat([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])) is None
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300)
+@given(ranks=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**31 - 1), min_size=1))
+def test_reading(ranks: dict[bytes, int]) -> None:
+    ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
+    data = rank_file(ordered)
+    for same in (data, data.removesuffix(b"\n")):
+        read = core.read_ranks(same)
+        assert read is not None
+        blob, offsets, numbers = read
+        assert (blob, offsets.tolist()) == (b"".join(ordered), flat(list(ordered))[1].tolist())
+        assert numbers.tolist() == list(ordered.values())
+    slowly = tiktoken._read_line_by_line(data, None)
+    assert (blob, offsets.tolist(), numbers.tolist()) == (slowly[0], slowly[1].tolist(), slowly[2].tolist())
+    shuffled = list(ordered.items())
+    random.Random(1).shuffle(shuffled)
+    unusual = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"), None)
+    assert (blob, offsets.tolist(), numbers.tolist()) == (unusual[0], unusual[1].tolist(), unusual[2].tolist())
+
+
+@settings(max_examples=1000)
+@given(
+    data=st.lists(
+        st.sampled_from([b"YQ==", b"YWI=", b"YWJj", b" ", b"\n", b"0", b"17", b"=", b"Y", b"\r", b"-", b"\xff"])
+    ).map(b"".join)
+)
+def test_what_is_read_plainly_is_what_is_read_line_by_line(data: bytes) -> None:
+    read = core.read_ranks(data)
+    if read is None or core.first_repeated(*read[:2]) is not None:
+        return
+    slowly = tiktoken._read_line_by_line(data, None)
+    assert (read[0], read[1].tolist(), read[2].tolist()) == (slowly[0], slowly[1].tolist(), slowly[2].tolist())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"YQ== 0\r\n",
+        b"YQ==  0\n",
+        b"YQ== 0\n\n",
+        b" YQ== 0\n",
+        b"YR== 0\n",
+        b"YWK= 0\n",
+        b"YQ= 0\n",
+        b"Y=== 0\n",
+        b"==== 0\n",
+        b" 0\n",
+        b"YQ== \n",
+        b"YQ==\n",
+        b"YQ== 1\nYg== 0\n",
+        b"YQ== 1\nYg== 1\n",
+        b"YQ== 2147483648\n",
+        b"YQ== 99999999999\n",
+        b"YQ== +1\n",
+        b"YQ== 1_0\n",
+        b"YQ==\t0\n",
+    ],
+)
+def test_what_is_not_plain(data: bytes) -> None:
+    assert core.read_ranks(data) is None
+
+
+# The vocabulary of such a file --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(
+    numbers=st.lists(st.integers(0, 60), unique=True, max_size=20).map(sorted),
+    special=st.dictionaries(st.integers(0, 70), st.binary(min_size=1, max_size=3), max_size=5),
+)
+def test_vocabulary_from_arrays_is_the_one_from_objects(numbers: list[int], special: dict[int, bytes]) -> None:
+    tokens = [b"t%d" % number for number in numbers]
+    special = {number: b"<" + token for number, token in special.items() if number not in numbers}
+    one = Vocabulary(zip(numbers, tokens, strict=True), special.items())
+    other = Vocabulary.from_sorted(*flat(tokens), np.array(numbers, dtype=np.int32), special)
+    assert (one.blob, one.limit) == (other.blob, other.limit)
+    assert one.offsets.tolist() == other.offsets.tolist()
+    assert one.kinds.tolist() == other.kinds.tolist()
+    for longest in (0, 2, 3, 9):
+        assert list(one.items(None, longest)) == [item for item in one.items() if len(item[1]) <= longest]
+
+
+def test_special_tokens_between_ranks(tmp_path: Any) -> None:
+    path = tmp_path / "ranks.tiktoken"
+    path.write_bytes(rank_file({b"a": 0, b"b": 1, b"ab": 3}))
+    tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<s>": 2, "<t>": 7})
+    assert tok.vocab() == {b"a": 0, b"b": 1, b"<s>": 2, b"ab": 3, b"<t>": 7}
+    assert tok.encode("ab<s>a<t>", allowed_special="all").tolist() == [3, 2, 0, 7]
+    assert tok.merges.tolist() == [[0, 1]]
+
+
+@settings(max_examples=100)
+@given(
+    tokens=st.lists(st.text("abc", min_size=2, max_size=6).map(str.encode), unique=True, max_size=20),
+    text=st.text("abc "),
+)
+def test_unreached_tokens_are_whole_words(tmp_path_factory: Any, tokens: list[bytes], text: str) -> None:
+    """What the file's reader says of them is what trying each of them finds."""
+    path = tmp_path_factory.mktemp("ranks") / "ranks.tiktoken"
+    path.write_bytes(rank_file({token: rank for rank, token in enumerate([b"a", b"b", b"c", b" ", *tokens])}))
+    tok = bpe.Tokenizer.from_tiktoken(path, "whitespace")
+    from dataclasses import replace
+
+    tried = bpe.Tokenizer.from_spec(replace(tok.spec, unreached=None))
+    assert tok == tried
+    for word in (text, " ".join(token.decode() for token in tokens)):
+        assert tok.encode(word).tolist() == tried.encode(word).tolist()

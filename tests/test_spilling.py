@@ -1,0 +1,92 @@
+"""Counts that go to disk come back as the counts that never left memory, order included."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe._core.wordtable import WordTable
+from bpe.counting import count_into
+from bpe.spilling import PARTS, Spill
+
+WORDS = [
+    "low",
+    "é" * 9,
+    "a-rather-longer-word",
+    "語" * 40,
+    *(f"w{i}" for i in range(3000)),
+    *("x" * i for i in range(50)),
+]
+
+
+def texts() -> list[str]:
+    random_ = random.Random(5)
+    return [" ".join(random_.choices(WORDS, k=400)) for _ in range(60)]
+
+
+def counted(budget: int | None, threads: int) -> bpe.WordCounts:
+    """Counts in tables of so many bytes in all."""
+    counts = bpe.WordCounts("whitespace")
+    count_into(counts, None, texts(), None, False, threads, False, utf8=False, max_memory=budget)
+    return counts
+
+
+@pytest.mark.parametrize("budget", [1, 500_000, 10**9])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_any_budget_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch, budget: int, threads: int) -> None:
+    monkeypatch.setattr("bpe.corpus.BLOCK", 3000)
+    assert counted(budget, threads) == counted(None, 1)
+
+
+def test_spilled_counts_are_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked up, added to and merged like others."""
+    monkeypatch.setattr("bpe.corpus.BLOCK", 3000)
+    expected = counted(None, 1)
+    assert len(counted(1, 1)) == len(expected)
+    assert counted(1, 1).total == expected.total
+    assert counted(1, 1)["low"] == expected["low"]
+    for change in (lambda c: c.add("low new"), lambda c: c.update({"z": 3, "low": 2}), lambda c: c.merge(expected)):
+        ours, theirs = counted(1, 1), counted(None, 1)
+        change(ours)
+        change(theirs)
+        assert ours == theirs
+
+
+def test_parts_share_out_all_words() -> None:
+    table = WordTable()
+    for place, word in enumerate(WORDS):
+        table.add(word.encode() or b"-", 1, place)
+    found: list[Any] = []
+    for number in range(PARTS):
+        blob, offsets, counts, places = table.arrays(number, PARTS)
+        assert len(counts) < len(WORDS) / 10
+        assert (np.diff(places.astype(np.int64)) > 0).all()
+        found += [
+            (int(place), blob[start:end].tobytes())
+            for place, start, end in zip(places, offsets, offsets[1:], strict=False)
+        ]
+    assert sorted(found) == [(place, word.encode() or b"-") for place, word in enumerate(WORDS)]
+
+
+def test_a_sum_beyond_the_limit_is_refused() -> None:
+    spill = Spill()
+    table = WordTable()
+    table.add(b"low", 2**62, 0)
+    spill.add(table)
+    with pytest.raises(ValueError, match=r"more than 2\*\*63 - 1"):
+        spill.add(table)
+    spill.close()
+
+
+def test_a_full_disk_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Spill, array: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Spill, "_store", full)
+    monkeypatch.setattr("bpe.corpus.BLOCK", 3000)
+    with pytest.raises(OSError, match="No space left"):
+        counted(1, 2)

@@ -1,0 +1,227 @@
+"""The trainer's inner paths, forced by private switches: whatever they are, the merges are the naive oracle's."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe import learning
+from bpe._core.trainer import Trainer
+
+TIE_BREAKS = learning.TIE_BREAKS
+BYTE_ORDER = reference.gpt2_byte_order()
+
+#: What the kernel may be told; the first of each is as far as it goes from what it would choose.
+SWITCHES: dict[str, tuple[int, ...]] = {
+    "memory": (1, 3000, 10_000, 0),  # lists too long to be written, pools that fill, many epochs, few
+    "ratio": (1, 2, 1000),  # every count an epoch of its own
+    "dense": (0, 260, 768),  # pairs counted with a filter, or in a table of all
+    "narrow": (0, 258, 270, 65000),  # 32-bit cells at once, later, never
+}
+
+Merge = tuple[Any, Any, Any, int]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Training that stops early says so in the log."""
+    logger = logging.getLogger("bpe")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
+def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:
+    seen: list[Merge] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "_TUNING", switches)
+        tok = bpe.train(**options, on_merge=lambda _, *merge: seen.append(merge))
+    return tok, seen
+
+
+def expected(words: dict[str, int], **options: Any) -> list[Merge]:
+    split = {reference.byte_word(word.encode()): count for word, count in words.items()}
+    steps = reference.train(split, alphabet=BYTE_ORDER, **options).steps
+    return [(step.left, step.right, step.left + step.right, step.count) for step in steps]
+
+
+def random_word(random_: random.Random, letters: str) -> str:
+    """Any letters, a run of one, or a short piece again and again."""
+    kind = random_.random()
+    if kind < 0.4:
+        return "".join(random_.choices(letters, k=random_.choice((1, 2, 3, 5, 8, 13, 20))))
+    piece = "".join(random_.choices(letters, k=1 if kind < 0.6 else random_.randint(2, 4)))
+    return piece * random_.randint(1, 9) + "".join(random_.choices(letters, k=random_.randint(0, 2)))
+
+
+def random_words(random_: random.Random) -> dict[str, int]:
+    letters = random_.choice(("a", "ab", "abc", "abcd", "aé語😊"))
+    most = random_.choice((1, 2, 9, 2**40))
+    number = random_.choice((1, 3, 12, 30))
+    return {random_word(random_, letters): random_.randint(1, most) for _ in range(number)}
+
+
+# Paths --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+def test_every_path_against_the_oracle(tie_break: str) -> None:
+    random_ = random.Random(f"paths {tie_break}")
+    for _ in range(600):
+        switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
+        words = random_words(random_)
+        options = {
+            "num_merges": random_.choice((3, 20, 500)),
+            "min_frequency": random_.choice((1, 1, 2, 7)),
+            "max_token_length": random_.choice((None, None, 2, 5)),
+        }
+        _, seen = trained(switches, counts=words, tie_break=tie_break, **options)
+        assert seen == expected(words, tie_break=tie_break, **options), (switches, words, options)
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@settings(max_examples=100)
+@given(
+    words=st.dictionaries(st.text("abc", min_size=1, max_size=30), st.integers(1, 5), min_size=1, max_size=20),
+    switches=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in SWITCHES.items()}),
+)
+def test_paths_that_hypothesis_finds(tie_break: str, words: dict[str, int], switches: dict[str, int]) -> None:
+    _, seen = trained(switches, counts=words, num_merges=50, tie_break=tie_break)
+    assert seen == expected(words, num_merges=50, tie_break=tie_break)
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+def test_a_larger_corpus_is_the_same_on_every_path(tie_break: str) -> None:
+    """Thousands of words, so that filters, classes and lists are more than a few entries long."""
+    random_ = random.Random(3)
+    stems = ["".join(random_.choices("aeioustrnlk", k=random_.randint(1, 9))) for _ in range(4000)]
+    words = {stem: max(1, int(10**5 / rank)) for rank, stem in enumerate(stems, 1)}
+    words["ab" * 3000] = 3
+    words["a" * 5001] = 70_000
+    whole, seen = trained({}, counts=words, num_merges=1500, tie_break=tie_break)
+    for name, values in SWITCHES.items():
+        for value in values[:2]:
+            tuned = 200_000 if name == "memory" and value < 3000 else value
+            tok, again = trained({name: tuned}, counts=words, num_merges=1500, tie_break=tie_break)
+            assert again == seen, (name, value)
+            assert tok == whole
+
+
+def test_counts_beyond_32_bits_rank_as_they_should() -> None:
+    """The filter's sums are 32-bit and stay at the greatest number that fits."""
+    words = {"ab": 2_500_000_000, "cd": 2**40, "ef": 2**33, "gh": 3, "abc": 2**32}
+    for dense in (0, 768):
+        for ratio in (1, 1000):
+            _, seen = trained({"dense": dense, "ratio": ratio}, counts=words, num_merges=9)
+            assert [(token, count) for _, _, token, count in seen] == [
+                (b"cd", 2**40),
+                (b"ef", 2**33),
+                (b"ab", 2_500_000_000 + 2**32),
+                (b"abc", 2**32),
+                (b"gh", 3),
+            ]
+
+
+def test_a_budget_that_cannot_hold_says_what_it_needs() -> None:
+    words = {f"{chr(a)}{chr(b)}": 1 for a in range(33, 120) for b in range(33, 120)}
+    with pytest.raises(ValueError, match=r"take \d+ bytes, more than the \d+ bytes .* raise max_memory"):
+        trained({"memory": 5000, "strict": True}, counts=words, num_merges=10)
+    _, seen = trained({"memory": 2_000_000, "strict": True}, counts=words, num_merges=10)
+    assert seen == trained({}, counts=words, num_merges=10)[1]
+
+
+def test_a_strict_budget_where_counts_are_alike() -> None:
+    """One bucket of counts has more places than the budget: the threshold is found between its counts."""
+    random_ = random.Random(1)
+    words = {"".join(random_.choices("abcdefghij", k=random_.randint(10, 28))): 1 for _ in range(4000)}
+    _, seen = trained({}, counts=words, num_merges=120)
+    for memory in (600_000, 150_000, 40_000, 10_000):
+        assert trained({"memory": memory, "strict": True}, counts=words, num_merges=120)[1] == seen
+
+
+def test_a_mark_that_is_a_symbol_is_refused() -> None:
+    for model in ("byte", "char"):
+        with pytest.raises(ValueError, match=r"end_of_word 'b' is also a character of the corpus"):
+            bpe.train(counts={"ab": 2}, num_merges=2, model=model, end_of_word="b")
+
+
+# Replaying ----------------------------------------------------------------------------------------------------------
+
+
+def kernel(words: dict[str, int], tie_break: str, tokens: list[bytes], **switches: int) -> Trainer:
+    """A trainer over the letters of a few words; more tokens may follow the letters'."""
+    data = [word.encode() for word in words]
+    letters = sorted({byte for word in data for byte in word})
+    table = np.full(256, 0xFFFFFFFF, dtype=np.uint32)
+    table[letters] = np.arange(len(letters), dtype=np.uint32)
+    return Trainer(
+        b"".join(data),
+        np.cumsum([0, *map(len, data)], dtype=np.int64),
+        np.array(list(words.values()), dtype=np.int64),
+        False,
+        table,
+        table,
+        0xFFFFFFFF,
+        [(token, False, False) for token in [*(bytes([letter]) for letter in letters), *tokens]],
+        TIE_BREAKS.index(tie_break),
+        1,
+        0xFFFFFFFF,
+        1000,
+        **switches,
+    )
+
+
+def columns(merges: list[tuple[int, int, int, int]]) -> list[np.ndarray[Any, np.dtype[np.uint32]]]:
+    return [np.array([merge[i] for merge in merges], dtype=np.uint32) for i in range(3)]
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
+    """Making some merges again and going on gives what one training gives, whether their tokens are there or not."""
+    random_ = random.Random(f"replay {tie_break}")
+    for _ in range(150):
+        words = random_words(random_)
+        switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
+        whole = kernel(words, tie_break, [])
+        merges = whole.run(1000, 2000)
+        spelled = [token for token, _ in whole.token_bytes(0)]
+        stop = random_.randint(0, len(merges))
+        anew = kernel(words, tie_break, [], **switches)
+        anew.replay(*columns(merges[:stop]))
+        assert anew.run(1000, 2000) == merges[stop:]
+        assert anew.token_bytes(0) == whole.token_bytes(0)
+        assert [tuple(row) for row in anew.merges().tolist()] == merges
+        blob, offsets, ends = anew.vocabulary()
+        assert [blob[a:b] for a, b in pairwise(offsets.tolist())] == spelled
+        assert ends.dtype == np.bool_
+        assert not ends.any()
+        letters = len(spelled) - len(merges)
+        given = kernel(words, tie_break, spelled[letters : letters + stop], **switches)
+        given.replay(*columns(merges[:stop]))
+        assert given.run(1000, 2000) == merges[stop:]
+
+
+def test_replay_takes_merges_that_no_training_makes() -> None:
+    """Pairs that do not occur, a token that two merges make, one that no merge makes: `run` goes on from there."""
+    trainer = kernel({"abc": 3, "bd": 2}, "id", [b"abc", b"dd", b"bd"])  # a b c d are 0 to 3
+    trainer.replay(*columns([(1, 2, 7, 0), (3, 3, 5, 0), (0, 7, 4, 0), (7, 2, 8, 0)]))
+    assert [token for token, _ in trainer.token_bytes(7)] == [b"bc", b"bcc"]
+    assert trainer.run(5, 100) == [(1, 3, 6, 2)]
+
+
+def test_replay_refuses_tokens_that_are_unknown() -> None:
+    trainer = kernel({"ab": 1}, "id", [])
+    for merge in ((0, 1, 3, 0), (0, 2, 2, 0), (5, 1, 2, 0)):
+        with pytest.raises(ValueError, match=r"merge 0, of \d and \d to \d, is of tokens that are unknown"):
+            trainer.replay(*columns([merge]))

@@ -1,0 +1,359 @@
+"""Smaller and larger vocabularies, held against training itself, naive twins and every short word there is."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_train_oracle import corpora
+
+import bpe
+from bpe.spec import TokenizerSpec
+from bpe.visualize import spell
+from bpe.vocabulary import Vocabulary
+
+TIE_BREAKS = ("id", "first", "smallest", "greatest")
+KINDS: dict[str, dict[str, Any]] = {
+    "byte": {},
+    "specials": {"special_tokens": ["<s>", "aa"], "first_id": 5, "unk_token": "<unk>", "initial_alphabet": "corpus"},
+    "char": {"model": "char"},
+    "unk": {"model": "char", "unk_token": "<unk>", "special_tokens": ["<s>"], "limit_alphabet": 2},
+    "mark": {"model": "char", "end_of_word": "</w>", "special_tokens": ["<s>"]},
+    "glued": {"model": "char", "end_of_word": "_", "end_of_word_glued": True, "first_id": 1},
+    "byte mark": {"end_of_word": "</w>", "initial_alphabet": "corpus"},
+    "byte glued": {"end_of_word": "</w>", "end_of_word_glued": True, "initial_alphabet": "corpus"},
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_rule = pytest.mark.parametrize("tie_break", TIE_BREAKS)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("bpe")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
+def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
+    return bpe.train(counts=words, pretokenizer=None, **KINDS[kind], **options)
+
+
+# Truncating and extending ---------------------------------------------------------------------------------------------
+
+
+@each_rule
+@settings(max_examples=100)
+@given(words=corpora(), most=st.integers(0, 40))
+def test_every_size_of_one_run(tie_break: str, words: dict[str, int], most: int) -> None:
+    """Truncating gives what training to that size gives, and extending leads back to what training gives."""
+    check_sizes("byte", tie_break, words, most)
+
+
+@each_kind
+@settings(max_examples=8)
+@given(words=corpora(), most=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
+def test_every_size_of_every_model(kind: str, tie_break: str, words: dict[str, int], most: int) -> None:
+    check_sizes(kind, tie_break, words, most)
+
+
+def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int) -> None:
+    whole = trained(words, kind, num_merges=most, tie_break=tie_break)
+    base = trained(words, kind, num_merges=0).vocab_size
+    straight = trained(words, kind, vocab_size=max(whole.vocab_size, base), tie_break=tie_break)
+    for size in {base, base + 1, base + 3, (base + straight.vocab_size) // 2, straight.vocab_size}:
+        if base <= size <= straight.vocab_size:
+            smaller = trained(words, kind, vocab_size=size, tie_break=tie_break)
+            assert straight.truncate_vocab(size) == smaller
+            assert whole.truncate_vocab(size) == smaller
+            assert bpe.extend(smaller, words, straight.vocab_size, tie_break=tie_break) == straight
+            again = bpe.extend(straight.truncate_vocab(size), words, size, tie_break=tie_break)
+            assert again == smaller
+
+
+@each_rule
+@settings(max_examples=100)
+@given(words=corpora(), others=corpora(), most=st.integers(0, 20), more=st.integers(0, 20), longest=st.integers(1, 8))
+def test_extending_from_other_counts(
+    tie_break: str, words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
+) -> None:
+    """Old ids and merges stay; the new merges are those of the naive trainer on the words as they were merged."""
+    tok = bpe.train(counts=words, num_merges=most, tie_break=tie_break, first_id=2, special_tokens=["<s>"])
+    vocab, old = tok.vocab(), tok.merges.tolist()
+    made = tok.spec.merge_ids.tolist()
+    seen: list[Any] = []
+    longer = bpe.extend(
+        tok,
+        others,
+        tok.vocab_size + more,
+        tie_break=tie_break,
+        max_token_length=longest,
+        min_frequency=2,
+        on_merge=lambda *each: seen.append(each),
+    )
+    assert {token: longer.vocab()[token] for token in vocab} == vocab
+    assert longer.merges[: len(old)].tolist() == old
+    assert longer.special_tokens == tok.special_tokens
+    if len(set(made)) < len(made):
+        return  # two merges spell the same, so that what the naive trainer merges first is another question
+    split = {}
+    for word, count in others.items():
+        symbols = reference.byte_word(word.encode())
+        for left, right in old:
+            symbols = reference.merge_all(symbols, tok.token_bytes(left), tok.token_bytes(right))
+        split[symbols] = count
+    expected = reference.train(
+        split,
+        vocab_size=tok.vocab_size + more,
+        tie_break=tie_break,
+        alphabet=[token for token in vocab if token != b"<s>"],
+        specials=[b"<s>"],
+        first_id=2,
+        max_token_length=longest,
+        min_frequency=2,
+    )
+    assert longer.vocab() == expected.ids
+    assert seen == [
+        (number, step.left, step.right, step.left + step.right, step.count)
+        for number, step in enumerate(expected.steps, 1)
+    ]
+
+
+def test_extending_a_vocabulary_that_was_not_trained_here() -> None:
+    """Ids with gaps and special tokens above; a token that no merge makes; symbols that the tokenizer does not know."""
+    spec = TokenizerSpec(
+        model="char",
+        vocabulary=Vocabulary([(3, b"b"), (7, b"a"), (9, b"ab"), (10, b"xyz")], [(20, b"<s>")]),
+        merges=np.array([[7, 3]], dtype=np.int32),
+        merge_ids=np.array([9], dtype=np.int32),
+        special_tokens={"<s>": 20},
+        pretokenizer=bpe.Pretokenizer("whitespace"),
+    )
+    longer = bpe.extend(bpe.Tokenizer.from_spec(spec), {"abab": 5, "abc": 3, "cab": 3}, 7)
+    assert longer.vocab() == {"b": 3, "a": 7, "ab": 9, "xyz": 10, "<s>": 20, "abab": 21}
+    assert longer.merges.tolist() == [[7, 3], [9, 9]]
+    assert longer.training is not None
+    assert (longer.training.stopped, longer.training.merges) == ("no pairs left", 1)
+
+
+def test_extending_with_counts_made_otherwise() -> None:
+    tok = bpe.train(counts={"ab": 1}, num_merges=1)
+    with pytest.raises(ValueError, match=r"made with pretokenizer=.*cl100k.*count_words\(..., pretokenizer=tok.pretok"):
+        bpe.extend(tok, bpe.WordCounts("cl100k"), 300)
+    with pytest.raises(ValueError, match=r"made with normalizer=.*NFC.*but the tokenizer has None"):
+        bpe.extend(tok, bpe.WordCounts("gpt2", bpe.normalizers.NFC()), 300)
+    with pytest.raises(ValueError, match=r"vocab_size is 256, but there are 257 tokens already; .* tok.truncate_vocab"):
+        bpe.extend(tok, {"a": 1}, 256)
+    with pytest.raises(ValueError, match="it must be from 1 to 2147483648"):
+        bpe.extend(tok, {"a": 1}, 2**31 + 1)
+    later = bpe.train(counts={"ab": 1}, num_merges=1, first_id=9)
+    with pytest.raises(ValueError, match="it must be at most 2147483639, since ids are below 2147483648"):
+        bpe.extend(later, {"a": 1}, 2**31)
+    with pytest.raises(ValueError, match="no words"):
+        bpe.extend(tok, {}, 300)
+    with pytest.raises(TypeError, match=r"must be a bpe.Tokenizer"):
+        bpe.extend(tok.spec, {"a": 1}, 300)  # type: ignore[arg-type]
+
+
+def test_truncating_too_far() -> None:
+    tok = bpe.train(counts={"aab": 3}, num_merges=2, special_tokens=["<s>"])
+    assert tok.truncate_vocab(259) == tok
+    assert tok.truncate_vocab(257).merges.shape == (0, 2)
+    with pytest.raises(ValueError, match=r"vocab_size is 260, but there are 259 tokens; bpe.extend makes a vocabulary"):
+        tok.truncate_vocab(260)
+    with pytest.raises(ValueError, match="vocab_size is 256, but 257 tokens are made by no merge"):
+        tok.truncate_vocab(256)
+    with pytest.raises(TypeError, match="vocab_size is '9'"):
+        tok.truncate_vocab("9")  # type: ignore[arg-type]
+
+
+# Pruning --------------------------------------------------------------------------------------------------------------
+
+
+def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple[int, int, int]]]:
+    """The ids and the merges that are left, by the rule as it is told."""
+    merges = [(a, b, c) for (a, b), c in zip(tok.merges.tolist(), tok.spec.merge_ids.tolist(), strict=True)]
+    makable = {c for _, _, c in merges}
+    gone = set(ids)
+    while True:
+        merges = [merge for merge in merges if not gone & set(merge)]
+        more = {c for c in makable - gone if not any(c == made for _, _, made in merges)}
+        if not more:
+            return set(tok.vocab().values()) - gone, merges
+        gone |= more
+
+
+@each_kind
+@settings(max_examples=25)
+@given(words=corpora(), most=st.integers(0, 30), data=st.data())
+def test_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject) -> None:
+    tok = trained(words, kind, num_merges=most)
+    mark = tok.end_of_word is not None and not tok.spec.end_of_word_glued
+    fixed = {tok.token_id(tok.end_of_word)} if mark else set()
+    numbers = [number for number in tok.vocab().values() if number not in fixed]
+    ids = data.draw(st.lists(st.sampled_from(numbers), max_size=4)) if numbers else []
+    smaller, remap = tok.prune(ids)
+    kept, merges = plain_prune(tok, set(ids))
+    first = min(tok.vocab().values())
+    assert remap.dtype == np.int32
+    assert remap.tolist() == [
+        first + sorted(kept).index(number) if number in kept else -1 for number in range(max(tok.vocab().values()) + 1)
+    ]
+    assert smaller.vocab() == {token: remap[number] for token, number in tok.vocab().items() if number in kept}
+    assert smaller.merges.tolist() == [[remap[a], remap[b]] for a, b, _ in merges]
+    assert smaller.spec.merge_ids.tolist() == [remap[c] for _, _, c in merges]
+    assert smaller.special_tokens == {
+        name: remap[number] for name, number in tok.special_tokens.items() if number in kept
+    }
+    lost = {tuple(pair) for pair in tok.merges.tolist()} - {(a, b) for a, b, _ in merges}
+    for word in words:
+        if not lost & merged_in(tok, word):
+            before = tok.encode(word).tolist()
+            if set(before) <= kept:
+                assert smaller.encode(word).tolist() == remap[before].tolist()
+
+
+def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
+    """The merges that a word meets on its way."""
+    names = {spell(token): number for token, number in tok.vocab().items()}
+    steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
+    return {(names[step[0]], names[step[2]]) for step in steps}
+
+
+def test_prune_names_what_it_refuses() -> None:
+    tok = bpe.train(counts={"aab": 3}, num_merges=2, end_of_word="</w>", special_tokens=["<s>"], unk_token="<?>")
+    with pytest.raises(ValueError, match="is the end-of-word mark, which ends every word; leave it out"):
+        tok.prune([tok.token_id("</w>")])
+    with pytest.raises(ValueError, match="id 9999 is no token of this vocabulary, which has 261 tokens"):
+        tok.prune(np.array([9999]))
+    with pytest.raises(TypeError, match="id is 'a'"):
+        tok.prune(["a"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="ids is 5, a int; it must be a list or an array"):
+        tok.prune(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="id is -1"):
+        tok.prune([-1])
+    smaller, remap = tok.prune([0, 1])
+    assert smaller.special_tokens == {}
+    assert smaller.unk_token is None
+    assert remap[:3].tolist() == [-1, -1, 0]
+    same, remap = tok.prune([])
+    assert same == tok
+    assert remap.tolist() == list(range(261))
+
+
+def test_prune_and_truncate_a_rank_file() -> None:
+    """Special tokens above a gap, ids as tiktoken has them."""
+    words = {"lower": 5, "lowest": 3, "newest": 6}
+    made = bpe.train(counts=words, num_merges=12, initial_alphabet=range(256))
+    spec = TokenizerSpec(
+        model="byte",
+        vocabulary=Vocabulary(((number, token) for token, number in made.vocab().items()), [(300, b"<|end|>")]),
+        merges=made.merges,
+        merge_ids=made.spec.merge_ids,
+        special_tokens={"<|end|>": 300},
+        pretokenizer=made.pretokenizer,
+        ignore_merges=True,
+    )
+    tok = bpe.Tokenizer.from_spec(spec)
+    smaller = tok.truncate_vocab(256 + 5 + 1)
+    assert smaller.special_tokens == {"<|end|>": 300}
+    assert [smaller.token_bytes(number) for number in range(256, 261)] == [
+        made.token_bytes(number) for number in range(256, 261)
+    ]
+    assert smaller.merges.tolist() == made.merges[:5].tolist()
+    dense, remap = smaller.prune([])
+    assert dense.special_tokens == {"<|end|>": 261}
+    assert (remap[300], remap[261]) == (261, -1)
+
+
+@each_kind
+def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+    tok = trained({"elever": 5, "eleven": 3, "level": 6}, kind, num_merges=5)
+    for number, each in enumerate(
+        (tok.truncate_vocab(tok.vocab_size - 1), tok.prune([tok.token_id("e")])[0], bpe.extend(tok, {"lel": 2}, 400))
+    ):
+        each.save(tmp_path / f"{number}.json")
+        assert bpe.Tokenizer.load(tmp_path / f"{number}.json") == each
+        assert pickle.loads(pickle.dumps(each)) == each
+
+
+# What is never reached ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
+    """Small vocabularies with merges in any order, some of which make what others make, or nothing ever meets."""
+    glued = draw(st.sampled_from([None, False, True]))
+    mark = "" if glued is None else "_"
+    letters = "ab" if glued is None else draw(st.sampled_from(["a", "ab"]))
+    inner = [(letter, False) for letter in letters]
+    tokens = inner + (
+        [("_", True)] if glued is False else [(letter + "_", True) for letter in letters] if glued else []
+    )
+    merges: list[tuple[int, int, int]] = []
+    for _ in range(draw(st.integers(0, 6))):
+        left = draw(st.sampled_from([i for i, (_, ends) in enumerate(tokens) if not ends]))
+        right = draw(st.integers(0, len(tokens) - 1))
+        text, ends = tokens[left][0] + tokens[right][0], tokens[right][1]
+        if len(text.rstrip("_")) > (4 if letters == "a" else 3) or (left, right) in [merge[:2] for merge in merges]:
+            continue
+        if (text, ends) not in tokens:
+            tokens.append((text, ends))
+        merges.append((left, right, tokens.index((text, ends))))
+    if draw(st.booleans()):
+        tokens.append(("bb" if ("bb", False) not in tokens else "baba", False))
+        if len({text for text, _ in tokens}) < len(tokens):
+            tokens.pop()
+    merges = draw(st.permutations(merges))
+    unk = draw(st.booleans())
+    limit = len(tokens) + unk
+    return TokenizerSpec(
+        model="char",
+        vocabulary=Vocabulary(
+            ((number, text.encode()) for number, (text, _) in enumerate(tokens)), [(len(tokens), b"?")] if unk else []
+        ),
+        merges=np.array([merge[:2] for merge in merges], dtype=np.int32).reshape(-1, 2),
+        merge_ids=np.array([merge[2] for merge in merges], dtype=np.int32),
+        unk_token="?" if unk else None,
+        end_of_word=mark or None,
+        end_of_word_glued=bool(glued),
+        ends_word=np.array([*(ends for _, ends in tokens), *([False] * unk)])[:limit] if mark else None,
+    )
+
+
+@settings(max_examples=200)
+@given(spec=vocabularies())
+def test_unreachable_is_what_no_word_gives(spec: TokenizerSpec) -> None:
+    """Every word of one letter up to 20 long, of two up to 10, of two and one unknown up to 7, is encoded."""
+    tok = bpe.Tokenizer.from_spec(spec)
+    letters = sorted({letter for token in tok.vocab() for letter in token if letter in "ab"})
+    letters += ["z"] if tok.unk_token else []
+    seen: set[int] = set()
+    for length in range(1, {1: 21, 2: 11, 3: 8}[len(letters)]):
+        for word in product(letters, repeat=length):
+            with suppress(ValueError):  # a letter that is unknown at the end of a word
+                seen.update(tok.encode("".join(word)).tolist())
+    assert tok.unreachable().tolist() == sorted(set(tok.vocab().values()) - seen)
+
+
+def test_unreachable_special_and_unknown_tokens() -> None:
+    words = {"low": 5, "lowest": 2}
+    tok = bpe.train(counts=words, num_merges=5, special_tokens=["<s>"], unk_token="<unk>")
+    assert tok.unreachable().tolist() == [1]
+    assert tok.unreachable().dtype == np.int64
+    assert bpe.train(counts=words, num_merges=5, model="char", unk_token="<unk>").unreachable().tolist() == []
+    some = bpe.train(counts=words, num_merges=5, initial_alphabet="corpus", unk_token="<unk>")
+    assert some.unreachable().tolist() == []
+    gone, _ = tok.prune([tok.token_id("l")])
+    assert gone.unreachable().tolist() == []
