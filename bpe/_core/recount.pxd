@@ -1,6 +1,6 @@
 """Counting all pairs anew, choosing which to track, and listing their places."""
 
-from bpe._core.merge cimport Keep, Pool
+from bpe._core.applying cimport Keep, Pool
 from bpe._core.pairs cimport Pairs
 from bpe._core.symbols cimport Symbols
 from bpe._core.tokens cimport Tokens

@@ -12,7 +12,7 @@ reaches the threshold are then counted one by one.
 Every token is one cell wide here (`compact`), so that neighbours are cells side by side.
 """
 
-from bpe._core.merge cimport Keep, Pool, is_kept
+from bpe._core.applying cimport Keep, Pool, is_kept
 from bpe._core.pairs cimport (
     NO_LIST, NO_PAIR, Pair, Pairs, add_pair, clear_pairs, enter_pair, find_pair, grow_slots, pair_hash, prefetch_pair,
 )

@@ -1,7 +1,7 @@
 """The loop of training: the best pair from the queue, its token, its merge, and a recount when no tracked pair is left.
 
 The parts: the array of symbols (`symbols`), the tokens (`tokens`), the table of tracked pairs (`pairs`), merging one
-(`merge`), counting anew (`recount`) and the priority queue (`heap`). An epoch lasts from one recount to the next.
+(`applying`), counting anew (`recount`) and the priority queue (`heap`). An epoch lasts from one recount to the next.
 
 Counts are exact at every step, and a pair's count is complete when it is born and only falls afterwards. So the queue
 may be lazy: a popped entry with the right count is the best there is, and one that is out of date goes back with its
@@ -12,9 +12,9 @@ Not here: counting words, alphabets, what ids and options mean (`bpe/learning.py
 
 import numpy as np
 
+from bpe._core.applying cimport Gather, Keep, Pool, first_place, fit_gather, free_gather, merge_pair
 from bpe._core.heap cimport Entry, Heap, heapify, pop, push
 from bpe._core.memory cimport grown
-from bpe._core.merge cimport Gather, Keep, Pool, first_place, fit_gather, free_gather, merge_pair
 from bpe._core.pages cimport ask_for_huge_pages
 from bpe._core.pairs cimport NO_PAIR, Pair, Pairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe._core.recount cimport Plan, recount
