@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core.chunk import choose_vectors
+from bpe._core import chunk, pieces
 from bpe._core.encoder import Encoder as Kernel
 from bpe._core.gather import PART, Job
 from bpe._core.scan import LEVELS
@@ -210,6 +210,25 @@ def test_merges_and_whole_tokens_fill_the_filter_alike() -> None:
     assert by_merges.cuts(text) == by_tokens.cuts(text) != []
 
 
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_safe_places_of_a_slice(level: str) -> None:
+    """Every level finds those that the filter gives one at a time, in texts of all lengths, wherever words begin."""
+    random_ = random.Random(3)
+    split = SplitFilter()
+    for word in ("あい", "いう", "가각", "각갂唖"):
+        split.add_word(word.encode())
+    split.fold()
+    try:
+        pieces.choose_vectors(LEVELS[level])
+        for size in [*range(200), *range(2300, 2560, 13), 2560]:
+            text = "".join(random_.choices(CLOSE, k=size)).encode()[random_.randrange(3) :][:size]
+            assert pieces.safe_places(split, text) == split.cuts(text)
+        text = ("あ" * 900).encode()[:2560]
+        assert pieces.safe_places(split, text) == split.cuts(text) == list(range(3, 2557, 3))
+    finally:
+        pieces.choose_vectors(VECTORS)
+
+
 def test_a_filter_of_too_many_pairs_is_given_up() -> None:
     split = SplitFilter()
     for code in range(0x4E00, 0x4E00 + 64):
@@ -270,12 +289,14 @@ def test_every_level_of_vector_instructions(level: str) -> None:
     tok = bpe.train(texts=[text.decode()], vocab_size=500, pretokenizer="gpt2")
     expected = tok.encode(text)
     try:
-        choose_vectors(LEVELS[level])
+        for kernel in (chunk, pieces):
+            kernel.choose_vectors(LEVELS[level])
         again = bpe.Tokenizer.from_spec(tok.spec)
         assert np.array_equal(again.encode(text), expected)
         assert np.array_equal(again.encode(text), expected)
     finally:
-        choose_vectors(VECTORS)
+        for kernel in (chunk, pieces):
+            kernel.choose_vectors(VECTORS)
     assert expected.tolist() == naive(tok.spec, text)
 
 

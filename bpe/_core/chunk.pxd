@@ -8,7 +8,6 @@ from libc.stdint cimport int64_t, uint16_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
-    SLICE_WORDS = 40          # text is cut so many times 64 bytes at a time
 
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
@@ -34,8 +33,8 @@ cdef struct Feed:             # where pieces come from
     bint gapless              # each begins where the one before ends
     bint odd                  # some byte of them is 0xFF, which no key can end with
     Py_ssize_t within         # how far into the next piece the last chunk came
-    Py_ssize_t cut_start[PIECES]  # parts of pieces
-    Py_ssize_t cut_end[PIECES]
+    Py_ssize_t cut_start[PIECES + 65]  # parts of pieces; more are written than there are
+    Py_ssize_t cut_end[PIECES + 64]
     Cursor cursor
 
 cdef struct Segment:          # the end of a fragment in a chunk
@@ -46,7 +45,7 @@ cdef struct Chunk:
     Py_ssize_t n
     const byte_t* word[PIECES]
     Py_ssize_t size[PIECES]   # in bytes
-    byte_t part[PIECES]       # whether it is a part of a piece that was cut
+    byte_t part[PIECES + 64]  # whether it is a part of a piece that was cut
     uint64_t value[PIECES]    # its ids, as the cache has them; 0 where it has none
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[PIECES + 8]  # which pieces they are

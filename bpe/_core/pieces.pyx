@@ -4,23 +4,52 @@ The parts are the pieces that are then looked up. Where a cut is safe says the s
 finding pieces, and what is done with them (`chunk.pyx`).
 """
 
-from bpe._core.chunk cimport SLICE_WORDS, Feed
-from bpe._core.splits cimport LEADS_AND_TAILS, TWO_CHARACTERS, Joints, may_cut, six_bytes
+from bpe._core.chunk cimport Feed
+from bpe._core.splits cimport Joints, SplitFilter, is_joint, may_cut
 from bpe._core.types cimport byte_t
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "joints.h" nogil:
-    uint64_t bpe_meetings(const byte_t* text)
+    enum:
+        SLICE_WORDS "BPE_SLICE_WORDS"  # text is cut so many times 64 bytes at a time
 
-cdef extern from "classify.h" nogil:
-    int bpe_ctz(uint64_t bits)
+    ctypedef struct Parts "bpe_parts":
+        Py_ssize_t* start
+        Py_ssize_t* end
+        byte_t* part
+        size_t room
+        Py_ssize_t at
+        uint64_t fresh
+        size_t n
+        size_t n_ended
+
+    void bpe_find_safe(const byte_t* slice, size_t words, const Joints* joints, uint64_t* safe)
+    void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, Parts* parts)
+    int bpe_choose_joints(int most)
+
+
+def choose_vectors(int most):
+    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
+    return bpe_choose_joints(most)
+
+
+def safe_places(SplitFilter split not None, const byte_t[::1] text):
+    """The places where a text of at most one slice may be cut, as `SplitFilter.cuts` gives them; for the tests."""
+    cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
+    cdef uint64_t safe[SLICE_WORDS]
+    cdef Py_ssize_t i
+    memset(padded, 0, sizeof(padded))
+    for i in range(min(text.shape[0], 64 * <Py_ssize_t>SLICE_WORDS)):
+        padded[64 + i] = text[i]
+    bpe_find_safe(padded + 64, SLICE_WORDS, &split.joints, safe)
+    return [i for i in range(64 * SLICE_WORDS) if safe[i >> 6] >> (i & 63) & 1]
 
 
 cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
     """Move found pieces to `cut_start` and `cut_end`, cut where that is safe, while there is room; how many come.
 
-    `part` gets whether each is a part of a piece that was cut.
+    `part` gets whether each is a part of a piece that was cut; 64 more may be written behind those there is room for.
     """
     cdef Py_ssize_t n = cut_slice(feed, joints, room, part) if feed.gapless else 0
     return n if n else cut_pieces(feed, joints, room, part)
@@ -32,76 +61,30 @@ cdef Py_ssize_t cut_slice(Feed* feed, const Joints* joints, Py_ssize_t room, byt
     Safe places and ends of pieces are bits of words, the text from the first piece on. Taking all pieces together
     spares a branch per piece that would be guessed wrong, how many characters it has.
     """
-    cdef uint64_t safe[SLICE_WORDS + 2]
-    cdef uint64_t ends[SLICE_WORDS + 2]
-    cdef Py_ssize_t start = feed.start[feed.next] + feed.within, at = start, pos, n = 0, i = feed.next, word
+    cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
+    cdef uint64_t safe[SLICE_WORDS + 1]
+    cdef uint64_t ends[SLICE_WORDS + 1]
+    cdef Py_ssize_t start = feed.start[feed.next] + feed.within, pos, i = feed.next
     cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, min(room * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS))
-    cdef uint64_t found
-    cdef bint fresh = feed.within == 0, last
-    memset(safe, 0, sizeof(safe))
-    memset(ends, 0, sizeof(ends))
-    find_safe(feed, joints, start, size, safe)
+    cdef Py_ssize_t words = size // 64 + 1
+    cdef Parts parts
+    memset(padded, 0, 64)
+    memcpy(padded + 64, feed.cursor.text + start, size)
+    memset(padded + 64 + size, 0, 192)
+    memset(ends, 0, words * sizeof(uint64_t))
+    bpe_find_safe(padded + 64, words, joints, safe)
     while i < feed.n_found and feed.end[i] - start <= size:
         pos = feed.end[i] - start
         ends[pos >> 6] |= <uint64_t>1 << (pos & 63)
         i += 1
-    i = feed.next
-    for word in range(size // 64 + 1):
-        found = safe[word] | ends[word]
-        while found and n < room:
-            pos = start + 64 * word + bpe_ctz(found)
-            last = ends[word] >> (pos - start & 63) & 1
-            feed.cut_start[n], feed.cut_end[n] = at, pos
-            part[n] = not (fresh & last)
-            fresh = last
-            i += last
-            n += 1
-            at = pos
-            found &= found - 1
-        if n == room:
-            break
-    if n:
-        feed.next = i
-        feed.within = 0 if fresh else at - feed.start[i]
-    return n
-
-
-cdef inline void find_safe(
-    Feed* feed, const Joints* joints, Py_ssize_t start, Py_ssize_t size, uint64_t* safe
-) noexcept nogil:
-    """Set the bits of the places behind `start` where a cut is safe."""
-    cdef const byte_t* text = feed.cursor.text
-    cdef byte_t padded[64]
-    cdef Py_ssize_t base = max(start - 2, <Py_ssize_t>0), place, left
-    cdef uint64_t meetings, found
-    cdef const byte_t* window
-    cdef int bit
-    while base < start + size:
-        left = feed.readable - text - base
-        window = text + base
-        if left < 64:
-            memset(padded, 0, 64)
-            memcpy(padded, window, left)
-            window = padded
-        meetings = bpe_meetings(window)
-        found = 0
-        while meetings:
-            bit = bpe_ctz(meetings)
-            meetings &= meetings - 1
-            found |= <uint64_t>may_cut(joints, six_bytes(window + bit - 3)) << bit
-        place = base - start                               # of bit 0; the first three bits are never set
-        if place < 0:
-            found >>= -place
-            place = 0
-        safe[place >> 6] |= found << (place & 63)
-        if place & 63:
-            safe[(place >> 6) + 1] |= found >> (64 - (place & 63))
-        base += 59
-    place = size + 1                                       # what lies behind the slice is another one's
-    safe[place >> 6] &= (<uint64_t>1 << (place & 63)) - 1
-    safe[0] &= ~<uint64_t>1
-    for place in range((place >> 6) + 1, SLICE_WORDS + 2):
-        safe[place] = 0
+    parts.start, parts.end, parts.part, parts.room = feed.cut_start, feed.cut_end, part, room
+    parts.at, parts.fresh = start, feed.within == 0
+    parts.n = parts.n_ended = 0
+    bpe_list_parts(safe, ends, words, start, &parts)
+    if parts.n:
+        feed.next += parts.n_ended
+        feed.within = 0 if parts.fresh else parts.at - feed.start[feed.next]
+    return parts.n
 
 
 cdef inline Py_ssize_t cut_pieces(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
@@ -133,18 +116,15 @@ cdef inline Py_ssize_t cut(
 ) noexcept nogil:
     """Cut the piece from `start` to `end` wherever that is safe; how many parts there are then.
 
-    `feed.within` says how far it came, 0 where it came to the end. Whether a place is safe is no branch: half of such
-    branches would be guessed wrong. Parts of up to 8 bytes, not as short as they may be, made fewer but took longer.
+    `feed.within` says how far it came, 0 where it came to the end.
     """
     cdef const byte_t* text = feed.cursor.text
     cdef Py_ssize_t at = start + feed.within, pos = at + character(text[at])
-    cdef uint64_t two
     cdef bint safe
     while pos < end and pos - start < 3:
         pos += character(text[pos])
     while pos + 3 <= end and n < room:
-        two = six_bytes(text + pos - 3)
-        safe = (two & LEADS_AND_TAILS == TWO_CHARACTERS) & may_cut(joints, two)
+        safe = is_joint(text + pos - 3) and may_cut(joints, text + pos)
         feed.cut_start[n], feed.cut_end[n] = at, pos
         part[n] = True
         n += safe

@@ -5,7 +5,7 @@ same ids. Scripts without spaces (Japanese, Chinese) and long words (Korean) fal
 and again. Only characters of three bytes are looked at: the vocabularies at hand hold most pairs of shorter ones.
 
 The bytes around a border: a token may hold both characters whole, or begin within the first one, or end within the
-second. A bit is set for
+second. A bit (`joints.h` says which) is set for
 
 - all six bytes, where the token holds the first character whole; a token that ends within the second one, after its
   first or second byte, sets the bits of all characters that go on so;
@@ -17,18 +17,19 @@ Two pairs with one hash only lose a cut. A vocabulary with so many such pairs th
 import numpy as np
 
 from bpe._core.types cimport byte_t
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcpy
 
 cdef enum:
-    MOST_BITS = 1 << (JOINT_BITS - 1)     # set in the filter, before it is given up
+    MOST_BITS = 1 << (JOINT_WORDS + 4)    # set in the filter, before it is given up
 
 
 cdef class SplitFilter:
 
     def __init__(self):
-        self.held = np.zeros(1 << (JOINT_BITS - 6), dtype=np.uint64)
+        self.held = np.zeros(1 << JOINT_WORDS, dtype=np.uint32)
         self.joints.bits = &self.held[0]
-        self.joints.shift = 64 - JOINT_BITS
+        self.joints.shift = 32 - JOINT_WORDS
         self.left = MOST_BITS
 
     def add_merges(self, const int[:, ::1] merges, const byte_t[::1] blob, const int64_t[::1] offsets):
@@ -53,14 +54,14 @@ cdef class SplitFilter:
     def fold(self):
         """Make the filter as small as it can be, to stay in the first-level cache; nothing is added after this.
 
-        Of 64 bits at most one is set then, which loses few cuts. A hash's first bits are its place in any size.
+        Of 64 bits at most one is set then, which loses few cuts. A hash's first bits are its word in any size.
         """
         cdef Py_ssize_t used = MOST_BITS - self.left
-        bits = np.unpackbits(np.asarray(self.held).view(np.uint8), bitorder="little")
-        while len(bits) > 1 << FEWEST_BITS and len(bits) // 2 >= 64 * used and self.joints.bits != NULL:
-            bits = bits[0::2] | bits[1::2]
+        words = np.asarray(self.held)
+        while len(words) > 1 << FEWEST_WORDS and 16 * len(words) >= 64 * used and self.joints.bits != NULL:
+            words = words[0::2] | words[1::2]
             self.joints.shift += 1
-        self.held = np.packbits(bits, bitorder="little").view(np.uint64)
+        self.held = words
         if self.joints.bits != NULL:
             self.joints.bits = &self.held[0]
         self.left = 0
@@ -68,11 +69,9 @@ cdef class SplitFilter:
     def cuts(self, const byte_t[::1] text):
         """The places where a text may be cut, for the tests: a list of offsets."""
         cdef Py_ssize_t at
-        cdef uint64_t two
         places = []
         for at in range(3, text.shape[0] - 2):
-            two = six_bytes(&text[at - 3])
-            if self.joints.bits != NULL and two & LEADS_AND_TAILS == TWO_CHARACTERS and may_cut(&self.joints, two):
+            if self.joints.bits != NULL and is_joint(&text[at - 3]) and may_cut(&self.joints, &text[at]):
                 places.append(at)
         return places
 
@@ -104,15 +103,17 @@ cdef class SplitFilter:
                 self.set_bit(six, n_left >= 3)
         return 0
 
-    cdef int set_bit(self, const byte_t* six, bint both) noexcept nogil:
-        """Set the bit of a border; `both` where the first character is known whole."""
-        cdef uint64_t context, at
-        memcpy(&context, six, 8)
-        if not both:
-            context &= LAST_AND_THREE
-        at = context * <uint64_t>0x9E3779B97F4A7C15 >> (64 - JOINT_BITS)
-        if self.left > 0 and not self.held[at >> 6] >> (at & 63) & 1:
-            self.held[at >> 6] |= <uint64_t>1 << (at & 63)
+    cdef int set_bit(self, const byte_t* six, bint whole) noexcept nogil:
+        """Set the bit of a border; `whole` where the first character is known whole."""
+        cdef uint32_t first_two = 0, last_and_three, hashed, bit
+        cdef size_t word
+        memcpy(&first_two, six, 2)
+        memcpy(&last_and_three, six + 2, 4)
+        hashed = joint_hash(last_and_three)
+        bit = joint_whole(hashed, first_two) if whole else joint_within(hashed)
+        word = hashed >> (32 - JOINT_WORDS)
+        if self.left > 0 and not self.held[word] & bit:
+            self.held[word] |= bit
             self.left -= 1
             if self.left == 0:
                 self.joints.bits = NULL
