@@ -82,6 +82,7 @@ cdef void find_pieces(Feed* feed, const Joints* joints) noexcept nogil:
     feed.next = 0
     if feed.starts == NULL:
         feed.n_found = scan(&feed.cursor, feed.start, feed.end, PIECES)
+        feed.open = feed.cursor.pos < feed.cursor.end
     else:
         feed.n_found = min(<Py_ssize_t>PIECES, feed.n_given)
         for i in range(feed.n_found):
@@ -89,8 +90,7 @@ cdef void find_pieces(Feed* feed, const Joints* joints) noexcept nogil:
         feed.starts += feed.n_found
         feed.ends += feed.n_found
         feed.n_given -= feed.n_found
-    if feed.n_found < PIECES:
-        feed.open = False
+        feed.open = feed.n_given > 0
     feed.cutting = False
     if feed.n_found:
         size = feed.end[feed.n_found - 1] - feed.start[0]

@@ -7,6 +7,7 @@
 #ifndef BPE_CLASSIFY_H
 #define BPE_CLASSIFY_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ typedef struct {
     uint64_t newline;    /* 10 and 13 */
     uint64_t blank;      /* 32 */
     uint64_t apostrophe; /* 39 */
-    uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here */
+    uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here; without any, all is ASCII or broken */
     uint64_t tail;       /* left 0; the scanner's: bytes of a character after its first */
     uint64_t uncased;    /* left 0; the scanner's: letters of scripts without capitals */
     uint64_t hard;       /* left 0; the scanner's: characters that the masks cannot tell enough of */
@@ -29,13 +30,49 @@ typedef struct {
     uint64_t three;      /* a byte 0xE0-0xEF that two bytes 0x80-0xBF follow: one of three, or overlong, or a surrogate */
 } bpe_wide;
 
+typedef struct {         /* a bit of either is set at the first letter of such an ending */
+    uint64_t one;        /* s, t, d, m */
+    uint64_t two;        /* ll, ve, re */
+} bpe_endings;
+
 typedef struct {
     void (*ascii)(const uint8_t *text, bpe_masks *out); /* reads 64 bytes */
     void (*wide)(const uint8_t *text, bpe_wide *out);   /* reads 66 bytes */
+    void (*endings)(const uint8_t *text, uint8_t fold, bpe_endings *out); /* reads 64; `fold` 0x20 for any case */
 } bpe_level;
 
+static inline int bpe_ctz(uint64_t bits) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_ctzll(bits);
+#else
+    int n = 0;
+    while (!(bits & 1)) { bits >>= 1; n++; }
+    return n;
+#endif
+}
+
+static inline int bpe_clz(uint64_t bits) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_clzll(bits);
+#else
+    int n = 0;
+    while (!(bits >> 63)) { bits <<= 1; n++; }
+    return n;
+#endif
+}
+
+/* What a level's functions may be compiled for; they are inlined where a whole scan is compiled for the same. */
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define BPE_X86 1
+#define BPE_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define BPE_AVX512 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vbmi,avx512vbmi2")))
+#else
+#define BPE_AVX2
+#define BPE_AVX512
+#endif
+
 /* One byte at a time. */
-#define LEVEL(name) static void bpe_plain_##name
+#define LEVEL(name) static inline void bpe_plain_##name
 #define STEP 1
 #define V uint8_t
 #define MASK int
@@ -67,7 +104,7 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
     return half[0] | half[1] << 8;
 }
 
-#define LEVEL(name) static void bpe_simd128_##name
+#define LEVEL(name) static inline void bpe_simd128_##name
 #define STEP 16
 #define V bpe_vector
 #define MASK bpe_vector
@@ -81,12 +118,11 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #include "classify_level.h"
 #endif
 
-#if defined(__x86_64__) && defined(BPE_VECTORS)
-#define BPE_X86 1
+#if defined(BPE_X86)
 #include <immintrin.h>
 
 /* A byte is in [low, low + span) where byte - low, as an unsigned number, is below span; min(x, m) == x says x <= m. */
-#define LEVEL(name) __attribute__((target("avx2"))) static void bpe_avx2_##name
+#define LEVEL(name) BPE_AVX2 static inline void bpe_avx2_##name
 #define STEP 32
 #define V __m256i
 #define MASK __m256i
@@ -100,7 +136,7 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 #include "classify_level.h"
 
-#define LEVEL(name) __attribute__((target("avx512bw"))) static void bpe_avx512_##name
+#define LEVEL(name) BPE_AVX512 static inline void bpe_avx512_##name
 #define STEP 64
 #define V __m512i
 #define MASK __mmask64
@@ -114,50 +150,114 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #include "classify_level.h"
 #endif
 
-static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide};
+static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
+
+/* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them. */
+static inline void bpe_classes(int level, const uint8_t *text, bpe_masks *out) {
+#ifdef BPE_X86
+    if (level == 3) {
+        bpe_avx512_ascii(text, out);
+        return;
+    }
+    if (level == 2) {
+        bpe_avx2_ascii(text, out);
+        return;
+    }
+#endif
+    (void)level;
+    bpe_classify.ascii(text, out);
+}
+
+/* The letters behind an apostrophe that make a contraction. */
+static inline void bpe_contractions(int level, const uint8_t *text, int any_case, bpe_endings *out) {
+#ifdef BPE_X86
+    if (level == 3) {
+        bpe_avx512_endings(text, any_case ? 0x20 : 0, out);
+        return;
+    }
+    if (level == 2) {
+        bpe_avx2_endings(text, any_case ? 0x20 : 0, out);
+        return;
+    }
+#endif
+    (void)level;
+    bpe_classify.endings(text, any_case ? 0x20 : 0, out);
+}
+
+/* Write `base` plus the place of each bit that is set, in order; up to 64 places are written, those behind the last one
+ * anything. Answers how many are set. */
+#ifdef BPE_X86
+BPE_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t base, uint32_t *out) {
+    static const uint8_t places[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                       32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                       48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)places));
+    __m512i from = _mm512_set1_epi32((int)base);
+    ptrdiff_t n = __builtin_popcountll(bits);
+#define PLACES(part)                                                                                                  \
+    _mm512_storeu_si512((void *)(out + 16 * part),                                                                    \
+                        _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, part)), from))
+    PLACES(0);
+    PLACES(1);
+    if (n > 32) {
+        PLACES(2);
+        PLACES(3);
+    }
+#undef PLACES
+    return n;
+}
+
+BPE_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t base, uint32_t *out) {
+    ptrdiff_t n = __builtin_popcountll(bits);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        for (int j = 0; j < 8; j++) { /* _tzcnt_u64(0) is 64 */
+            out[i + j] = base + (uint32_t)_tzcnt_u64(bits);
+            bits &= bits - 1;
+        }
+    }
+    return n;
+}
+#endif
+
+static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t *out) {
+    ptrdiff_t n = 0;
+#ifdef BPE_X86
+    if (level == 3) return bpe_avx512_places(bits, base, out);
+    if (level == 2) return bpe_avx2_places(bits, base, out);
+#endif
+    (void)level;
+    while (bits) {
+        out[n++] = base + (uint32_t)bpe_ctz(bits);
+        bits &= bits - 1;
+    }
+    return n;
+}
 
 /* Choose the best level that this machine has, at most `most` (0 none, 1 128 bits, 2 AVX2, 3 AVX-512); the level chosen. */
 static int bpe_choose_classify(int most) {
-    bpe_classify = (bpe_level){bpe_plain_ascii, bpe_plain_wide};
+    bpe_classify = (bpe_level){bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
 #ifdef BPE_X86
     __builtin_cpu_init();
-    if (most >= 3 && __builtin_cpu_supports("avx512bw")) {
-        bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide};
+#define BPE_HAS(feature) __builtin_cpu_supports(#feature)
+    int avx2 = BPE_HAS(avx2) && BPE_HAS(bmi) && BPE_HAS(bmi2) && BPE_HAS(popcnt);
+    if (most >= 3 && avx2 && BPE_HAS(avx512bw) && BPE_HAS(avx512vbmi) && BPE_HAS(avx512vbmi2)) {
+        bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};
         return 3;
     }
-    if (most >= 2 && __builtin_cpu_supports("avx2")) {
-        bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide};
+    if (most >= 2 && avx2) {
+        bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
         return 2;
     }
 #endif
 #ifdef BPE_VECTORS
     if (most >= 1) {
-        bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide};
+        bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
         return 1;
     }
 #endif
     (void)most;
     return 0;
-}
-
-static inline int bpe_ctz(uint64_t bits) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_ctzll(bits);
-#else
-    int n = 0;
-    while (!(bits & 1)) { bits >>= 1; n++; }
-    return n;
-#endif
-}
-
-static inline int bpe_clz(uint64_t bits) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_clzll(bits);
-#else
-    int n = 0;
-    while (!(bits >> 63)) { bits <<= 1; n++; }
-    return n;
-#endif
 }
 
 #endif

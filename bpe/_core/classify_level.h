@@ -1,4 +1,4 @@
-/* The two classifying functions for one level of vector instructions; classify.h includes this once for each.
+/* The classifying functions for one level of vector instructions; classify.h includes this once for each.
  *
  * It defines LEVEL(name) (the function's name and what the compiler must know of it), STEP (bytes at a time), V (a vector
  * of them), LOAD, SET, OR, and masks of the bytes that are in a range or equal to one: IN(v, low, span), IS(v, byte),
@@ -28,6 +28,19 @@ LEVEL(wide)(const uint8_t *text, bpe_wide *out) {
         out->two |= (BITS(IN(v, 0xC2, 30)) & second) << at;
         out->three |= (BITS(IN(v, 0xE0, 16)) & second & third) << at;
     }
+}
+
+LEVEL(endings)(const uint8_t *text, uint8_t fold, bpe_endings *out) {
+    uint64_t l = 0, v = 0, e = 0;
+    out->one = 0;
+    for (int at = 0; at < 64; at += STEP) {
+        V c = OR(LOAD(text + at), SET(fold));
+        out->one |= BITS(EITHER(EITHER(IS(c, 's'), IS(c, 't')), EITHER(IS(c, 'd'), IS(c, 'm')))) << at;
+        l |= BITS(IS(c, 'l')) << at;
+        v |= BITS(EITHER(IS(c, 'v'), IS(c, 'r'))) << at;
+        e |= BITS(IS(c, 'e')) << at;
+    }
+    out->two = (l & l >> 1) | (v & e >> 1);
 }
 
 #undef LEVEL

@@ -1,7 +1,7 @@
 """Scanners: where the pretokens of a text begin and end, for the patterns that have one."""
 
 from bpe._core.types cimport byte_t
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "classify.h" nogil:
     ctypedef struct Masks "bpe_masks":
@@ -25,9 +25,12 @@ cdef enum Rule:        # how the patterns that are read by windows differ
     CONTRACTIONS = 16  # a contraction is a pretoken, or under CASED the end of one
 
 cdef enum:
-    CHUNK_WORDS = 64   # 4 KB of text are classified at a time; their masks stay in the first-level cache
+    CHUNK_WORDS = 64   # up to 4 KB of text are classified at a time; their masks stay in the first-level cache
+    LEAST_WORDS = 4
+    FOUND = 512        # pretokens that `scan` finds at most
+    FAR = 1 << 30      # one call's pretokens begin within so many bytes
 
-cdef struct Cursor:    # a scan under way; lives on its caller's stack
+cdef struct Cursor "bpe_cursor":    # a scan under way; lives on its caller's stack
     int scanner
     int rules
     const byte_t* text
@@ -35,15 +38,22 @@ cdef struct Cursor:    # a scan under way; lives on its caller's stack
     Py_ssize_t end     # of the text
     Py_ssize_t base    # masks[0] begins here
     Py_ssize_t known   # the masks reach to here
+    Py_ssize_t words   # how many words of them were filled at a time
     Masks masks[CHUNK_WORDS + 2]
 
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+cdef Py_ssize_t scan_bounds(
+    Cursor* cursor,
+    uint32_t* bounds,          # OUT (limit + 1,)
+    Py_ssize_t limit,          # at least 64
+) noexcept nogil
 
 cdef Py_ssize_t scan(
     Cursor* cursor,
     Py_ssize_t* starts,        # OUT (limit,)
     Py_ssize_t* ends,          # OUT (limit,)
-    Py_ssize_t limit,
+    Py_ssize_t limit,          # below 64 the text is read a character at a time
 ) noexcept nogil
 
 cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil

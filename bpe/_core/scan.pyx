@@ -24,22 +24,17 @@ from bpe._core.unicode cimport (
     class_of_code,
     decode_char,
 )
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
-
-cdef extern from *:
-    """
-    /* This module's inline functions are made anew for each pattern's rules, so that those are constants: 5% faster. */
-    #if defined(__GNUC__) || defined(__clang__)
-    #undef CYTHON_INLINE
-    #define CYTHON_INLINE inline __attribute__((always_inline))
-    #endif
-    """
 
 cdef extern from "classify.h" nogil:
     ctypedef struct Wide "bpe_wide":
         uint64_t two
         uint64_t three
+
+    ctypedef struct Endings "bpe_endings":
+        uint64_t one
+        uint64_t two
 
     struct Level "bpe_level":
         void (*ascii)(const byte_t* text, Masks* out) noexcept nogil
@@ -47,8 +42,24 @@ cdef extern from "classify.h" nogil:
 
     Level classify "bpe_classify"
     int bpe_choose_classify(int most)
+    void bpe_classes(int level, const byte_t* text, Masks* out)
+    void bpe_contractions(int level, const byte_t* text, bint any_case, Endings* out)
+    Py_ssize_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t* out)
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
+
+cdef extern from *:
+    """
+    /* This module's inline functions are made anew for each pattern's rules, so that those are constants (5% faster),
+     * and for each level of vector instructions: what is declared here to be compiled for them, is. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #undef CYTHON_INLINE
+    #define CYTHON_INLINE inline __attribute__((always_inline))
+    #endif
+    struct bpe_cursor;
+    BPE_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    """
 
 #: The vector instructions to use at most, by name.
 LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
@@ -56,19 +67,28 @@ LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 
 
+cdef int level_chosen = 0
+
 # Windows of 64 bytes --------------------------------------------------------------------------------------------------
 
 
 def choose_vectors(int most):
     """Choose vector instructions, at most one of LEVELS; the level that this machine then uses. None until chosen."""
-    return bpe_choose_classify(most)
+    global level_chosen
+    level_chosen = bpe_choose_classify(most)
+    return level_chosen
 
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil:
-    """Fill the masks from `pos` on, which is the start of a character."""
+    """Fill the masks from `pos` on, which is the start of a character; further each time that the text behind them
+
+    is asked for, since a text may need them here and there only.
+    """
     cdef byte_t padded[64]
-    cdef Py_ssize_t left = cursor.end - cursor.pos, words = min(<Py_ssize_t>CHUNK_WORDS, (left + 63) >> 6), i, rest
+    cdef Py_ssize_t left = cursor.end - cursor.pos, words, i, rest
     cdef const byte_t* text = cursor.text + cursor.pos
+    cursor.words = min(2 * cursor.words, <Py_ssize_t>CHUNK_WORDS) if cursor.pos <= cursor.known else LEAST_WORDS
+    words = min(cursor.words, (left + 63) >> 6)
     cursor.base = cursor.pos
     cursor.known = min(cursor.end, cursor.pos + 64 * words)
     for i in range(words):
@@ -213,11 +233,63 @@ cdef inline uint64_t after_lone_other(uint64_t run_start, uint64_t other, uint64
     return last << 1 & ~other
 
 
-cdef inline bint window(Cursor* cursor, const int rules, uint64_t* starts, uint64_t* letters) noexcept nogil:
-    """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at.
+ctypedef struct Classes:  # of the characters in a window, on each of their bytes
+    uint64_t letter
+    uint64_t number
+    uint64_t space
+    uint64_t newline
+    uint64_t blank
+    uint64_t apostrophe
+    uint64_t upper
+    uint64_t tail         # bytes of a character after its first
+    uint64_t hard         # characters that the masks cannot tell enough of
 
-    A bit of `starts` is set only where a pretoken begins whatever stands behind the window; the first always is.
-    `letters` gets the letters. Answers whether the text ends in the window and all is told of it.
+
+cdef inline bint ascii_window(const byte_t* text, const int level, Classes* out) noexcept nogil:
+    """The classes of 64 bytes; False where characters of several bytes begin there, and they are not right."""
+    cdef Masks masks
+    bpe_classes(level, text, &masks)
+    if masks.lead:
+        return False
+    out.letter, out.number, out.space = masks.letter, masks.number, masks.space
+    out.newline, out.blank, out.apostrophe, out.upper = masks.newline, masks.blank, masks.apostrophe, masks.upper
+    out.tail = out.hard = 0
+    return True
+
+
+cdef inline void any_window(Cursor* cursor, const int rules, Classes* out) noexcept nogil:
+    """The classes of the 64 bytes from `pos` on, or of as many as there are."""
+    cdef Py_ssize_t offset
+    cdef const Masks* low
+    cdef const Masks* high
+    cdef int shift
+    if cursor.pos + 64 > cursor.known and cursor.known < cursor.end or cursor.pos >= cursor.known:
+        classify_chunk(cursor)
+    offset = cursor.pos - cursor.base
+    shift = offset & 63
+    low = &cursor.masks[offset >> 6]
+    high = low + 1
+    out.letter = shifted(low.letter, high.letter, shift)
+    out.number = shifted(low.number, high.number, shift)
+    out.space = shifted(low.space, high.space, shift)
+    out.newline = shifted(low.newline, high.newline, shift)
+    out.blank = shifted(low.blank, high.blank, shift)
+    out.apostrophe = shifted(low.apostrophe, high.apostrophe, shift)
+    out.upper = shifted(low.upper, high.upper, shift)
+    out.tail = shifted(low.tail, high.tail, shift)
+    out.hard = shifted(low.hard, high.hard, shift)
+    if rules & CASED:
+        # A capital behind a letter without case begins a word or not, depending on what follows: `next_end` knows.
+        out.hard |= out.upper & shifted(low.uncased, high.uncased, shift) << 1
+
+
+cdef inline uint64_t starts_in(
+    Cursor* cursor, const int rules, const int level, const Classes* classes, Py_ssize_t left, bint* whole
+) noexcept nogil:
+    """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at; the text has `left`.
+
+    A bit is set only where a pretoken begins whatever stands behind the window; the first always is. `whole` tells
+    whether the text ends in the window and all is told of it.
 
     The classes are L letters, N numbers, W white space, NL newlines, and all others; a character's class stands on each
     of its bytes. Runs begin where a class follows another one, `X & ~(X << 1)`. The patterns differ from runs in this:
@@ -226,99 +298,111 @@ cdef inline bint window(Cursor* cursor, const int rules, uint64_t* starts, uint6
       joins. In gpt2 a space joins any run; in the others a space joins others, and any but a newline joins letters;
     - in cl100k and o200k a lone other character joins letters behind it, newlines join the others before them, numbers
       go by three, and white space is cut behind its last newline;
-    - contractions, which are rare, are looked at one by one.
+    - contractions, which are rare, are looked at apart.
     """
-    cdef Py_ssize_t offset = cursor.pos - cursor.base, left = cursor.end - cursor.pos, known = min(left, <Py_ssize_t>64)
-    cdef const Masks* low = &cursor.masks[offset >> 6]
-    cdef const Masks* high = low + 1
-    cdef int shift = offset & 63
-    cdef uint64_t L = shifted(low.letter, high.letter, shift), N = shifted(low.number, high.number, shift)
-    cdef uint64_t W = shifted(low.space, high.space, shift), SP = shifted(low.blank, high.blank, shift)
-    cdef uint64_t AP = shifted(low.apostrophe, high.apostrophe, shift), tail = shifted(low.tail, high.tail, shift)
-    cdef uint64_t hard = shifted(low.hard, high.hard, shift)
+    cdef uint64_t L = classes.letter, N = classes.number, W = classes.space, AP = classes.apostrophe
     cdef uint64_t other, S, T, valid
-    cdef bint whole = left <= 64
-    letters[0] = L
-    if rules & CASED:
-        # A capital behind a letter without case begins a word or not, depending on what follows: `next_end` knows.
-        hard |= shifted(low.upper, high.upper, shift) & shifted(low.uncased, high.uncased, shift) << 1
-    if hard:
-        known = bpe_ctz(hard)
-        whole = False
+    cdef Py_ssize_t known = min(left, <Py_ssize_t>64)
+    whole[0] = left <= 64
+    if classes.hard:
+        known = bpe_ctz(classes.hard)
+        whole[0] = False
         if known == 0:
-            starts[0] = 1
-            return False
+            return 1
     valid = below(known)
     other = ~(L | N | W) & valid
     if not rules & LINES:
-        T = first_bytes(W & ~(W >> 1) & valid >> 1, tail)
+        T = first_bytes(W & ~(W >> 1) & valid >> 1, classes.tail)
         S = (L & ~(L << 1)) | (N & ~(N << 1)) | (other & ~(other << 1))
-        S = (S & ~(SP << 1)) | (W & ~(W << 1)) | T
+        S = (S & ~(classes.blank << 1)) | (W & ~(W << 1)) | T
     else:
-        S = starts_with_lines(
-            cursor, rules, L, N, W, shifted(low.newline, high.newline, shift), SP, other, tail,
-            shifted(low.upper, high.upper, shift), valid, &whole, &valid,
-        )
+        S = starts_with_lines(cursor, rules, classes, other, whole, &valid)
     S = (S | 1) & valid
-    if rules & CASED and not whole:
+    if not rules & CONTRACTIONS:
+        return S
+    if rules & CASED and not whole[0]:
         S &= ~(AP & (L << 1) & ~(valid >> 1))              # what may be a contraction, its letters unknown
-    if AP & (L >> 1) & valid and rules & CONTRACTIONS:
-        S = cut_contractions(cursor, rules, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), &whole)
-    starts[0] = S
-    return whole
+    if rules & CASED or classes.tail or left <= 64:
+        if AP & (L >> 1) & valid:
+            S = cut_contractions(cursor, rules, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), whole)
+        return S
+    AP &= S
+    S &= AP & ~(valid >> 3) ^ (AP & ~(valid >> 3)) - 1     # all up to the first whose letters are unknown
+    if AP & (L >> 1):
+        S = cut_plain_contractions(cursor, rules, level, S, AP)
+    return S
 
 
 cdef inline uint64_t starts_with_lines(
-    Cursor* cursor, const int rules, uint64_t L, uint64_t N, uint64_t W, uint64_t NL, uint64_t SP, uint64_t other,
-    uint64_t tail, uint64_t U, uint64_t valid, bint* whole, uint64_t* certain,
+    Cursor* cursor, const int rules, const Classes* classes, uint64_t other, bint* whole, uint64_t* certain
 ) noexcept nogil:
     """The starts of cl100k and o200k, but for contractions; only those that are certain.
 
-    `certain` gets the bits that are, always the lowest ones; `whole` becomes False where they are fewer than `valid`.
+    `certain` has the bits to look at, and gets those that are, always the lowest ones; `whole` becomes False where
+    they are fewer.
     """
-    cdef uint64_t others = other & ~(other << 1) & ~(SP << 1)
-    cdef uint64_t spaces, lines, cut, segment, wrong, again, S, T, W1, inner
-    cdef uint64_t absorbed = NL & (other << 1)
-    cdef int bit
-    cdef uint64_t sure = valid
-    if absorbed:
-        absorbed = NL & ~(NL + absorbed)                   # the carry runs through the newlines behind others
-        if rules & CASED and other & (absorbed << 1):
-            sure &= slashes(cursor, other & (absorbed << 1), absorbed)
+    cdef uint64_t L = classes.letter, N = classes.number, W = classes.space, NL = classes.newline, U = classes.upper
+    cdef uint64_t others = other & ~(other << 1) & ~(classes.blank << 1)
+    cdef uint64_t spaces, lines, cut, segment, wrong, S, T, W1, inner
+    cdef uint64_t absorbed = NL & (other << 1), valid = certain[0], sure = valid
+    absorbed = NL & ~(NL + absorbed)                       # the carry runs through the newlines behind others
+    if rules & CASED and other & (absorbed << 1):
+        sure &= slashes(cursor, other & (absorbed << 1), absorbed)
     W1 = W & ~absorbed
     lines = NL & ~absorbed
     spaces = W1 & ~(W1 << 1)
-    cut = W1 & ~lines & (lines << 1)                       # behind a newline; wrong where another one follows
-    if cut:
-        segment = W1 & ~lines
-        wrong = (segment + cut) & ~segment & lines
-        if wrong:
-            bit = bpe_ctz(wrong)
-            sure &= below(64 - bpe_clz((spaces | 1) & below(bit)))
-    T = first_bytes(W1 & ~lines & ~(W >> 1) & valid >> 1, tail)
+    segment = W1 & ~lines
+    cut = segment & (lines << 1)                           # behind a newline; wrong where another one follows
+    wrong = (segment + cut) & ~segment & lines
+    if wrong:
+        sure &= below(64 - bpe_clz((spaces | 1) & below(bpe_ctz(wrong))))
+    T = first_bytes(segment & ~(W >> 1) & valid >> 1, classes.tail)
     if sure != valid:
         whole[0] = False
         certain[0] = sure
-    if W1 & valid & ~(valid >> 1) and not (whole[0] and not rules & WHOLE_AT_END):
+    if not whole[0] or rules & WHOLE_AT_END:
         # White space at the end of what is known: only where it begins is certain. Where the text ends there too,
         # WHOLE_AT_END takes it as one.
         inner = ~W1 & valid
-        sure &= below(65 - bpe_clz(inner)) if inner else <uint64_t>1
+        sure &= ~<uint64_t>0 >> bpe_clz(inner) << 1 | 1 if inner else <uint64_t>1
     S = others | spaces | cut | T
-    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, tail)
-    if N and rules & SINGLE_DIGITS:
-        S |= N & ~tail
-    elif N:
-        inner = N & ~(N << 1)
-        S |= inner
-        segment = N & (N << 1) & (N << 2) & (N << 3)
-        again = inner << 3 & segment
-        while again:
-            S |= again
-            again = again << 3 & segment
+    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, classes.tail)
+    if rules & SINGLE_DIGITS:
+        S |= N & ~classes.tail
+    else:
+        S |= by_three(N)
     if rules & CASED:
         S |= U & ((L & ~U) << 1)
     return S & sure
+
+
+cdef inline uint64_t by_three(uint64_t numbers) noexcept nogil:
+    """Where runs begin, and each fourth of them."""
+    cdef uint64_t found = numbers & ~(numbers << 1), behind = numbers & (numbers << 1) & (numbers << 2)
+    cdef uint64_t again
+    behind &= behind << 1
+    again = found << 3 & behind
+    found |= again
+    again = again << 3 & behind
+    while again:                                           # numbers of more than six digits are rare
+        found |= again
+        again = again << 3 & behind
+    return found
+
+
+cdef inline uint64_t cut_plain_contractions(
+    Cursor* cursor, const int rules, const int level, uint64_t S, uint64_t apostrophes
+) noexcept nogil:
+    """Cut out the contractions at apostrophes that pretokens begin with, where all is ASCII and the text goes on.
+
+    The letters of `apostrophes` whose bits S has lie in the window.
+    """
+    cdef Endings endings
+    cdef uint64_t one, two
+    bpe_contractions(level, cursor.text + cursor.pos, rules & LINES != 0, &endings)
+    one = apostrophes & S & endings.one >> 1
+    two = apostrophes & S & endings.two >> 1
+    return S & ~((one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
 cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
@@ -391,38 +475,59 @@ cdef Py_ssize_t long_pretoken(Cursor* cursor, int rules, uint64_t letters, next_
 
 
 cdef inline Py_ssize_t scan_windows(
-    Cursor* cursor, const int rules, next_t next_end, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
+    Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """Find up to `limit` pretokens, a window at a time; each window begins where the last certain one did."""
-    cdef Py_ssize_t n = 0, at, pos
-    cdef uint64_t found, letters
-    cdef bint whole
-    while n < limit and cursor.pos < cursor.end:
-        if cursor.pos + 64 > cursor.known and cursor.known < cursor.end or cursor.pos >= cursor.known:
-            classify_chunk(cursor)
-        whole = window(cursor, rules, &found, &letters)
-        at = pos = cursor.pos
-        found &= found - 1
-        while found:
-            starts[n] = at
-            at = pos + bpe_ctz(found)
-            ends[n] = at
-            n += 1
-            found &= found - 1
-            if n == limit:
+    """`scan_bounds`, a window at a time; each window begins where the last certain pretoken did."""
+    cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, behind
+    cdef uint64_t found, last
+    cdef Classes classes
+    cdef bint whole = False
+    while n + 64 <= limit and pos < end and pos - first < FAR:
+        cursor.pos = pos
+        if level > 1 and end - pos > 64 and ascii_window(cursor.text + pos, level, &classes):
+            found = starts_in(cursor, rules, level, &classes, 65, &whole)
+        else:
+            any_window(cursor, rules, &classes)
+            found = starts_in(cursor, rules, level, &classes, end - pos, &whole)
+        if found == 1 and not whole:
+            behind = long_pretoken(cursor, rules, classes.letter, next_end)
+            if behind - first > <Py_ssize_t>0xFFFFFFFF:
                 break
-        cursor.pos = at
-        if n == limit:
-            break
-        if whole:
-            starts[n] = at
-            ends[n] = cursor.pos = cursor.end
+            bounds[n] = <uint32_t>(pos - first)
             n += 1
-        elif at == pos:
-            starts[n] = at
-            ends[n] = cursor.pos = long_pretoken(cursor, rules, letters, next_end)
-            n += 1
+            pos = behind
+            continue
+        last = 0 if whole else <uint64_t>1 << (63 - bpe_clz(found))
+        n += bpe_places(level, found & ~last, <uint32_t>(pos - first), bounds + n)
+        pos = end if whole else pos + 63 - bpe_clz(found)
+    cursor.pos = pos
+    bounds[n] = <uint32_t>(pos - first)
     return n
+
+
+cdef inline Py_ssize_t scan_patterns(
+    Cursor* cursor, const int level, uint32_t* bounds, Py_ssize_t limit
+) noexcept nogil:
+    """`scan_bounds` with a level's instructions; the commonest patterns' rules are constants."""
+    if cursor.scanner == GPT2:
+        return scan_windows(cursor, CONTRACTIONS, level, next_of(GPT2), bounds, limit)
+    if cursor.scanner == CL100K:
+        return scan_windows(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), bounds, limit)
+    if cursor.scanner == O200K:
+        return scan_windows(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), bounds, limit)
+    return scan_windows(cursor, cursor.rules, level, next_of(cursor.scanner), bounds, limit)
+
+
+cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 3, bounds, limit)
+
+
+cdef Py_ssize_t scan_avx2 "bpe_scan_avx2"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 2, bounds, limit)
+
+
+cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 0, bounds, limit)
 
 
 # What the other kernels call ------------------------------------------------------------------------------------------
@@ -451,6 +556,7 @@ cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos,
     cursor.pos = pos
     cursor.end = end
     cursor.base = cursor.known = pos
+    cursor.words = LEAST_WORDS
 
 
 cdef Py_ssize_t scan_characters(
@@ -472,20 +578,36 @@ cdef Py_ssize_t scan_characters(
     return n
 
 
+cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    """Find pretokens without gaps and move on behind them: `bounds[i]` to `bounds[i + 1]`, counted from `pos` before.
+
+    More than `limit - 64` are found, at most `limit`, but at the end of the text. None at all are found by scanners
+    that leave gaps, and where the next pretoken has 4 GiB: `scan` finds those.
+    """
+    if not cursor.rules:
+        return 0
+    if level_chosen == 3:
+        return scan_avx512(cursor, bounds, limit)
+    if level_chosen == 2:
+        return scan_avx2(cursor, bounds, limit)
+    return scan_plain(cursor, bounds, limit)
+
+
 cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
-    """Find up to `limit` pretokens and move on behind them; fewer are found only at the end of the text.
+    """Find some pretokens, at most `limit`, and move on behind them; `pos` is `end` at the end of the text.
 
     Text between pretokens (white space, for the scanners that drop it) is passed over.
     """
-    if cursor.scanner == GPT2:
-        return scan_windows(cursor, CONTRACTIONS, next_of(GPT2), starts, ends, limit)
-    if cursor.scanner == CL100K:
-        return scan_windows(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, next_of(CL100K), starts, ends, limit)
-    if cursor.scanner == O200K:
-        return scan_windows(cursor, LINES | CONTRACTIONS | CASED, next_of(O200K), starts, ends, limit)
-    if cursor.rules:
-        return scan_windows(cursor, cursor.rules, next_of(cursor.scanner), starts, ends, limit)
-    return scan_characters(cursor, starts, ends, limit)
+    cdef uint32_t bounds[FOUND + 1]
+    cdef Py_ssize_t n = 0, first = cursor.pos, i
+    if limit >= 64:
+        n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>FOUND))
+    if n == 0:
+        return scan_characters(cursor, starts, ends, limit)
+    for i in range(n):
+        starts[i] = first + bounds[i]
+        ends[i] = first + bounds[i + 1]
+    return n
 
 
 cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -529,22 +651,24 @@ def spans(int scanner, const byte_t[::1] text, bint plainly=False):
             if plainly:
                 n = scan_characters(&cursor, &first[0], &last[0], size)
             else:
-                n = scan(&cursor, &first[0], &last[0], size)
+                while cursor.pos < size:
+                    n += scan(&cursor, &first[n], &last[n], size - n)
     return starts[:n].astype(np.int64), ends[:n].astype(np.int64)
 
 
 def count(int scanner, const byte_t[::1] text):
     """How many pretokens a text has: scanning alone, for the benchmarks."""
-    cdef Py_ssize_t starts[256]
-    cdef Py_ssize_t ends[256]
-    cdef Py_ssize_t total = 0, n = 256
+    cdef uint32_t bounds[FOUND + 1]
+    cdef Py_ssize_t starts[FOUND]
+    cdef Py_ssize_t ends[FOUND]
+    cdef Py_ssize_t total = 0, n
     cdef Cursor cursor
     if text.shape[0]:
         with nogil:
             begin(&cursor, scanner, &text[0], 0, text.shape[0])
-            while n == 256:
-                n = scan(&cursor, starts, ends, 256)
-                total += n
+            while cursor.pos < cursor.end:
+                n = scan_bounds(&cursor, bounds, FOUND)
+                total += n if n else scan(&cursor, starts, ends, FOUND)
     return total
 
 

@@ -28,6 +28,7 @@ from libc.string cimport memcmp, memcpy
 
 cdef enum:
     BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
+    LEAST = 64                # what the scanner takes room for
 
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
@@ -117,12 +118,11 @@ cdef class WordTable:
         with nogil:
             for i in range(starts.shape[0]):
                 begin(&cursor, scanner, data, starts[i], ends[i])
-                while True:                            # a batch takes from as many pieces as it needs
+                while cursor.pos < cursor.end:         # a batch takes from as many pieces as it needs
+                    if n + LEAST > BATCH:
+                        self.count_batch(data, found, found_ends, n, size, place)
+                        n = 0
                     n += scan(&cursor, found + n, found_ends + n, BATCH - n)
-                    if n < BATCH:
-                        break
-                    self.count_batch(data, found, found_ends, n, size, place)
-                    n = 0
             self.count_batch(data, found, found_ends, n, size, place)
         self.check()
 
