@@ -7,13 +7,15 @@ offsets and dropout to the modules of those names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core import calls
 from bpe._core.cutting import last_cut
+from bpe._core.encoder import Encoder as Kernel
 from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.documents import Documents, arrow_documents, file_documents
@@ -29,17 +31,25 @@ from bpe.streams import encode_stream
 from bpe.text import TextLike, to_bytes
 from bpe.threads import in_order, thread_count
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def quickly(method: _Method) -> _Method:
+    """`method` with the kernel's function before it, that looks like it: plain calls need no frame of Python's."""
+    return cast("_Method", wraps(method)(calls.before(method)))
+
 
 class TextEncoder:
     """The part of `Tokenizer` that encodes. Immutable."""
 
     _spec: TokenizerSpec
     _encoder: Encoder
-    #: The kernel's function from a str to its ids and whether all are known, where nothing else is to do; else None.
-    _quick: Callable[[str], tuple[NDArray[np.uint32], bool]] | None
+    #: The kernel where it takes texts as they are, for `quickly`; else None.
+    _quick: Kernel | None
 
     # One text ---------------------------------------------------------------------------------------------------------
 
+    @quickly
     def encode(
         self,
         text: TextLike,
@@ -72,15 +82,6 @@ class TextEncoder:
         array([65,  0], dtype=uint32)
 
         """
-        if not allowed_special and not disallowed_special and not dropout:
-            if self._quick is not None and text.__class__ is str:  # a quarter of a short text's time is saved so
-                try:
-                    ids, known = self._quick(text)
-                except UnicodeEncodeError:  # a surrogate
-                    known = False
-                if known:
-                    return ids
-            return self._encoder.encode(text)
         allowed = self._policy([text], allowed_special, disallowed_special)
         if dropout:
             dropout, seed = check_dropout(dropout, seed)

@@ -56,7 +56,7 @@ class Tokenizer(TextEncoder):
                 array.flags.writeable = False
         self._training = training
         self._encoder = Encoder(spec)
-        self._quick = self._encoder._core.encode if self._encoder._direct else None
+        self._quick = self._encoder._core if self._encoder._direct else None
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@ from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport Cache
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+cdef enum:
+    SHORT_TEXT = 4096         # bytes: for less it does not pay to let the GIL go
+
 
 cdef class Workspace:
     """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
@@ -18,6 +21,7 @@ cdef class Workspace:
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
+    cdef Workspace next       # of the idle ones
     cdef bint unknown         # a symbol without an id was met
     cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
 
@@ -45,7 +49,7 @@ cdef class Encoder:
     cdef const byte_t[::1] whole_bytes
     cdef const int64_t[::1] whole_offsets
     cdef const uint32_t[::1] whole_ids
-    cdef list idle
+    cdef Workspace idle       # the one that was given back last
 
     cdef token_t whole_word(self, const byte_t* word, Py_ssize_t size) noexcept nogil
     cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size) except -1 nogil
@@ -56,6 +60,7 @@ cdef class Encoder:
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef Workspace workspace(self)
+    cdef int give_back(self, Workspace space) except -1
     cdef int build_seeds(self) except -1
     cdef object taken(self, Workspace space)
 

@@ -5,14 +5,16 @@ cuts them where no token reaches across (`splits.pyx`), the word cache is asked 
 (`wordcache.pyx`), and then ids are written in order; a piece that no cache knows is merged on the way (`merging.pyx`,
 `backtrack.pyx`).
 
-Tables are immutable and shared by all threads. Each call takes a workspace (cache, chunk, buffers) from a list and
-puts it back; list.pop and list.append are atomic, so there is no lock, and no two threads ever have the same one.
+Tables are immutable and shared by all threads. Each call takes a workspace (cache, chunk, buffers) from those that are
+idle and gives it back, so that no two threads ever have the same one. They are a chain and not a list, since a list of
+one frees its memory when that is taken; the lock of the critical section is the GIL where there is one.
 
 Not here: special tokens, normalization, what text is (`bpe/encoding.py`).
 """
 
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 
 from bpe._core.backtrack cimport Backtracker, Origins
@@ -63,7 +65,6 @@ cdef extern from "Python.h":
 cdef enum:
     COPIED = 1 << 16          # ids: a longer output is handed over as it is, a shorter one copied
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
-    SHORT_TEXT = 4096         # bytes: for less it does not pay to let the GIL go
     MOST_RANK = 1 << 25       # what the merging of short pieces has bits for
 
 #: Memory of a word cache, in bytes, of which each thread has one.
@@ -112,9 +113,6 @@ cdef class Memory:
 
 
 cdef class Encoder:
-
-    def __cinit__(self):
-        self.idle = []
 
     def __dealloc__(self):
         free(self.whole)
@@ -328,6 +326,8 @@ cdef class Encoder:
                 chunk.value[chunk.other[i]] = find_middle(cache, chunk.lo[i], chunk.hi[i])
             elif size <= LONG_WORD:
                 chunk.value[chunk.other[i]] = find_long(cache, word, size, chunk.lo[i])
+            else:
+                chunk.value[chunk.other[i]] = 0            # the front table was asked for key 0: eight NULs
         return 0
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
@@ -437,9 +437,10 @@ cdef class Encoder:
 
     def cache_state(self):
         """What the caches of idle workspaces hold, for tests and benchmarks: a list of dicts of int."""
-        cdef Workspace space
-        return [
-            {
+        cdef Workspace space = self.idle
+        states = []
+        while space is not None:
+            states.append({
                 "short": space.cache.n_short,
                 "short_room": <size_t>4 << (64 - space.cache.lines_shift),
                 "middle": space.cache.n_middle,
@@ -449,23 +450,34 @@ cdef class Encoder:
                 "kept": space.cache.n_kept,
                 "listed": space.cache.n_listed,
                 "bytes": cache_bytes(&space.cache),
-            }
-            for space in self.idle
-        ]
+            })
+            space = space.next
+        return states
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
     cdef Workspace workspace(self):
         """An idle workspace, or a new one."""
         cdef Workspace space
-        try:
-            return self.idle.pop()
-        except IndexError:
-            space = Workspace(self.memory)
+        with cython.critical_section(self):
+            space = self.idle
+            if space is not None:
+                self.idle = space.next
+                space.next = None
+                return space
+        space = Workspace(self.memory)
         if self.seeds is None:
             self.build_seeds()
         copy_words(&space.cache, &self.seeds.cache)
         return space
+
+    cdef int give_back(self, Workspace space) except -1:
+        """Make a workspace idle."""
+        space.reset()
+        with cython.critical_section(self):
+            space.next = self.idle
+            self.idle = space
+        return 0
 
     cdef int build_seeds(self) except -1:
         """A cache with the words that are tokens: merging their own bytes gives them."""
@@ -503,8 +515,7 @@ cdef class Encoder:
     cdef object taken(self, Workspace space):
         """The output as an array of its own; the workspace goes back."""
         ids = as_array(&space.out)
-        space.reset()
-        self.idle.append(space)
+        self.give_back(space)
         return ids
 
 

@@ -188,8 +188,7 @@ cdef class Job:
         if n_parts == 1 and space.out.n:
             self.done = self.encoder.taken(space)
         else:
-            space.reset()
-            self.encoder.idle.append(space)
+            self.encoder.give_back(space)
 
     cdef int deliver(self, Py_ssize_t part, Workspace space) except -1:
         """Put the ids of a part in place, or let them wait for those before; the lock is held."""

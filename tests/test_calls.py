@@ -1,0 +1,84 @@
+"""`Tokenizer.encode` of short texts: the function that stands before the method gives what the method gives."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpe
+
+CORPUS = ["low lower lowest don't 123 newest, 낮은 학교에 갔다 été ſ 😊 \n\n  wide-open"] * 4
+TOKENIZERS = [
+    *(bpe.train(texts=CORPUS, vocab_size=300, pretokenizer=name) for name in ("gpt2", "cl100k", "o200k", "whitespace")),
+    bpe.train(texts=CORPUS, vocab_size=300, pretokenizer=None),
+    bpe.train(texts=CORPUS, vocab_size=300, pretokenizer=bpe.Pretokenizer.from_regex(r"\w+|\W")),
+    bpe.train(texts=CORPUS, vocab_size=300, normalizer=bpe.normalizers.Lowercase()),
+    bpe.train(texts=CORPUS, num_merges=20, model="char", pretokenizer="whitespace", end_of_word="</w>", unk_token="?"),
+]
+PIECES = [*"aeiou lowest'\n\0", "low", " newest", "été", "낮은", "학교에", "😊", "\ud800", "\udc00", "123", "x" * 17]
+
+
+@given(st.sampled_from(TOKENIZERS), st.lists(st.sampled_from(PIECES), max_size=200).map("".join))
+def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
+    expected = tok._encoder.encode(text)
+    for _ in range(2):
+        found = tok.encode(text)
+        assert found.dtype == np.uint32
+        assert np.array_equal(found, expected)
+    assert tok.encode(text, dropout=0.0, allowed_special=frozenset()).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("size", [255, 256, 257, 511, 1364, 1365, 1366, 4095, 4096, 4097])
+def test_texts_about_as_long_as_is_short(size: int) -> None:
+    for tok in TOKENIZERS[:4]:
+        for piece in ("a low ", "\0", "e", "é", "낮 ", "é낮x"):
+            text = (piece * size)[:size]
+            assert np.array_equal(tok.encode(text), tok.encode_batch([text])[0]), (tok, piece)
+
+
+def test_what_has_no_id_is_refused_as_ever() -> None:
+    tok = bpe.train(texts=["low lower"], num_merges=2, model="char")
+    for _ in range(2):
+        assert tok.tokens("low") == [tok._shown(tok.token_bytes(number)) for number in tok.encode("low")]
+        for text in ("lox", "l낮", "x" * 300):
+            with pytest.raises(ValueError, match="is not in the vocabulary"):
+                tok.encode(text)
+
+
+def test_it_looks_and_behaves_like_the_method() -> None:
+    tok = TOKENIZERS[1]
+    parameters = inspect.signature(tok.encode).parameters
+    assert list(parameters) == ["text", "allowed_special", "disallowed_special", "dropout", "seed"]
+    assert [parameters[name].default for name in list(parameters)[1:]] == [(), (), 0.0, None]
+    assert (tok.encode.__name__, bpe.Tokenizer.encode.__qualname__) == ("encode", "TextEncoder.encode")
+    assert "The ids of one text" in (inspect.getdoc(bpe.Tokenizer.encode) or "")
+    assert inspect.isroutine(tok.encode)
+    bound: Any = tok.encode
+    assert [ids.tolist() for ids in map(bound, ["low", b"low"])] == [tok.encode("low").tolist()] * 2
+    assert np.array_equal(pickle.loads(pickle.dumps(bound))("low"), bound("low"))
+    for arguments, keywords in (((), {}), ((3,), {}), (("a", "b"), {}), (("a",), {"special": 1})):
+        with pytest.raises(TypeError):
+            bound(*arguments, **keywords)
+
+
+def test_subclasses() -> None:
+    class Text(str):
+        """A str of another class."""
+
+        __slots__ = ()
+
+    class Louder(bpe.Tokenizer):
+        """Encodes in capitals."""
+
+        def encode(self, text: Any, **keywords: Any) -> Any:
+            return super().encode(text.upper(), **keywords)
+
+    tok = TOKENIZERS[1]
+    assert np.array_equal(Louder(tok.spec).encode("low"), tok.encode("LOW"))
+    assert np.array_equal(tok.encode(Text("low")), tok.encode("low"))
