@@ -27,6 +27,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
+    AHEAD = 16                # words prefetched ahead of the one that is copied
     BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
     LEAST = 64                # what the scanner takes room for
 
@@ -433,27 +434,30 @@ cdef class WordTable:
         order = np.argsort(places, kind="stable")
         places = places[order]
         which = which[order]
+        del order
         at = which
         offsets = np.zeros(n + 1, dtype=np.int64)
         counts = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] offset = offsets, count = counts
         with nogil:
             for i in range(n):
+                prefetch(self.word_at(at[min(i + AHEAD, n - 1)]))
                 if at[i] >= 0:
                     offset[i + 1] = offset[i] + <int64_t>(self.slots[at[i]].key.hi >> 56)
                     count[i] = self.slots[at[i]].count
                 else:
-                    entry = <LongWord*>(self.arena - 1 - at[i])
+                    entry = <LongWord*>self.word_at(at[i])
                     offset[i + 1] = offset[i] + <int64_t>entry.size
                     count[i] = entry.count
         blob = np.empty(offset[n], dtype=np.uint8)
         cdef byte_t[::1] data = blob
         with nogil:
             for i in range(n):
-                if at[i] >= 0:
-                    memcpy(&data[offset[i]], &self.slots[at[i]].key, offset[i + 1] - offset[i])
-                else:
-                    memcpy(&data[offset[i]], <LongWord*>(self.arena - 1 - at[i]) + 1, offset[i + 1] - offset[i])
+                prefetch(self.word_at(at[min(i + AHEAD, n - 1)]))
+                memcpy(
+                    &data[offset[i]], <byte_t*>self.word_at(at[i]) + (0 if at[i] >= 0 else sizeof(LongWord)),
+                    offset[i + 1] - offset[i],
+                )
         return blob, offsets, counts, places
 
     cdef Py_ssize_t words_in(self, size_t part, size_t parts, uint64_t* places, int64_t* which) noexcept nogil:
@@ -461,11 +465,14 @@ cdef class WordTable:
         cdef Py_ssize_t n = 0
         cdef size_t s
         for s in range(self.n_slots):
-            if self.slots[s].key.hi != 0 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 == part:
-                if places != NULL:
-                    places[n] = self.slots[s].first
-                    which[n] = <int64_t>s
-                n += 1
+            if self.slots[s].key.hi == 0 or (parts > 1 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 != part):
+                continue
+            if places != NULL:
+                places[n] = self.slots[s].first
+                which[n] = <int64_t>s
+            n += 1
+        if parts == 1:
+            return n + self.all_longer(places, which, n)
         for s in range(self.n_index):
             if self.index[s].unit != 0 and <uint64_t>self.index[s].hashed * parts >> 32 == part:
                 if places != NULL:
@@ -473,6 +480,24 @@ cdef class WordTable:
                     which[n] = -<int64_t>self.index[s].unit
                 n += 1
         return n
+
+    cdef Py_ssize_t all_longer(self, uint64_t* places, int64_t* which, Py_ssize_t n) noexcept nogil:
+        """The longer words as `words_in` has them, from item n on: by entry, so that sorting finds long runs."""
+        cdef size_t unit = 0
+        cdef LongWord* entry
+        if places == NULL:
+            return self.n_longs
+        while unit < self.arena_units:
+            entry = <LongWord*>(self.arena + unit)
+            places[n] = entry.first
+            which[n] = -<int64_t>unit - 1
+            unit += units_of(entry.size)
+            n += 1
+        return self.n_longs
+
+    cdef inline const void* word_at(self, int64_t at) noexcept nogil:
+        """The slot or the entry of the arena that an item of `which` stands for."""
+        return <void*>&self.slots[at] if at >= 0 else <void*>(self.arena - 1 - at)
 
 
 def scatter_words(
