@@ -113,6 +113,21 @@ def test_every_level_of_vector_instructions(level: str) -> None:
         scan.choose_vectors(VECTORS)
 
 
+@pytest.mark.parametrize("level", ["none", "avx512"])
+def test_every_character_of_two_and_three_bytes(level: str) -> None:
+    """Alone and doubled, in any order, between letters, spaces and others of several scripts."""
+    chars = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
+    rng = random.Random(6)
+    rng.shuffle(chars)
+    text = "".join(char * rng.choice((1, 1, 2)) + rng.choice(("", "", *" aA\n1가ん。яЯ")) for char in chars).encode()
+    try:
+        scan.choose_vectors(scan.LEVELS[level])
+        for scanner in WINDOWED.values():
+            same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
+    finally:
+        scan.choose_vectors(VECTORS)
+
+
 @pytest.mark.parametrize("name", WINDOWED)
 def test_every_byte_at_every_place_of_a_window(name: str) -> None:
     """Each byte, and each pair of classes, at all 64 places, between letters, spaces and newlines."""

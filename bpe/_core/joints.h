@@ -1,9 +1,9 @@
 /* The split filter's bits, and what cutting text by them needs vector instructions for.
  *
- * The filter is words of 32 bits. The last byte of a character of three bytes and the three of the one behind it are hashed
- * to a word and a bit in it, which is set if some token begins within the first character and reaches into the second; the
- * first two bytes, hashed with them, to another bit of the same word, which is set if some token holds the first whole.
- * So a border takes one load. The level is chosen once, as for classify.h.
+ * The filter is words of 32 bits. The last byte of a character of three bytes and the three of the one behind it are
+ * hashed to a word and a bit in it, which is set if some token begins within the first character and reaches into the
+ * second; the first two bytes, hashed with them, to another bit of the same word, which is set if some token holds the
+ * first whole. So a border takes one load. The level is chosen once, as for classify.h.
  */
 #ifndef BPE_JOINTS_H
 #define BPE_JOINTS_H
@@ -42,11 +42,11 @@ static inline int bpe_may_cut(const bpe_joints *joints, const uint8_t *border) {
     return !(joints->bits[hash >> joints->shift] & (bpe_joint_within(hash) | bpe_joint_whole(hash, first_two)));
 }
 
-/* A slice of text is cut at once. Its places are bits of words, the first of each the lowest, and the number of a place is
- * that of the byte behind it. 64 zero bytes stand before the slice and 128 behind it. */
+/* A slice of text is cut at once. Its places are bits of words, the first of each the lowest, and the number of a place
+ * is that of the byte behind it. 64 zero bytes stand before the slice and 128 behind it. */
 enum { BPE_SLICE_WORDS = 40 };
 
-/* The bits of 64 bytes that are 0xE0-0xEF, where characters of three bytes begin, and 0x80-0xBF, which go on with one. */
+/* The bits of 64 bytes that are 0xE0-0xEF, where characters of three bytes begin, and 0x80-0xBF, inside of one. */
 static inline void bpe_leads_and_tails(const uint8_t *text, uint64_t *leads, uint64_t *tails) {
     uint64_t lead = 0, tail = 0;
 #if defined(__SSE2__)
@@ -66,7 +66,7 @@ static inline void bpe_leads_and_tails(const uint8_t *text, uint64_t *leads, uin
     *tails = tail;
 }
 
-/* The places where a character of three bytes follows another, from the masks of the word before, this one and the next. */
+/* The places where a character of three bytes follows another, by the masks of the word before, this one and the next. */
 static inline uint64_t bpe_meetings(
     uint64_t lead_before, uint64_t tail_before, uint64_t lead, uint64_t tail, uint64_t tail_after) {
     return lead & (lead << 3 | lead_before >> 61) & (tail << 1 | tail_before >> 63) & (tail << 2 | tail_before >> 62) &
@@ -104,7 +104,7 @@ typedef struct {
     size_t n_ended;  /* pieces of which the last part is one of these */
 } bpe_parts;
 
-/* Turn the places where parts end, safe ones and ends of pieces, to parts while there is room; the slice begins at `text`. */
+/* Turn places where parts end, safe ones and ends of pieces, to parts while there is room; the slice begins at `text`. */
 typedef void (*bpe_list_parts_t)(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts);
 
@@ -130,14 +130,14 @@ static void bpe_list_parts_plain(
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
 
 static const uint8_t bpe_sixty_four[64] = {
-    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-    30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59,
-    60, 61, 62, 63};
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+    28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
+    56, 57, 58, 59, 60, 61, 62, 63};
 
 enum { BPE_BORDERS = BPE_SLICE_WORDS * 22 + 32 }; /* of a slice at most, and what is written past them */
 
-/* Of all borders first what they hash to, sixteen at a time, then the words, then the bits: a gather takes twice as long on
- * Zen 4 as loads do that nothing waits for. */
+/* Of all borders first what they hash to, sixteen at a time, then the words, then the bits: a gather takes twice as long
+ * on Zen 4 as loads do that nothing waits for. */
 BPE_JOINTS_AVX512 static void bpe_find_safe_avx512(
     const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
     const __m512i order = _mm512_loadu_si512((const void *)bpe_sixty_four);

@@ -18,8 +18,6 @@ from bpe._core.unicode cimport (
     NUMBER,
     SPACE,
     UPPER,
-    bpe_letters,
-    bpe_uncased,
     class_at,
     class_of_code,
     decode_char,
@@ -28,17 +26,12 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "classify.h" nogil:
-    ctypedef struct Wide "bpe_wide":
-        uint64_t two
-        uint64_t three
-
     ctypedef struct Endings "bpe_endings":
         uint64_t one
         uint64_t two
 
     struct Level "bpe_level":
         void (*ascii)(const byte_t* text, Masks* out) noexcept nogil
-        void (*wide)(const byte_t* text, Wide* out) noexcept nogil
 
     Level classify "bpe_classify"
     int bpe_choose_classify(int most)
@@ -61,6 +54,17 @@ cdef extern from *:
     BPE_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
     """
 
+cdef extern from "letters.h" nogil:
+    ctypedef struct WideLetters "bpe_wide_letters":
+        uint64_t two
+        uint64_t upper
+        uint64_t uncased
+        uint64_t three
+        uint64_t other
+
+    void bpe_find_letters(const byte_t* text, bint cased, WideLetters* out)
+    void bpe_choose_letters(int most)
+
 #: The vector instructions to use at most, by name.
 LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
 
@@ -75,6 +79,7 @@ cdef int level_chosen = 0
 def choose_vectors(int most):
     """Choose vector instructions, at most one of LEVELS; the level that this machine then uses. None until chosen."""
     global level_chosen
+    bpe_choose_letters(most)
     level_chosen = bpe_choose_classify(most)
     return level_chosen
 
@@ -108,44 +113,36 @@ cdef void classify_chunk(Cursor* cursor) noexcept nogil:
 cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
     """Add the characters of several bytes that begin in a word of the masks: their class, on each of their bytes.
 
-    Letters of two and three bytes, nearly all there are, are looked up in a bitmap, without a branch.
+    Letters of two and three bytes, nearly all there are, are found together (`letters.h`), the others one at a time.
     """
     cdef Masks* masks = &cursor.masks[word]
     cdef Masks* after = masks + 1
     cdef Py_ssize_t at = cursor.base + 64 * word
     cdef const byte_t* text = cursor.text + at
-    cdef const uint64_t* bitmap = &bpe_uncased[0] if cursor.rules & CASED else &bpe_letters[0]
     cdef byte_t padded[66]
-    cdef Wide wide
-    cdef uint64_t letters = 0, two, three
-    cdef int bit
+    cdef WideLetters found
+    cdef uint64_t letters, rest, tail, three, into
     if at + 66 > cursor.end:
         memset(padded, 0, 66)
         memcpy(padded, text, cursor.end - at)
         text = padded
-    classify.wide(text, &wide)
-    three = wide.three
-    while three:
-        bit = bpe_ctz(three)
-        three &= three - 1
-        letters |= (bitmap[(text[bit] & 15) << 6 | (text[bit + 1] & 63)] >> (text[bit + 2] & 63) & 1) << bit
-    three = letters
-    two = wide.two
-    while two:
-        bit = bpe_ctz(two)
-        two &= two - 1
-        letters |= (bitmap[1024 + (text[bit] & 31)] >> (text[bit + 1] & 63) & 1) << bit
-    two = letters & wide.two
-    masks.lead &= ~letters
-    letters |= letters << 1 | three << 2
+    bpe_find_letters(text, cursor.rules & CASED, &found)
+    three = found.three | found.other
+    masks.lead &= ~(found.two | three)
+    letters = found.two | found.three
+    tail = (found.two | three) << 1 | three << 2
+    letters |= letters << 1 | found.three << 2
     masks.letter |= letters
-    masks.tail |= (two | three) << 1 | three << 2
-    two = (two | three) >> 63 | three >> 62                # the bytes that lie in the next word
-    after.letter |= two
-    after.tail |= two
+    masks.tail |= tail
+    into = (found.two | found.three) >> 63 | found.three >> 62  # the bytes that lie in the next word
+    after.letter |= into
+    after.tail |= (found.two | three) >> 63 | three >> 62
     if cursor.rules & CASED:
-        masks.uncased |= letters
-        after.uncased |= two
+        rest = found.uncased | found.three
+        masks.uncased |= rest | rest << 1 | found.three << 2
+        after.uncased |= rest >> 63 | found.three >> 62
+        masks.upper |= found.upper | found.upper << 1
+        after.upper |= found.upper >> 63
     if masks.lead:
         classify_others(cursor, word)
 

@@ -5,7 +5,7 @@ A byte that starts no valid UTF-8 sequence counts as one character of class OTHE
 """
 
 from bpe._core.types cimport byte_t
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t
 
 cdef extern from "unicode_classes.h" nogil:
     const char* BPE_UNICODE_VERSION
@@ -19,8 +19,6 @@ cdef extern from "unicode_classes.h" nogil:
         SIGN "BPE_SIGN"
     const uint16_t bpe_class_index[]
     const byte_t bpe_class_cells[]
-    const uint64_t bpe_letters[]
-    const uint64_t bpe_uncased[]
 
 cdef enum:
     INVALID = 0xFFFFFFFF      # what decode_char answers for a byte that starts no character

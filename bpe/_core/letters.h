@@ -1,0 +1,168 @@
+/* Which characters of two and three bytes are letters, 64 bytes at a time: what other scripts need vectors for.
+ *
+ * A character's class is looked up in tables of 64 and 128 bytes, which vector instructions hold in registers, for
+ * all places at once. Of three bytes the first two name a block of 64 characters; in most blocks all characters are
+ * letters or none is, and seven that text is full of have a table by the third byte. What is left takes a bitmap, one
+ * at a time.
+ * The level is chosen once, as for classify.h: AVX-512 or none.
+ */
+#ifndef BPE_LETTERS_H
+#define BPE_LETTERS_H
+
+#include "classify.h"
+#include "unicode_classes.h"
+
+typedef struct { /* a bit is set where a character begins that is of the kind */
+    uint64_t two;      /* letters of two bytes; if case is asked for, at least those without */
+    uint64_t upper;    /* capitals among them, if case is asked for */
+    uint64_t uncased;  /* those without case, if case is asked for */
+    uint64_t three;    /* letters of three bytes; if case is asked for, those without */
+    uint64_t other;    /* some characters of three bytes that are no letters, numbers, white space or marks */
+} bpe_wide_letters;
+
+typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_letters *out); /* reads 66 bytes */
+
+/* Every letter by the bitmaps, but those with case if that is asked for. */
+static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    bpe_wide wide;
+    memset(out, 0, sizeof *out);
+    bpe_classify.wide(text, &wide);
+    for (; wide.three; wide.three &= wide.three - 1) {
+        const uint8_t *at = text + bpe_ctz(wide.three);
+        out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+    }
+    for (; wide.two; wide.two &= wide.two - 1) {
+        const uint8_t *at = text + bpe_ctz(wide.two);
+        out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
+    }
+    if (cased) out->uncased = out->two;
+}
+
+#if defined(BPE_X86)
+typedef struct { /* by six bits of a byte, and above them one or two of the lead, whose lowest three choose a bit */
+    uint8_t all[128];    /* blocks of letters only */
+    uint8_t some[128];   /* blocks of letters and others that have no row */
+    uint8_t row[64];     /* letters of the blocks that have one, by the third byte; bit i is row i */
+    uint8_t other[64];   /* the same for characters of no class */
+    uint8_t two[256];    /* letters of two bytes */
+    uint8_t upper[256];
+    uint8_t uncased[256];
+} bpe_letter_tables;
+
+/* Blocks with rows: U+3000 to 30FF (kana, and what stands with Chinese characters), U+FF00 to FF7F, U+2000 (quotes). */
+enum { BPE_ROWS = 7 };
+static const uint16_t bpe_row_blocks[BPE_ROWS] = {0xC0, 0xC1, 0xC2, 0xC3, 0x3FC, 0x3FD, 0x80};
+static bpe_letter_tables bpe_tables[2]; /* the second if case is asked for */
+
+static int bpe_class_of(unsigned code) { return bpe_class_cells[bpe_class_index[code >> 7] << 7 | (code & 127)]; }
+
+static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    memset(tables, 0, sizeof *tables);
+    for (unsigned block = 32; block < 1024; block++) {
+        unsigned at = (block >> 3 & 64) | (block & 63), bit = 1u << (block >> 6 & 7), row = 0;
+        while (row < BPE_ROWS && bpe_row_blocks[row] != block) row++;
+        for (unsigned i = 0; i < 64 && row < BPE_ROWS; i++) {
+            int any = BPE_LETTER | BPE_NUMBER | BPE_SPACE | BPE_UPPER | BPE_LOWER;
+            tables->row[i] |= (uint8_t)((bitmap[block] >> i & 1) << row);
+            tables->other[i] |= (uint8_t)(!(bpe_class_of(block << 6 | i) & any) << row);
+        }
+        if (row < BPE_ROWS) continue;
+        if (bitmap[block] == ~(uint64_t)0) tables->all[at] |= (uint8_t)bit;
+        else if (bitmap[block]) tables->some[at] |= (uint8_t)bit;
+    }
+    for (unsigned code = 128; code < 2048; code++) {
+        unsigned at = (code >> 3 & 192) | (code & 63), bit = 1u << (code >> 6 & 7);
+        int bits = bpe_class_of(code);
+        if (!(bits & BPE_LETTER)) continue;
+        tables->two[at] |= (uint8_t)bit;
+        if (!cased) continue;
+        if (!(bits & BPE_LOWER)) tables->upper[at] |= (uint8_t)bit;
+        else if (bits & BPE_UPPER) tables->uncased[at] |= (uint8_t)bit;
+    }
+}
+
+#define BPE_LETTERS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,bmi,bmi2,popcnt")))
+
+/* The places whose bit is set in a table of 64 bytes; of `index` the lowest bits count. */
+BPE_LETTERS_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
+    return _mm512_test_epi8_mask(_mm512_permutexvar_epi8(index, _mm512_loadu_si512((const void *)table)), bits);
+}
+
+/* The same in one of 128. */
+BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
+    __m512i low = _mm512_loadu_si512((const void *)table), high = _mm512_loadu_si512((const void *)(table + 64));
+    return _mm512_test_epi8_mask(_mm512_permutex2var_epi8(low, index, high), bits);
+}
+
+/* The same in one of 256; `upper` says where its upper half is meant. */
+BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
+    const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
+    return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);
+}
+
+BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const bpe_letter_tables *tables = &bpe_tables[cased != 0];
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
+    __m512i first = _mm512_loadu_si512((const void *)text), second = _mm512_loadu_si512((const void *)(text + 1));
+    __m512i third = _mm512_loadu_si512((const void *)(text + 2));
+#define SET(c) _mm512_set1_epi8((char)(c))
+#define IS(v, c) _mm512_cmpeq_epi8_mask(v, SET(c))
+    uint64_t tail = _mm512_cmplt_epi8_mask(second, SET(0xC0));
+    uint64_t tails = tail & _mm512_cmplt_epi8_mask(third, SET(0xC0));
+    uint64_t two = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(first, SET(0xC2)), SET(30)) & tail;
+    uint64_t three = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(first, SET(0xE0)), SET(16)) & tails;
+    __m512i six = _mm512_and_si512(second, SET(63));
+    /* A shift of 16 bits by 3 brings bit 3 of each lead to bit 6; what comes from the other byte is masked away. */
+    __m512i index = _mm512_or_si512(six, _mm512_and_si512(_mm512_slli_epi16(first, 3), SET(64)));
+    __m512i bits = _mm512_shuffle_epi8(powers, _mm512_and_si512(first, SET(7)));
+    memset(out, 0, sizeof *out);
+    if (three) {
+        uint64_t kana = IS(first, 0xE3) & _mm512_cmplt_epu8_mask(six, SET(4));
+        uint64_t full = IS(first, 0xEF) & IS(_mm512_or_si512(six, SET(1)), 0x3D);
+        uint64_t marks = IS(first, 0xE2) & IS(second, 0x80), some;
+        __m512i row = _mm512_shuffle_epi8(powers, _mm512_and_si512(second, SET(3)));  /* 1 << (second & 3) */
+        __m512i wide = _mm512_shuffle_epi8(powers, _mm512_add_epi8(_mm512_and_si512(second, SET(1)), SET(4)));
+        row = _mm512_mask_mov_epi8(row, full, wide);
+        row = _mm512_mask_mov_epi8(row, marks, SET(64));
+        row = _mm512_maskz_mov_epi8(kana | full | marks, row);
+        out->three = three & (bpe_in_128(tables->all, index, bits) | bpe_in_64(tables->row, third, row));
+        out->other = three & bpe_in_64(tables->other, third, row);
+        for (some = bpe_in_128(tables->some, index, bits) & three; some; some &= some - 1) {
+            const uint8_t *at = text + bpe_ctz(some);
+            out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+        }
+    }
+    if (two) {
+        uint64_t upper = _mm512_test_epi8_mask(first, SET(16));
+        out->two = bpe_in_256(tables->two, index, bits, upper) & two;
+        if (cased) {
+            out->upper = bpe_in_256(tables->upper, index, bits, upper) & two;
+            out->uncased = bpe_in_256(tables->uncased, index, bits, upper) & two;
+        }
+    }
+#undef SET
+#undef IS
+}
+#endif
+
+static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
+
+/* Use vector instructions where this machine has them, at most the level of classify.h given. */
+static void bpe_choose_letters(int most) {
+    bpe_find_letters = bpe_find_letters_plain;
+#if defined(BPE_X86)
+    __builtin_cpu_init();
+    if (most >= 3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi")) {
+        bpe_fill_tables(&bpe_tables[0], 0);
+        bpe_fill_tables(&bpe_tables[1], 1);
+        bpe_find_letters = bpe_find_letters_avx512;
+    }
+#else
+    (void)most;
+#endif
+}
+
+#endif
