@@ -36,7 +36,8 @@ class Alphabet:
         given, codes = _alphabet_codes(words, options)
         self.symbols = [(_symbol(code, chars), False) for code in codes]
         lead = len(options.reserved)
-        self.inner = np.full(len(words.inner), NO_TOKEN, dtype=np.uint32)
+        n_codes = max(len(words.inner), max(codes, default=0) + 1)
+        self.inner = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
         self.inner[codes] = np.arange(lead, lead + len(codes), dtype=np.uint32)
         self.last = self.inner
         self.mark = NO_TOKEN
@@ -44,7 +45,7 @@ class Alphabet:
             mark = options.end_of_word.encode()
             if options.end_of_word_glued:
                 ending = [code for code in codes if code in given or words.last[code] > 0]
-                self.last = np.full(len(words.last), NO_TOKEN, dtype=np.uint32)
+                self.last = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
                 self.last[ending] = np.arange(len(ending), dtype=np.uint32) + lead + len(codes)
                 self.symbols += [(_symbol(code, chars) + mark, True) for code in ending]
             else:
@@ -54,6 +55,8 @@ class Alphabet:
 
     def _check_names(self, options: TrainOptions) -> None:
         """No symbol may read like a special token or like another symbol."""
+        if not options.chars and not options.reserved and options.end_of_word is None:
+            return
         seen: set[bytes] = set()
         for data, _ in self.symbols:
             names = {data.decode()} if options.chars else {data.decode("latin-1"), byte_letters()[data[0]]}

@@ -196,7 +196,7 @@ class Words:
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     counts: NDArray[np.int64]
-    inner: NDArray[np.int64]  # occurrences of each symbol before the last place of a word
+    inner: NDArray[np.int64]  # occurrences of each byte or code point that words can hold, but for last places
     last: NDArray[np.int64]  # and at the last place
     cells: int  # symbols of all distinct words together
 
@@ -223,7 +223,7 @@ def words_of(counts: WordCounts, options: TrainOptions) -> Words:
         if len(within):
             at = int(within[0])
             check_utf8(data[offsets[at] : offsets[at + 1]], f"word {at}")
-    symbols = 0x110000 if options.chars else 256
+    symbols = _most_symbols(int(blob.max())) if options.chars else 256
     inner, last = np.zeros(symbols, np.int64), np.zeros(symbols, np.int64)
     cells, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
     if overflow:
@@ -236,6 +236,11 @@ def words_of(counts: WordCounts, options: TrainOptions) -> Words:
             "pretokenizer that makes words repeat"
         )
     return Words(blob, offsets, numbers, inner, last, cells)
+
+
+def _most_symbols(highest: int) -> int:
+    """How many code points UTF-8 can spell whose highest byte is that one."""
+    return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
 
 
 def _target(options: TrainOptions, alphabet: Alphabet) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import codecs
 import gzip
+import logging
 import lzma
 import os
 from collections.abc import Callable, Iterator
@@ -35,6 +36,16 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     yield
     os.chdir(before)
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Nothing in the log of training that stops early, which some tests do thousands of times."""
+    logger = logging.getLogger("bpe")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
 
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,13 @@ from bpe import checkpoint as checkpoint_module
 from bpe import training
 from bpe.checkpoint import Checkpoint
 
+pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = ("id", "first", "smallest", "greatest")
 TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화관에서 보지 못한 것을 naïve café "
 
 
 class StopHereError(Exception):
     """What ends a training in these tests."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger = logging.getLogger("bpe")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
 
 
 @pytest.fixture

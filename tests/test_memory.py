@@ -42,14 +42,17 @@ def test_too_little_says_how_much_is_needed() -> None:
     assert bpe.train(counts={"ab": 1}, num_merges=1, max_memory=2 * least).merges.tolist() == [[64, 65]]
 
 
-def write_corpus(path: Path) -> None:
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some 18 MB of which no word occurs twice: the worst there is for a table of words."""
+    path = tmp_path_factory.mktemp("memory") / "corpus.txt"
     random_ = random.Random(8)
     letters, weights = "abcdefghijklmnopqrst", [1 / n for n in range(1, 21)]
     with open(path, "w", encoding="ascii") as file:
         file.writelines(
             "".join(random_.choices(letters, weights, k=random_.randint(10, 28))) + " " for _ in range(900_000)
         )
+    return path
 
 
 PROGRAM = """
@@ -62,12 +65,10 @@ print(tok.fingerprint, peak)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-def test_a_process_keeps_to_it(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.txt"
-    write_corpus(path)
+def test_a_process_keeps_to_it(corpus: Path) -> None:
     found = []
     for most in (0, 160 << 20):
-        command = [sys.executable, "-c", PROGRAM, str(path), str(most)]
+        command = [sys.executable, "-c", PROGRAM, str(corpus), str(most)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         fingerprint, peak = done.stdout.split()
         found.append((fingerprint, int(peak) << 10))
@@ -76,11 +77,9 @@ def test_a_process_keeps_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
-def test_symbols_that_do_not_fit_say_what_they_need(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.txt"
-    write_corpus(path)
+def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
     program = PROGRAM.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
-    command = [sys.executable, "-c", "from bpe.memory import LEAST, resident\n" + program, str(path)]
+    command = [sys.executable, "-c", "from bpe.memory import LEAST, resident\n" + program, str(corpus)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert re.search(r"words of \d+ symbols need \d+ bytes; raise it to that", done.stderr)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import random
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +16,7 @@ import bpe
 from bpe import learning
 from bpe._core.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = learning.TIE_BREAKS
 BYTE_ORDER = reference.gpt2_byte_order()
 
@@ -30,16 +29,6 @@ SWITCHES: dict[str, tuple[int, ...]] = {
 }
 
 Merge = tuple[Any, Any, Any, int]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Training that stops early says so in the log."""
-    logger = logging.getLogger("bpe")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
 
 
 def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -22,6 +20,7 @@ from bpe.spec import TokenizerSpec
 from bpe.visualize import spell
 from bpe.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = ("id", "first", "smallest", "greatest")
 KINDS: dict[str, dict[str, Any]] = {
     "byte": {},
@@ -37,15 +36,6 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_rule = pytest.mark.parametrize("tie_break", TIE_BREAKS)
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger = logging.getLogger("bpe")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
-
-
 def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
     return bpe.train(counts=words, pretokenizer=None, **KINDS[kind], **options)
 
@@ -54,7 +44,7 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 
 
 @each_rule
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(words=corpora(), most=st.integers(0, 40))
 def test_every_size_of_one_run(tie_break: str, words: dict[str, int], most: int) -> None:
     """Truncating gives what training to that size gives, and extending leads back to what training gives."""
@@ -102,7 +92,7 @@ def test_extending_from_other_counts(
         min_frequency=2,
         on_merge=lambda *each: seen.append(each),
     )
-    assert {token: longer.vocab()[token] for token in vocab} == vocab
+    assert vocab.items() <= longer.vocab().items()
     assert longer.merges[: len(old)].tolist() == old
     assert longer.special_tokens == tok.special_tokens
     if len(set(made)) < len(made):
