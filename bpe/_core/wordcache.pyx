@@ -29,8 +29,8 @@ cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
     memset(cache, 0, sizeof(Cache))
     cache.most_lines = log2_of(memory // 2 // sizeof(Line), FIRST_LINES)
     cache.most_middles = log2_of(memory // 4 // (2 * sizeof(Middle)), FIRST_LINES)
-    cache.most_longs = <size_t>1 << log2_of(memory // 32 // sizeof(Long), FIRST_LINES)
-    cache.most_listed = max(memory // 8 // sizeof(token_t), <size_t>4096)
+    cache.most_longs = <size_t>1 << log2_of(memory // 8 // sizeof(Long), FIRST_LINES)
+    cache.most_listed = max(memory // 16 // sizeof(token_t), <size_t>4096)
     cache.most_kept = max(memory // 16, <size_t>16384)
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
     cache.lines_shift = cache.middles_shift = 64 - FIRST_LINES
@@ -259,17 +259,17 @@ cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size,
 
 
 cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil:
-    """Enter a word that is not there, or ask for the cache to be emptied."""
+    """Enter a word that is not there; where there is no room for another, all of 17 bytes or more go."""
     cdef size_t n = cache.longs_mask + 1, at
     cdef Long* old = cache.longs
     cdef Long* longs
     if cache.n_kept + size > cache.most_kept or cache.n_long * 2 >= cache.most_longs:
-        cache.full = True
-        return 0
+        memset(cache.longs, 0, n * sizeof(Long))
+        cache.n_long = cache.n_kept = 0
     if cache.n_long * 2 >= n:
         longs = <Long*>calloc(2 * n, sizeof(Long))
         if longs == NULL:
-            cache.full = True
+            cache.most_longs = n
             return 0
         cache.longs = longs
         cache.longs_mask = 2 * n - 1
