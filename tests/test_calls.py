@@ -34,6 +34,26 @@ def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
     assert tok.encode(text, dropout=0.0, allowed_special=frozenset()).tolist() == expected.tolist()
 
 
+@given(st.sampled_from(TOKENIZERS), st.lists(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), max_size=30))
+def test_batches_are_what_their_texts_are(tok: bpe.Tokenizer, texts: list[str]) -> None:
+    batch = tok.encode_batch(texts)
+    assert batch == bpe.TokenBatch.from_lists([tok._encoder.encode(text) for text in texts])
+    assert (batch.ids.dtype, batch.offsets.dtype) == (np.uint32, np.int64)
+    mixed: list[Any] = [text.encode("utf-8", "replace") if place % 2 else text for place, text in enumerate(texts)]
+    assert tok.encode_batch(mixed, threads=2) == bpe.TokenBatch.from_lists([tok.encode(text) for text in mixed])
+
+
+def test_batches_that_are_not_plain() -> None:
+    tok = TOKENIZERS[1]
+    for texts, threads in ((["a", 3], 1), (["a"], 0), (["a"], 5000), (["a"], 1.0), ("a", 1), ([None], None)):
+        wrong: Any = texts
+        with pytest.raises((TypeError, ValueError)):
+            tok.encode_batch(wrong, threads=threads)  # type: ignore[arg-type]
+    long = ["low " * 5000, "x", bytearray(b"low"), "é" * 70_000]
+    assert [ids.tolist() for ids in tok.encode_batch(long)] == [tok.encode(text).tolist() for text in long]
+    assert len(tok.encode_batch([])) == 0
+
+
 @pytest.mark.parametrize("size", [255, 256, 257, 511, 1364, 1365, 1366, 4095, 4096, 4097])
 def test_texts_about_as_long_as_is_short(size: int) -> None:
     for tok in TOKENIZERS[:4]:

@@ -1,4 +1,5 @@
-"""Calls for a text each, in the plain case: a str, nothing asked for by keyword, a kernel that takes texts as they are.
+"""Calls for short texts, in the plain case: str or bytes, nothing asked for by keyword, a kernel that takes texts as
+they are.
 
 A frame of Python's costs as much as the ids of a few words. So a method that checks arguments keeps its frame for when
 there is something to check, and a function here stands before it. Not here: what any other call does
@@ -9,10 +10,11 @@ cimport numpy as cnp
 
 from bpe._core.chunk cimport PIECES, Fragment
 from bpe._core.encoder cimport SHORT_TEXT, Encoder, Workspace, feed_fragments
+from bpe._core.merging cimport reserve
 from bpe._core.scan cimport begin, scan
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport MIDDLE_WORD, SHORT_WORD, find_front, find_middle, find_short, short_key
-from libc.stdint cimport uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cnp.import_array()
@@ -26,8 +28,9 @@ cdef extern from "Python.h":
     int PyUnicode_2BYTE_KIND
 
 cdef enum:
-    MOST_BYTES = 3            # of a character of two bytes in UTF-8
+    MOST_BYTES = 4            # of a character in UTF-8
     FEW_BYTES = 256           # of a text for which filling a chunk takes longer than it spares
+    SMALL_BATCH = 1 << 16     # characters: for less it does not pay to let the GIL go
 
 cdef object NOTHING = ()      # the defaults, known by identity
 cdef object NEVER = 0.0
@@ -40,12 +43,15 @@ def before(method):
     """
 
     def encode(self, text, *, allowed_special=NOTHING, disallowed_special=NOTHING, dropout=NEVER, seed=None):
-        if type(text) is str and allowed_special is NOTHING and disallowed_special is NOTHING and dropout is NEVER:
-            quick = self._quick
-            if quick is not None:
-                ids = encode_short(<Encoder>quick, text)
-                if ids is not None:
-                    return ids
+        cdef Encoder encoder
+        cdef Workspace space
+        if allowed_special is NOTHING and disallowed_special is NOTHING and dropout is NEVER:
+            encoder = self._quick
+            if encoder is not None:
+                space = encoder.workspace()
+                if encode_short(encoder, space, text):
+                    return encoder.taken(space)
+                encoder.give_back(space)
         return method(
             self, text,
             allowed_special=allowed_special, disallowed_special=disallowed_special, dropout=dropout, seed=seed,
@@ -54,51 +60,91 @@ def before(method):
     return encode
 
 
-cdef object encode_short(Encoder encoder, text):
-    """The ids of a short str; None for a long one, and where more is to be done: surrogates, symbols without an id."""
+def before_batch(method, kind):
+    """The same before `TextEncoder.encode_batch`, for a list of texts that are short together.
+
+    `kind` is the class of the result, which is made without the checks that its `__init__` has for others.
+    """
+
+    def encode_batch(
+        self, texts, *, threads=None, out=None,
+        allowed_special=NOTHING, disallowed_special=NOTHING, dropout=NEVER, seed=None,
+    ):
+        if out is None and allowed_special is NOTHING and disallowed_special is NOTHING and dropout is NEVER:
+            if type(texts) is list and self._quick is not None and is_usual(threads):
+                found = encode_few(self._quick, texts)
+                if found is not None:
+                    batch = kind.__new__(kind)
+                    batch.ids, batch.offsets = found
+                    return batch
+        return method(
+            self, texts, threads=threads, out=out,
+            allowed_special=allowed_special, disallowed_special=disallowed_special, dropout=dropout, seed=seed,
+        )
+
+    return encode_batch
+
+
+cdef bint is_usual(threads) except -1:
+    """Whether a number of threads needs no checks."""
+    return threads is None or (type(threads) is int and 0 < threads <= 64)
+
+
+cdef object encode_few(Encoder encoder, list texts):
+    """(ids, offsets) of a list of texts, or None where `encode_short` does not take one, or they are not few."""
+    cdef Py_ssize_t total = 0, i, n = len(texts)
+    cdef cnp.npy_intp n_offsets = n + 1
+    cdef Workspace space
+    cdef int64_t* offsets
+    for i in range(n):
+        total += 64 + (PyUnicode_GET_LENGTH(texts[i]) if type(texts[i]) is str else 0)
+        if total > SMALL_BATCH:
+            return None
+    bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
+    offsets = <int64_t*>cnp.PyArray_DATA(bounds)
+    offsets[0] = 0
+    space = encoder.workspace()
+    for i in range(n):
+        if not encode_short(encoder, space, texts[i]):
+            encoder.give_back(space)
+            return None
+        offsets[i + 1] = <int64_t>space.out.n
+    return encoder.taken(space), bounds
+
+
+cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
+    """Append the ids of a short text; False for any other and where more is to do: surrogates, unknown symbols."""
     cdef byte_t utf8[SHORT_TEXT]
     cdef Fragment fragment
-    cdef Workspace space
-    cdef Py_ssize_t n = PyUnicode_GET_LENGTH(text)
-    if n >= SHORT_TEXT:
-        return None
-    fragment.text, fragment.size = <const byte_t*>PyUnicode_DATA(text), n
-    if not PyUnicode_IS_COMPACT_ASCII(text):
-        if n > SHORT_TEXT // MOST_BYTES:
-            return None
-        if PyUnicode_KIND(text) == PyUnicode_2BYTE_KIND:
-            fragment.size = to_utf8(<const uint16_t*>fragment.text, n, utf8)
-        elif PyUnicode_KIND(text) == PyUnicode_1BYTE_KIND:
-            fragment.size = to_utf8(<const uint8_t*>fragment.text, n, utf8)
-        else:
-            return None
-        if fragment.size < 0:
-            return None
-        fragment.text = utf8
-    space = encoder.workspace()
-    if fragment.size <= FEW_BYTES and fragment.text != utf8:
-        ids = encode_known(encoder, space, fragment.text, fragment.size)
-        if ids is not None:
-            encoder.give_back(space)
-            return ids
+    if type(text) is str:
+        fragment.size = PyUnicode_GET_LENGTH(text)
+        fragment.text = <const byte_t*>PyUnicode_DATA(text)
+        if not PyUnicode_IS_COMPACT_ASCII(text):
+            fragment.size = transcode(text, fragment.size, utf8)
+            fragment.text = utf8
+        elif fragment.size <= FEW_BYTES and append_known(encoder, space, fragment.text, fragment.size):
+            return True
+    elif type(text) is bytes and not encoder.alphabet.chars:
+        fragment.text, fragment.size = <bytes>text, len(<bytes>text)
+    else:
+        return False
+    if not 0 <= fragment.size < SHORT_TEXT:
+        return False
     feed_fragments(space.feed, &fragment, 1, encoder.scanner)
     encoder.run(space, NULL)
-    if space.unknown:
-        encoder.give_back(space)
-        return None
-    return encoder.taken(space)
+    return not space.unknown
 
 
-cdef object encode_known(Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size):
-    """The ids of ASCII of at most FEW_BYTES whose words are all in the cache, with few ids each; else None."""
-    cdef token_t ids[3 * FEW_BYTES + 3]
-    cdef token_t* out = ids
+cdef bint append_known(Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size) except -1:
+    """Append the ids of ASCII of at most FEW_BYTES whose words are all in the cache, with few ids each; else False."""
+    cdef token_t* out
     cdef const byte_t* word
     cdef uint64_t key, value
     cdef Py_ssize_t n, i, length
-    cdef cnp.npy_intp n_ids
     begin(&space.feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&space.feed.cursor, space.feed.start, space.feed.end, PIECES)
+    reserve(&space.out, 3 * n + 3)
+    out = space.out.data + space.out.n
     for i in range(n):
         word, length = text + space.feed.start[i], space.feed.end[i] - space.feed.start[i]
         if length <= SHORT_WORD:
@@ -110,42 +156,59 @@ cdef object encode_known(Encoder encoder, Workspace space, const byte_t* text, P
             memcpy(&key, word, 8)
             value = find_middle(&space.cache, key, short_key(word + 8, length - 8, text + size))
         else:
-            return None
+            return False
         if value & 3 == 0:
-            return None
+            return False
         out[0] = value >> 4 & 0xFFFFF
         out[1] = value >> 24 & 0xFFFFF
         out[2] = <token_t>(value >> 44)
         out += value & 3
-    n_ids = out - ids
-    array = cnp.PyArray_EMPTY(1, &n_ids, cnp.NPY_UINT32, 0)
-    memcpy(cnp.PyArray_DATA(array), ids, n_ids * sizeof(token_t))
-    return array
+    space.out.n = out - space.out.data
+    return True
+
+
+# UTF-8 ----------------------------------------------------------------------------------------------------------------
 
 
 ctypedef fused unit_t:
     uint8_t
     uint16_t
+    uint32_t
+
+
+cdef Py_ssize_t transcode(text, Py_ssize_t n, byte_t* out):
+    """Write a str of n characters as UTF-8; how many bytes, or -1 for one that is not short, or has surrogates.
+
+    str.encode would make an object of it, and PyUnicode_AsUTF8AndSize a second copy that lives as long as the str.
+    """
+    cdef const void* data = PyUnicode_DATA(text)
+    if n > SHORT_TEXT // MOST_BYTES:
+        return -1
+    if PyUnicode_KIND(text) == PyUnicode_2BYTE_KIND:
+        return to_utf8(<const uint16_t*>data, n, out)
+    if PyUnicode_KIND(text) == PyUnicode_1BYTE_KIND:
+        return to_utf8(<const uint8_t*>data, n, out)
+    return to_utf8(<const uint32_t*>data, n, out)
 
 
 cdef inline Py_ssize_t to_utf8(const unit_t* text, Py_ssize_t n, byte_t* out) noexcept nogil:
-    """Write characters below U+10000 as UTF-8; how many bytes, or -1 for a surrogate."""
     cdef Py_ssize_t i
-    cdef unsigned int code, surrogates = 0
+    cdef uint32_t code, surrogates = 0
     cdef byte_t* end = out
     for i in range(n):
         code = text[i]
-        if code >= 0x800:
-            surrogates |= code - 0xD800 < 0x800
-            end[0] = 0xE0 | code >> 12
-            end[1] = 0x80 | code >> 6 & 0x3F
-            end[2] = 0x80 | code & 0x3F
-            end += 3
-        elif code >= 0x80:
-            end[0] = 0xC0 | code >> 6
-            end[1] = 0x80 | code & 0x3F
-            end += 2
-        else:
-            end[0] = code
+        if code < 0x80:
+            end[0] = <byte_t>code
             end += 1
+        elif code < 0x800:
+            end[0], end[1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
+            end += 2
+        elif code < 0x10000:
+            surrogates |= code - 0xD800 < 0x800
+            end[0], end[1], end[2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+            end += 3
+        else:
+            end[0], end[1] = 0xF0 | code >> 18, 0x80 | code >> 12 & 0x3F
+            end[2], end[3] = 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+            end += 4
     return -1 if surrogates else end - out
