@@ -38,7 +38,7 @@ typedef struct {         /* a bit of either is set at the first letter of such a
 typedef struct {
     void (*ascii)(const uint8_t *text, bpe_masks *out); /* reads 64 bytes */
     void (*wide)(const uint8_t *text, bpe_wide *out);   /* reads 66 bytes */
-    void (*endings)(const uint8_t *text, uint8_t fold, bpe_endings *out); /* reads 64; `fold` 0x20 for any case */
+    void (*endings)(const uint8_t *text, int any_case, bpe_endings *out); /* reads 64 */
 } bpe_level;
 
 static inline int bpe_ctz(uint64_t bits) {
@@ -69,6 +69,12 @@ static inline int bpe_clz(uint64_t bits) {
 #else
 #define BPE_AVX2
 #define BPE_AVX512
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define BPE_INLINE __attribute__((always_inline))
+#else
+#define BPE_INLINE
 #endif
 
 /* One byte at a time. */
@@ -136,24 +142,70 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 #include "classify_level.h"
 
-#define LEVEL(name) BPE_AVX512 static inline void bpe_avx512_##name
-#define STEP 64
-#define V __m512i
-#define MASK __mmask64
-#define LOAD(p) _mm512_loadu_si512((const void *)(p))
-#define SET(c) _mm512_set1_epi8((char)(c))
-#define OR(a, b) _mm512_or_si512(a, b)
-#define IN(v, low, span) _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, SET(low)), SET(span))
-#define IS(v, c) _mm512_cmpeq_epi8_mask(v, SET(c))
-#define EITHER(a, b) ((a) | (b))
-#define BITS(mask) ((uint64_t)(mask))
-#include "classify_level.h"
+/* With AVX-512 the class of each byte is looked up in a table of 128, a bit for each class. */
+static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
+    ['A' ... 'Z'] = 1 | 2, ['a' ... 'z'] = 1, ['0' ... '9'] = 4, [9] = 8, [10] = 8 | 16, [11 ... 12] = 8,
+    [13] = 8 | 16, [' '] = 8 | 32, ['\''] = 64,
+};
+static const uint8_t bpe_ending_class[128] __attribute__((aligned(64))) = {
+    ['s'] = 1 | 16, ['t'] = 1 | 16, ['d'] = 1 | 16, ['m'] = 1 | 16, ['l'] = 2 | 32, ['v'] = 4 | 64, ['r'] = 4 | 64,
+    ['e'] = 8 | 128, ['S'] = 16, ['T'] = 16, ['D'] = 16, ['M'] = 16, ['L'] = 32, ['V'] = 64, ['R'] = 64, ['E'] = 128,
+};
+
+BPE_AVX512 static inline __m512i bpe_looked_up(const uint8_t *table, __m512i v) {
+    __m512i low = _mm512_load_si512((const void *)table), high = _mm512_load_si512((const void *)(table + 64));
+    return _mm512_maskz_permutex2var_epi8(~_mm512_movepi8_mask(v), low, v, high);
+}
+
+/* The compiler must not know a mask, or it makes a comparison wait for another's result, to spare an `and`. */
+BPE_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
+    uint64_t bits = mask;
+    __asm__("" : "+r"(bits));
+    return bits;
+}
+
+#define BIT(v, n) bpe_bits(_mm512_movepi8_mask(_mm512_slli_epi16(v, 7 - (n))))
+BPE_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
+    __m512i v = _mm512_loadu_si512((const void *)text), class = bpe_looked_up(bpe_ascii_class, v);
+    memset(out, 0, sizeof *out);
+    out->letter = BIT(class, 0);
+    out->upper = BIT(class, 1);
+    out->number = BIT(class, 2);
+    out->space = BIT(class, 3);
+    out->newline = BIT(class, 4);
+    out->blank = BIT(class, 5);
+    out->apostrophe = BIT(class, 6);
+    out->lead = BIT(v, 7) & BIT(v, 6);
+}
+
+BPE_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
+    __m512i class = bpe_looked_up(bpe_ending_class, _mm512_loadu_si512((const void *)text));
+    uint64_t l, v, e;
+    if (any_case) class = _mm512_srli_epi16(class, 4);
+    l = BIT(class, 1);
+    v = BIT(class, 2);
+    e = BIT(class, 3);
+    out->one = BIT(class, 0);
+    out->two = (l & l >> 1) | (v & e >> 1);
+}
+#undef BIT
+
+#define AT(p) _mm512_loadu_si512((const void *)(p))
+#define IN(v, low, span)                                                                                              \
+    _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8((char)(low))), _mm512_set1_epi8(span))
+BPE_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide *out) {
+    __mmask64 second = IN(AT(text + 1), 0x80, 64), third = IN(AT(text + 2), 0x80, 64);
+    out->two = bpe_bits(IN(AT(text), 0xC2, 30) & second);
+    out->three = bpe_bits(IN(AT(text), 0xE0, 16) & second & third);
+}
+#undef AT
+#undef IN
 #endif
 
 static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
 
 /* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them. */
-static inline void bpe_classes(int level, const uint8_t *text, bpe_masks *out) {
+BPE_INLINE static inline void bpe_classes(int level, const uint8_t *text, bpe_masks *out) {
 #ifdef BPE_X86
     if (level == 3) {
         bpe_avx512_ascii(text, out);
@@ -169,19 +221,19 @@ static inline void bpe_classes(int level, const uint8_t *text, bpe_masks *out) {
 }
 
 /* The letters behind an apostrophe that make a contraction. */
-static inline void bpe_contractions(int level, const uint8_t *text, int any_case, bpe_endings *out) {
+BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, int any_case, bpe_endings *out) {
 #ifdef BPE_X86
     if (level == 3) {
-        bpe_avx512_endings(text, any_case ? 0x20 : 0, out);
+        bpe_avx512_endings(text, any_case, out);
         return;
     }
     if (level == 2) {
-        bpe_avx2_endings(text, any_case ? 0x20 : 0, out);
+        bpe_avx2_endings(text, any_case, out);
         return;
     }
 #endif
     (void)level;
-    bpe_classify.endings(text, any_case ? 0x20 : 0, out);
+    bpe_classify.endings(text, any_case, out);
 }
 
 /* Write `base` plus the place of each bit that is set, in order; up to 64 places are written, those behind the last one
@@ -220,7 +272,7 @@ BPE_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t base, u
 }
 #endif
 
-static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_INLINE static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t *out) {
     ptrdiff_t n = 0;
 #ifdef BPE_X86
     if (level == 3) return bpe_avx512_places(bits, base, out);

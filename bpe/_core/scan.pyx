@@ -48,10 +48,21 @@ cdef extern from *:
     #if defined(__GNUC__) || defined(__clang__)
     #undef CYTHON_INLINE
     #define CYTHON_INLINE inline __attribute__((always_inline))
+    #define BPE_WHOLE __attribute__((flatten))
+    #define BPE_APART __attribute__((noinline))
+    #else
+    #define BPE_WHOLE
+    #define BPE_APART
     #endif
     struct bpe_cursor;
-    BPE_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
-    BPE_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
+    BPE_WHOLE BPE_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_WHOLE BPE_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_APART static void bpe_classify_chunk(struct bpe_cursor*);
+    BPE_APART static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
+    BPE_APART static uint64_t bpe_slashes(struct bpe_cursor*, uint64_t, uint64_t);
+    BPE_APART static uint64_t bpe_cut_contractions(
+        struct bpe_cursor*, int, uint64_t, uint64_t, uint64_t, Py_ssize_t, int*);
     """
 
 cdef extern from "letters.h" nogil:
@@ -84,7 +95,7 @@ def choose_vectors(int most):
     return level_chosen
 
 
-cdef void classify_chunk(Cursor* cursor) noexcept nogil:
+cdef void classify_chunk "bpe_classify_chunk"(Cursor* cursor) noexcept nogil:
     """Fill the masks from `pos` on, which is the start of a character; further each time that the text behind them
 
     is asked for, since a text may need them here and there only.
@@ -402,7 +413,7 @@ cdef inline uint64_t cut_plain_contractions(
     return S & ~((one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
-cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
+cdef uint64_t slashes "bpe_slashes"(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
     """What stays certain where o200k's `[\\r\\n/]*` may meet a slash behind a newline: all before those newlines."""
     cdef int bit
     while others:
@@ -413,7 +424,7 @@ cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexce
     return ~<uint64_t>0
 
 
-cdef uint64_t cut_contractions(
+cdef uint64_t cut_contractions "bpe_cut_contractions"(
     Cursor* cursor, int rules, uint64_t S, uint64_t candidates, uint64_t L, Py_ssize_t known, bint* whole
 ) noexcept nogil:
     """Cut out the contractions among the apostrophes that a letter follows, from left to right."""
@@ -448,7 +459,9 @@ cdef uint64_t cut_contractions(
     return S
 
 
-cdef Py_ssize_t long_pretoken(Cursor* cursor, int rules, uint64_t letters, next_t next_end) noexcept nogil:
+cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
+    Cursor* cursor, int rules, uint64_t letters, next_t next_end
+) noexcept nogil:
     """Where the pretoken at `pos` ends, which is longer than the window or not certain there."""
     cdef Py_ssize_t at = cursor.pos + 64, start = cursor.pos, offset, length
     cdef uint64_t L
