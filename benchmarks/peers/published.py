@@ -7,6 +7,7 @@ ids, `decode` one from ids (`takes` makes of an array what it takes) to bytes.
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -155,12 +156,11 @@ class Wordchipper(Tiktoken):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(Path(vocab.ranks).read_bytes())
         os.environ["XDG_CACHE_HOME"] = str(cache)  # read at the first load
-        from wordchipper import Tokenizer, TokenizerOptions
-
-        options = TokenizerOptions.default()
+        wordchipper: Any = importlib.import_module("wordchipper")  # its types leave out what is compiled
+        options = wordchipper.TokenizerOptions.default()
         options.set_parallel(threads > 1)
         options.set_accelerated_lexers(True)
-        return Tokenizer.from_pretrained(name, options)
+        return wordchipper.Tokenizer.from_pretrained(name, options)
 
     def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of lists."""
