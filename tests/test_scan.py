@@ -151,6 +151,39 @@ def test_long_runs(letter: str, name: str) -> None:
         same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
 
 
+@pytest.mark.parametrize("name", WINDOWED)
+def test_runs_without_case_that_anything_follows(name: str) -> None:
+    """Longer than a window; before them what may join a word, behind them what goes on with one or ends it."""
+    tails = [
+        "",
+        "'s",
+        "'S x",
+        "'語",
+        "a",
+        "A",
+        "Aa",
+        "aA",
+        "я",
+        "Я",
+        "\u0301",
+        "ー",
+        "7",
+        "。",
+        "'",
+        " a",
+        "\n",
+        "\xff",
+    ]
+    parts = [
+        before + "語" * size + tail
+        for before in ("", " ", "。", "a", "A", "\u3000", "'s", "7", "\n")
+        for size in (20, 21, 22, 43, 1400)
+        for tail in tails
+    ]
+    for text in ("\n".join(parts).encode(), "".join(parts).encode()):
+        same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+
+
 if __name__ == "__main__":
     compared = 0
     for hostile_text in hostile(int(sys.argv[1]), int(float(sys.argv[2]))):

@@ -463,12 +463,17 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
     Cursor* cursor, int rules, uint64_t letters, next_t next_end
 ) noexcept nogil:
     """Where the pretoken at `pos` ends, which is longer than the window or not certain there."""
-    cdef Py_ssize_t at = cursor.pos + 64, start = cursor.pos, offset, length
+    cdef Py_ssize_t start = cursor.pos, at = start + 64, offset, length
+    cdef const Masks* low
     cdef uint64_t L
     cdef int bits = class_at(cursor.text, start, cursor.end, &length)
-    if rules & CASED or bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
-        return next_end(cursor.text, cursor.pos, cursor.end)
-    while True:                                            # letters behind the first character: it ends where they end
+    if bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
+        return next_end(cursor.text, start, cursor.end)
+    if rules & CASED:                                      # then only letters without case are followed
+        at = start + length
+        if cursor.text[at] < 0xC0:
+            return next_end(cursor.text, start, cursor.end)
+    while at < cursor.end:                                 # letters behind the first character: it ends where they end
         if at + 64 > cursor.known and cursor.known < cursor.end:
             while cursor.text[at] & 0xC0 == 0x80:          # masks begin with a character
                 at -= 1
@@ -476,12 +481,22 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
             classify_chunk(cursor)
             cursor.pos = start
         offset = at - cursor.base
-        L = shifted(cursor.masks[offset >> 6].letter, cursor.masks[(offset >> 6) + 1].letter, offset & 63)
+        low = &cursor.masks[offset >> 6]
+        if rules & CASED:
+            L = shifted(low.uncased, (low + 1).uncased, offset & 63)
+        else:
+            L = shifted(low.letter, (low + 1).letter, offset & 63)
         if ~L:
-            return min(cursor.end, at + bpe_ctz(~L))
+            at += bpe_ctz(~L)
+            break
         at += 64
-        if at >= cursor.end:
-            return cursor.end
+    if at >= cursor.end:
+        return cursor.end
+    if rules & CASED and (
+        cursor.text[at] == c"'" or class_at(cursor.text, at, cursor.end, &length) & (LETTER | UPPER | LOWER)
+    ):
+        return next_end(cursor.text, start, cursor.end)    # letters with case, a mark or a contraction go on with it
+    return at
 
 
 cdef inline Py_ssize_t scan_windows(
