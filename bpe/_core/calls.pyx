@@ -13,7 +13,7 @@ from bpe._core.encoder cimport SHORT_TEXT, Encoder, Workspace, feed_fragments
 from bpe._core.merging cimport reserve
 from bpe._core.scan cimport begin, scan
 from bpe._core.types cimport byte_t, token_t
-from bpe._core.wordcache cimport MIDDLE_WORD, SHORT_WORD, find_front, find_middle, find_short, short_key
+from bpe._core.wordcache cimport MIDDLE_WORD, SHORT_WORD, find_front, find_middle, find_short, has_ids, short_key
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -157,12 +157,11 @@ cdef bint append_known(Encoder encoder, Workspace space, const byte_t* text, Py_
             value = find_middle(&space.cache, key, short_key(word + 8, length - 8, text + size))
         else:
             return False
-        if value & 3 == 0:
+        if not has_ids(value):
             return False
-        out[0] = value >> 4 & 0xFFFFF
-        out[1] = value >> 24 & 0xFFFFF
-        out[2] = <token_t>(value >> 44)
-        out += value & 3
+        out[0] = <token_t>value - 1
+        out[1] = <token_t>(value >> 32) - 1
+        out += 1 + (value >> 32 != 0)
     space.out.n = out - space.out.data
     return True
 

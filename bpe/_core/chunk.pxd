@@ -4,10 +4,11 @@ from bpe._core.scan cimport Cursor
 from bpe._core.splits cimport Joints
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport Cache
-from libc.stdint cimport int64_t, uint16_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
+    ENOUGH = PIECES - 63      # for fewer the scanner is asked once more
 
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
@@ -25,9 +26,12 @@ cdef struct Feed:             # where pieces come from
     const int64_t* ends
     Py_ssize_t n_given
     bint open                 # the scanner is within a fragment
-    Py_ssize_t start[PIECES]  # pieces found but not in a chunk yet: those from `next` to `n_found`
+    bint bounded              # they have bounds: i is from `base + bounds[i]` to `base + bounds[i + 1]`
+    Py_ssize_t base
+    uint32_t bounds[PIECES + 1]
+    Py_ssize_t start[PIECES]  # of those without bounds, and of those to be cut
     Py_ssize_t end[PIECES]
-    Py_ssize_t n_found
+    Py_ssize_t n_found        # pieces found; those from `next` on are not in a chunk yet
     Py_ssize_t next
     bint cutting              # they are to be cut where that is safe
     bint gapless              # each begins where the one before ends
@@ -43,15 +47,15 @@ cdef struct Segment:          # the end of a fragment in a chunk
 
 cdef struct Chunk:
     Py_ssize_t n
+    byte_t part[PIECES + 64]  # whether a piece is a part of one that was cut
+    uint64_t value[PIECES + 8]  # its ids, as the cache has them; 0 where it has none
+    size_t n_missed           # short words that the front table does not have
+    uint16_t missed[PIECES + 8]  # which pieces they are, in order
+    uint64_t missed_key[PIECES + 8]
+    size_t n_others           # words that one key does not hold
+    uint16_t others[PIECES + 8]  # which pieces they are, in order
     const byte_t* word[PIECES]
     Py_ssize_t size[PIECES]   # in bytes
-    byte_t part[PIECES + 64]  # whether it is a part of a piece that was cut
-    uint64_t value[PIECES]    # its ids, as the cache has them; 0 where it has none
-    size_t n_missed           # short words that the front table does not have
-    uint16_t missed[PIECES + 8]  # which pieces they are
-    uint64_t missed_key[PIECES + 8]
-    size_t n_other            # words that one key does not hold
-    uint16_t other[PIECES + 8]
     uint64_t lo[PIECES]       # their keys; of long ones, the hash
     uint64_t hi[PIECES]
     Py_ssize_t n_segments
@@ -59,3 +63,5 @@ cdef struct Chunk:
 
 
 cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil
+
+cdef size_t emit_values(const uint64_t* value, size_t n, token_t** out) noexcept nogil

@@ -7,9 +7,9 @@ front table (`encoder.pyx`).
 
 from bpe._core.memory cimport hash_bytes, prefetch
 from bpe._core.pieces cimport cut_found
-from bpe._core.scan cimport begin, scan
+from bpe._core.scan cimport begin, scan, scan_bounds
 from bpe._core.splits cimport Joints
-from bpe._core.types cimport byte_t
+from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport (
     LONG_WORD,
     MIDDLE_WORD,
@@ -25,15 +25,28 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "lookup.h" nogil:
-    uint64_t bpe_look_up(
-        const byte_t* text, const Py_ssize_t* start, const Py_ssize_t* end, size_t n, size_t first, const Line* lines,
-        int shift, const byte_t** word, Py_ssize_t* size, uint64_t* value, uint16_t* others, uint16_t* missed,
-        uint64_t* missed_key,
-    )
+    ctypedef struct Run "bpe_run":
+        const byte_t* text
+        const uint32_t* start
+        const uint32_t* end
+        size_t n
+
+    ctypedef struct Found "bpe_found":
+        size_t first
+        uint64_t* value
+        uint16_t* others
+        size_t n_others
+        uint16_t* missed
+        uint64_t* missed_key
+        size_t n_missed
+
+    void bpe_look_up(const Run* run, const Line* lines, int shift, Found* found)
+    size_t bpe_emit(const uint64_t* value, size_t n, token_t** out)
     size_t bpe_count_high(const byte_t* text, size_t n)
     int bpe_choose_look_up(int most)
 
 cdef enum:
+    NARROW = (1 << 31) - 1    # bytes that pieces without bounds of their own are looked up together in
     FEW_HIGH = 8              # text with fewer than one byte in so many beyond ASCII is not cut
 
 
@@ -42,15 +55,23 @@ def choose_vectors(int most):
     return bpe_choose_look_up(most)
 
 
+cdef size_t emit_values(const uint64_t* value, size_t n, token_t** out) noexcept nogil:
+    """Write the ids of n values up to the first one that has none in itself; how many values that were.
+
+    `out` moves on behind the ids; room for 16 more is needed.
+    """
+    return bpe_emit(value, n, out)
+
+
 cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
     chunk.n = chunk.n_segments = 0
-    chunk.n_missed = chunk.n_other = 0
-    while chunk.n < PIECES and chunk.n_segments < PIECES:
+    chunk.n_missed = chunk.n_others = 0
+    while chunk.n < ENOUGH and chunk.n_segments < PIECES:
         if feed.next == feed.n_found:
             if not feed.open and not open_fragment(chunk, feed):
                 return
-            find_pieces(feed, joints)
+            find_pieces(feed, joints, PIECES - chunk.n)
         take_pieces(chunk, feed, joints, cache)
         if feed.next == feed.n_found and not feed.open:
             chunk.segments[chunk.n_segments] = Segment(piece=chunk.n, fragment=feed.done)
@@ -75,85 +96,120 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
     return False
 
 
-cdef void find_pieces(Feed* feed, const Joints* joints) noexcept nogil:
-    """Find the next pieces of the open fragment, which is closed when there are no more."""
-    cdef Py_ssize_t i, size
+cdef void find_pieces(Feed* feed, const Joints* joints, Py_ssize_t limit) noexcept nogil:
+    """Find the next pieces of the open fragment, at most `limit`; it is closed when there are no more."""
+    cdef Py_ssize_t i, start, size, n = 0
     cdef size_t high
     feed.next = 0
+    feed.base = feed.cursor.pos
     if feed.starts == NULL:
-        feed.n_found = scan(&feed.cursor, feed.start, feed.end, PIECES)
+        n = scan_bounds(&feed.cursor, feed.bounds, limit)
+        feed.n_found = n if n else scan(&feed.cursor, feed.start, feed.end, limit)
         feed.open = feed.cursor.pos < feed.cursor.end
     else:
-        feed.n_found = min(<Py_ssize_t>PIECES, feed.n_given)
+        feed.n_found = min(limit, feed.n_given)
         for i in range(feed.n_found):
             feed.start[i], feed.end[i] = feed.starts[i], feed.ends[i]
         feed.starts += feed.n_found
         feed.ends += feed.n_found
         feed.n_given -= feed.n_found
         feed.open = feed.n_given > 0
-    feed.cutting = False
-    if feed.n_found:
-        size = feed.end[feed.n_found - 1] - feed.start[0]
-        high = bpe_count_high(feed.cursor.text + feed.start[0], size)
-        feed.odd = high > <size_t>size
-        feed.cutting = joints.bits != NULL and high * FEW_HIGH >= <size_t>size
-        if feed.cutting:
-            feed.gapless = True
-            for i in range(feed.n_found - 1):
-                feed.gapless &= feed.end[i] == feed.start[i + 1]
+    feed.bounded = n > 0
+    feed.cutting = feed.odd = False
+    if feed.n_found == 0:
+        return
+    if feed.bounded:
+        start, size = feed.base, feed.bounds[n]
+    else:
+        start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
+    high = bpe_count_high(feed.cursor.text + start, size)
+    feed.odd = high > <size_t>size
+    feed.cutting = joints.bits != NULL and high * FEW_HIGH >= <size_t>size
+    if feed.cutting:
+        feed.gapless = True
+        for i in range(n):
+            feed.start[i] = feed.base + feed.bounds[i]
+            feed.end[i] = feed.base + feed.bounds[i + 1]
+        for i in range(n, feed.n_found - 1):
+            feed.gapless &= feed.end[i] == feed.start[i + 1]
 
 
 cdef inline void take_pieces(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil:
     """Move found pieces into the chunk while there is room."""
     cdef Py_ssize_t n
-    if not feed.cutting:
-        n = min(feed.n_found - feed.next, PIECES - chunk.n)
-        memset(&chunk.part[chunk.n], 0, n)
-        add_pieces(chunk, feed, &feed.start[feed.next], &feed.end[feed.next], n, cache)
-        feed.next += n
+    if feed.cutting:
+        n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
+        add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
         return
-    n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
-    add_pieces(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
+    n = min(feed.n_found - feed.next, PIECES - chunk.n)
+    memset(&chunk.part[chunk.n], 0, n)
+    if feed.bounded:
+        add_pieces(
+            chunk, feed, feed.cursor.text + feed.base, &feed.bounds[feed.next], &feed.bounds[feed.next + 1], n, cache
+        )
+    else:
+        add_any(chunk, feed, &feed.start[feed.next], &feed.end[feed.next], n, cache)
+    feed.next += n
 
 
-cdef inline void add_pieces(
+cdef void add_any(
     Chunk* chunk, Feed* feed, const Py_ssize_t* start, const Py_ssize_t* end, Py_ssize_t n, const Cache* cache
 ) noexcept nogil:
     """Add n pieces, for which there is room, and look them up in the front table."""
+    cdef uint32_t narrow_start[PIECES]
+    cdef uint32_t narrow_end[PIECES]
     cdef const byte_t* text = feed.cursor.text
-    cdef size_t n_missed = chunk.n_missed, n_other = chunk.n_other, i
+    cdef Py_ssize_t i
+    if n and end[n - 1] - start[0] > NARROW:
+        for i in range(n):
+            add_piece(chunk, text + start[i], end[i] - start[i], feed.readable, cache)
+        return
+    for i in range(n):
+        narrow_start[i] = <uint32_t>(start[i] - start[0])
+        narrow_end[i] = <uint32_t>(end[i] - start[0])
+    add_pieces(chunk, feed, text + start[0], narrow_start, narrow_end, n, cache)
+
+
+cdef inline void add_pieces(
+    Chunk* chunk, Feed* feed, const byte_t* text, const uint32_t* start, const uint32_t* end, Py_ssize_t n,
+    const Cache* cache,
+) noexcept nogil:
+    """The same for pieces within 4 GiB: piece i is from `text + start[i]` to `text + end[i]`."""
     cdef Py_ssize_t near = n                               # pieces from here on are near the end of what may be read
-    cdef uint64_t counts
+    cdef size_t i, k, n_missed = chunk.n_missed, n_others = chunk.n_others
+    cdef Run run
+    cdef Found found
     while near > 0 and (feed.odd or feed.readable - text - start[near - 1] < 8):
         near -= 1
-    counts = bpe_look_up(
-        text, start, end, near, chunk.n, cache.front, cache.front_shift, chunk.word, chunk.size, chunk.value,
-        &chunk.other[n_other], &chunk.missed[n_missed], &chunk.missed_key[n_missed],
-    )
-    chunk.n += near
-    chunk.n_other += <uint32_t>counts
-    chunk.n_missed += <size_t>(counts >> 32)
+    if near:
+        run.text, run.start, run.end, run.n = text, start, end, near
+        found.first, found.value = chunk.n, chunk.value
+        found.others, found.n_others = chunk.others, n_others
+        found.missed, found.missed_key, found.n_missed = chunk.missed, chunk.missed_key, n_missed
+        bpe_look_up(&run, cache.front, cache.front_shift, &found)
+        for i in range(n_missed, found.n_missed):
+            prefetch(&cache.lines[short_line(cache, chunk.missed_key[i])])
+        for i in range(n_others, found.n_others):
+            k = chunk.others[i] - chunk.n
+            note_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
+        chunk.n += near
+        chunk.n_missed, chunk.n_others = found.n_missed, found.n_others
     for near in range(near, n):
         add_piece(chunk, text + start[near], end[near] - start[near], feed.readable, cache)
-    for i in range(n_missed, chunk.n_missed):
-        prefetch(&cache.lines[short_line(cache, chunk.missed_key[i])])
-    for i in range(n_other, chunk.n_other):
-        note_keys(chunk, i, feed.readable, cache)
 
 
-cdef inline void add_piece(
+cdef void add_piece(
     Chunk* chunk, const byte_t* word, Py_ssize_t size, const byte_t* readable, const Cache* cache
 ) noexcept nogil:
     """The same for one piece, whatever it is and wherever it stands."""
     cdef Py_ssize_t n = chunk.n
     cdef uint64_t key
-    chunk.word[n] = word
-    chunk.size[n] = size
-    chunk.value[n] = 0
     chunk.n += 1
+    chunk.value[n] = 0
     if size > SHORT_WORD or word[size - 1] == 0xFF:
-        chunk.other[chunk.n_other] = <uint16_t>n
-        chunk.n_other += 1
+        chunk.others[chunk.n_others] = <uint16_t>n
+        note_keys(chunk, chunk.n_others, word, size, readable, cache)
+        chunk.n_others += 1
         return
     key = short_key(word, size, readable)
     chunk.value[n] = find_front(cache, key)
@@ -161,12 +217,14 @@ cdef inline void add_piece(
         chunk.missed[chunk.n_missed] = <uint16_t>n
         chunk.missed_key[chunk.n_missed] = key
         chunk.n_missed += 1
+        prefetch(&cache.lines[short_line(cache, key)])
 
 
-cdef inline void note_keys(Chunk* chunk, size_t i, const byte_t* readable, const Cache* cache) noexcept nogil:
-    """Note the keys of one of the words that one key does not hold."""
-    cdef const byte_t* word = chunk.word[chunk.other[i]]
-    cdef Py_ssize_t size = chunk.size[chunk.other[i]]
+cdef inline void note_keys(
+    Chunk* chunk, size_t i, const byte_t* word, Py_ssize_t size, const byte_t* readable, const Cache* cache
+) noexcept nogil:
+    """Note one of the words that one key does not hold, and its keys."""
+    chunk.word[i], chunk.size[i] = word, size
     if SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
         memcpy(&chunk.lo[i], word, 8)
         chunk.hi[i] = short_key(word + 8, size - 8, readable)

@@ -55,9 +55,12 @@ cdef class Encoder:
     cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size) except -1 nogil
     cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil
     cdef int build_tracker(self) except -1
-    cdef int work_out(self, Workspace space, Py_ssize_t i, size_t rest) except -1 nogil
-    cdef int look_up(self, Workspace space) noexcept nogil
+    cdef int look_up(self, Workspace space) except -1 nogil
+    cdef uint64_t work_out(
+        self, Workspace space, const byte_t* word, Py_ssize_t size, bint part, uint64_t lo, uint64_t hi
+    ) except? 0 nogil
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
+    cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1

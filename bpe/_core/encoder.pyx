@@ -18,7 +18,7 @@ cimport cython
 cimport numpy as cnp
 
 from bpe._core.backtrack cimport Backtracker, Origins
-from bpe._core.chunk cimport Chunk, Feed, Fragment, fill
+from bpe._core.chunk cimport Chunk, Feed, Fragment, emit_values, fill
 from bpe._core.memory cimport grown, hash_bytes
 from bpe._core.merging cimport (
     SHORT,
@@ -45,14 +45,16 @@ from bpe._core.wordcache cimport (
     find_long,
     find_middle,
     find_short,
+    has_ids,
     keep_long,
     keep_middle,
     keep_short,
+    key_size,
     open_cache,
     short_key,
     value_of,
 )
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -265,94 +267,103 @@ cdef class Encoder:
             at = (at + 1) & self.whole_mask
         return NO_TOKEN
 
-    cdef int work_out(self, Workspace space, Py_ssize_t i, size_t rest) except -1 nogil:
-        """Emit the ids of piece i of the chunk, which was in no table when the chunk was looked up.
+    cdef int look_up(self, Workspace space) except -1 nogil:
+        """Find the values of the pieces of the chunk that the front table does not have, and work out what is new.
 
-        A piece that comes twice in a chunk is there the second time. A whole word whose token is not what merging makes
-        of it is not kept: as a part of a longer piece the same bytes are something else. `rest` ids may come in the
-        chunk behind it.
+        A piece that comes twice in a chunk is there the second time.
         """
-        cdef Cache* cache = &space.cache
-        cdef const byte_t* word = space.chunk.word[i]
-        cdef Py_ssize_t size = space.chunk.size[i]
-        cdef bint part = space.chunk.part[i]
-        cdef uint64_t lo = 0, hi = 0, hashed = 0, value = 0
-        cdef size_t before = space.out.n
-        cdef token_t token = NO_TOKEN
-        cdef bint tail
-        tail = word[size - 1] == 0xFF
-        if size <= SHORT_WORD and not tail:
-            lo = short_key(word, size, word + size)
-            value = find_short(cache, lo)
-        elif size <= MIDDLE_WORD and not tail:
-            memcpy(&lo, word, 8)
-            hi = short_key(word + 8, size - 8, word + size)
-            value = find_middle(cache, lo, hi)
-        elif size <= LONG_WORD:
-            hashed = hash_bytes(word, size)
-            value = find_long(cache, word, size, hashed)
-        if value:
-            return emit_value(space, value, rest)
-        if self.whole != NULL:
-            token = self.whole_word(word, size)
-        if token != NO_TOKEN and not part:
-            space.out.data[before] = token
-            space.out.n += 1
-            return 0
-        self.merge_piece(space, word, size)
-        reserve(&space.out, rest)
-        if token == NO_TOKEN and not space.unknown and size <= LONG_WORD:
-            value = value_of(cache, space.out.data + before, space.out.n - before)
-            if value and size <= SHORT_WORD and not tail:
-                keep_short(cache, lo, value)
-            elif value and size <= MIDDLE_WORD and not tail:
-                keep_middle(cache, lo, hi, value)
-            elif value:
-                keep_long(cache, word, size, hashed, value)
-        return 0
-
-    cdef int look_up(self, Workspace space) noexcept nogil:
-        """Ask the cache for the pieces of the chunk that the front table does not have."""
         cdef Chunk* chunk = space.chunk
         cdef Cache* cache = &space.cache
         cdef const byte_t* word
         cdef size_t i
-        cdef Py_ssize_t size
+        cdef Py_ssize_t size, number
+        cdef uint64_t key, value
         for i in range(chunk.n_missed):
-            chunk.value[chunk.missed[i]] = find_short(cache, chunk.missed_key[i])
-        for i in range(chunk.n_other):
-            word, size = chunk.word[chunk.other[i]], chunk.size[chunk.other[i]]
-            if SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
-                chunk.value[chunk.other[i]] = find_middle(cache, chunk.lo[i], chunk.hi[i])
-            elif size <= LONG_WORD:
-                chunk.value[chunk.other[i]] = find_long(cache, word, size, chunk.lo[i])
-            else:
-                chunk.value[chunk.other[i]] = 0            # the front table was asked for key 0: eight NULs
+            key, number = chunk.missed_key[i], chunk.missed[i]
+            value = find_short(cache, key)
+            if value == 0:
+                value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, 0)
+            chunk.value[number] = value
+        for i in range(chunk.n_others):
+            word, size, number, value = chunk.word[i], chunk.size[i], chunk.others[i], 0
+            if size <= LONG_WORD:
+                if is_middle(word, size):
+                    value = find_middle(cache, chunk.lo[i], chunk.hi[i])
+                else:
+                    value = find_long(cache, word, size, chunk.lo[i])
+                if value == 0:
+                    value = self.work_out(space, word, size, chunk.part[number], chunk.lo[i], chunk.hi[i])
+            chunk.value[number] = value
         return 0
+
+    cdef uint64_t work_out(
+        self, Workspace space, const byte_t* word, Py_ssize_t size, bint part, uint64_t lo, uint64_t hi
+    ) except? 0 nogil:
+        """The value of a piece that is in no table, by merging, which is kept; 0 where the cache cannot have one.
+
+        A whole word whose token is not what merging makes of it is not kept: as a part of a longer piece the same bytes
+        are something else. `lo` and `hi` are the keys, of a long word the hash.
+        """
+        cdef Cache* cache = &space.cache
+        cdef size_t before = space.out.n
+        cdef token_t token = NO_TOKEN
+        cdef uint64_t value
+        if space.unknown:
+            return 0
+        if self.whole != NULL:
+            token = self.whole_word(word, size)
+        if token != NO_TOKEN and not part:
+            return value_of(cache, &token, 1)
+        self.merge_piece(space, word, size)
+        value = 0 if space.unknown else value_of(cache, space.out.data + before, space.out.n - before)
+        space.out.n = before
+        space.unknown = False                              # until its turn comes
+        if value == 0 or token != NO_TOKEN:
+            return value
+        if is_middle(word, size):
+            keep_middle(cache, lo, hi, value)
+        elif size <= SHORT_WORD and word[size - 1] != 0xFF:
+            keep_short(cache, lo, value)
+        else:
+            keep_long(cache, word, size, lo, value)
+        return value
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
         """Write the ids of some of the chunk's pieces."""
         cdef const uint64_t* values = space.chunk.value
-        cdef uint64_t value
-        cdef Py_ssize_t i
         cdef token_t* out
-        reserve(&space.out, 3 * (end - start) + 3)
-        out = space.out.data + space.out.n
-        for i in range(start, end):
-            value = values[i]
-            if value & 3:
-                out[0] = value >> 4 & 0xFFFFF
-                out[1] = value >> 24 & 0xFFFFF
-                out[2] = <token_t>(value >> 44)
-                out += value & 3
-                continue
-            space.out.n = out - space.out.data
-            if value:
-                emit_value(space, value, 3 * (end - i) + 3)
-            else:
-                self.work_out(space, i, 3 * (end - i) + 3)
+        while True:
+            reserve(&space.out, 2 * (end - start) + 16)
             out = space.out.data + space.out.n
-        space.out.n = out - space.out.data
+            start += emit_values(values + start, end - start, &out)
+            space.out.n = out - space.out.data
+            if start >= end:
+                return 0
+            if values[start]:
+                emit_listed(space, values[start])
+            else:
+                self.emit_uncached(space, start)
+            start += 1
+
+    cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil:
+        """Write the ids of a piece of the chunk that has no value."""
+        cdef Chunk* chunk = space.chunk
+        cdef size_t at = place_of(chunk.others, chunk.n_others, number)
+        cdef const byte_t* word
+        cdef Py_ssize_t size
+        cdef token_t token = NO_TOKEN
+        if at < chunk.n_others and chunk.others[at] == number:
+            word, size = chunk.word[at], chunk.size[at]
+        else:
+            at = place_of(chunk.missed, chunk.n_missed, number)
+            word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
+        if self.whole != NULL and not chunk.part[number]:
+            token = self.whole_word(word, size)
+        if token == NO_TOKEN:
+            return self.merge_piece(space, word, size)
+        reserve(&space.out, 1)
+        space.out.data[space.out.n] = token
+        space.out.n += 1
         return 0
 
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
@@ -368,6 +379,8 @@ cdef class Encoder:
         while True:
             if space.cache.full:
                 empty_cache(&space.cache)
+                if self.seeds is not None:
+                    copy_words(&space.cache, &self.seeds.cache)
             fill(chunk, feed, &joints, &space.cache)
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
@@ -500,7 +513,7 @@ cdef class Encoder:
                     if word[size - 1] == 0xFF or (self.whole != NULL and self.whole_word(word, size) != NO_TOKEN):
                         continue
                     value = value_of(cache, &token, 1)
-                    if value & 3 == 0:
+                    if not has_ids(value):
                         continue
                     if size <= SHORT_WORD:
                         keep_short(cache, short_key(word, size, word + size), value)
@@ -538,20 +551,33 @@ cdef object as_array(Ids* ids):
     return array
 
 
-cdef inline int emit_value(Workspace space, uint64_t value, size_t rest) except -1 nogil:
-    """Write the ids of a value; `rest` more may be written behind them without asking for room."""
-    cdef size_t n = value & 3, i
+cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids of a value that says where they are listed."""
+    cdef const token_t* listed = space.cache.listed + (value >> 32)
+    cdef size_t n = listed[0], i
     cdef Ids* out = &space.out
-    if n:
-        for i in range(n):
-            out.data[out.n + i] = value >> (4 + 20 * i) & 0xFFFFF
-    else:
-        n = value >> 4 & 0xFFFFFFF
-        reserve(out, n + rest + 3)
-        for i in range(0, n, 4):                           # four at a time: a call for a few ids would take longer
-            memcpy(out.data + out.n + i, space.cache.listed + (value >> 32) + i, 4 * sizeof(token_t))
+    reserve(out, n + 3)
+    for i in range(0, n, 4):                               # four at a time: a call for a few ids would take longer
+        memcpy(out.data + out.n + i, listed + 1 + i, 4 * sizeof(token_t))
     out.n += n
     return 0
+
+
+cdef inline bint is_middle(const byte_t* word, Py_ssize_t size) noexcept nogil:
+    """Whether a word is one of two keys."""
+    return SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF
+
+
+cdef inline size_t place_of(const uint16_t* numbers, size_t n, Py_ssize_t number) noexcept nogil:
+    """The first place of rising numbers that has this one or a greater one; n if none has."""
+    cdef size_t low = 0, middle
+    while low < n:
+        middle = (low + n) >> 1
+        if numbers[middle] < number:
+            low = middle + 1
+        else:
+            n = middle
+    return low
 
 
 cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:

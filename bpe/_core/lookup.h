@@ -1,4 +1,4 @@
-/* Looking many short words up in the front table of a word cache: what needs vector instructions.
+/* Looking many short words up in the front table of a word cache, and writing ids: what needs vector instructions.
  *
  * A line of the table is four keys and their four values, 64 bytes. The level is chosen once, as for classify.h.
  */
@@ -21,15 +21,41 @@ typedef struct {
     uint64_t values[4];
 } bpe_line;
 
-/* Look up n words at once: word i is text[start[i] .. end[i]), and 8 bytes from its start on may be read.
+/* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start on may be read. */
+typedef struct {
+    const uint8_t *text;
+    const uint32_t *start;
+    const uint32_t *end;
+    size_t n;
+} bpe_run;
+
+/* Where a chunk has what was found, its first place being number `first` of the chunk.
  *
- * word, size and value get the words, their sizes and their values, from place `first` of the chunk on; a word of more than 8 bytes is no key, its value is 0
- * and its number goes to `others` (how many: the lower half of the result); the numbers of shorter ones that are not there
- * go to `missed` (how many: the upper half), their keys to `missed_key`. These three have room for 8 more than that. No word of up to 8 bytes may end in 0xFF.
+ * `value` gets the values, 0 where there is none; a word of more than 8 bytes is no key, and its number goes to `others`;
+ * the numbers of shorter ones that are not there go to `missed`, their keys to `missed_key`. All have room for 8 more.
  */
-typedef uint64_t (*bpe_look_up_t)(const uint8_t *text, const ptrdiff_t *start, const ptrdiff_t *end, size_t n, size_t first,
-                                  const bpe_line *lines, int shift, const uint8_t **word, ptrdiff_t *size, uint64_t *value,
-                                  uint16_t *others, uint16_t *missed, uint64_t *missed_key);
+typedef struct {
+    size_t first;
+    uint64_t *value;
+    uint16_t *others;
+    size_t n_others;
+    uint16_t *missed;
+    uint64_t *missed_key;
+    size_t n_missed;
+} bpe_found;
+
+/* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF. */
+typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *found);
+
+/* Write the ids of n values up to the first one that has none in itself, and answer how many values that were.
+ *
+ * A value is its word's first id + 1 in the lower half, and in the upper half the second id + 1, or 0 where there is
+ * none; a lower half of 0 says that the ids are elsewhere. Room is needed for 16 ids more than come.
+ */
+typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, uint32_t **out);
+
+/* How many of n bytes are beyond ASCII; any number above n if one of them is 0xFF. */
+typedef size_t (*bpe_count_high_t)(const uint8_t *text, size_t n);
 
 enum { BPE_AHEAD = 32 }; /* words whose lines are fetched before the first is looked up */
 
@@ -41,39 +67,37 @@ enum { BPE_AHEAD = 32 }; /* words whose lines are fetched before the first is lo
 
 /* Nothing here is a branch that depends on the words, since half of such branches would be guessed wrong. */
 #define BPE_LOOK_UP(FIND)                                                                                             \
-    size_t n_missed = 0, n_others = 0;                                                                                \
+    size_t n_missed = out->n_missed, n_others = out->n_others;                                                        \
     uint64_t keys[BPE_AHEAD];                                                                                         \
     const bpe_line *places[BPE_AHEAD];                                                                                \
-    for (size_t i = 0; i < n; i += BPE_AHEAD) {                                                                       \
-        size_t m = n - i < BPE_AHEAD ? n - i : BPE_AHEAD;                                                             \
+    for (size_t i = 0; i < run->n; i += BPE_AHEAD) {                                                                  \
+        size_t m = run->n - i < BPE_AHEAD ? run->n - i : BPE_AHEAD, first = out->first + i;                           \
         for (size_t k = 0; k < m; k++) {                                                                              \
-            ptrdiff_t length = end[i + k] - start[i + k];                                                             \
-            uint64_t key, is_short = (uint64_t)(length - 9) >> 63;                                                    \
-            word[first + i + k] = text + start[i + k];                                                                \
-            size[first + i + k] = length;                                                                             \
-            memcpy(&key, text + start[i + k], 8);                                                                     \
+            uint32_t start = run->start[i + k], length = run->end[i + k] - start;                                     \
+            uint64_t key, is_short = length <= 8;                                                                     \
+            memcpy(&key, run->text + start, 8);                                                                       \
             key |= ~(uint64_t)0 << ((8 * length - 8) & 63) << 8;                                                      \
-            keys[k] = key & -is_short;                                                                                \
+            keys[k] = key | (is_short - 1);                                                                              \
             places[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];                                              \
             BPE_PREFETCH(places[k]);                                                                                  \
-            others[n_others] = (uint16_t)(first + i + k);                                                             \
+            out->others[n_others] = (uint16_t)(first + k);                                                            \
             n_others += is_short ^ 1;                                                                                 \
         }                                                                                                             \
         for (size_t k = 0; k < m; k++) {                                                                              \
             uint64_t key = keys[k], found;                                                                            \
             const bpe_line *line = places[k];                                                                         \
             FIND                                                                                                      \
-            value[first + i + k] = found;                                                                             \
-            missed[n_missed] = (uint16_t)(first + i + k);                                                             \
-            missed_key[n_missed] = key;                                                                               \
-            n_missed += (found == 0) & (key != 0);                                                                    \
+            found &= -(uint64_t)(key != ~(uint64_t)0);                                                                \
+            out->value[first + k] = found;                                                                            \
+            out->missed[n_missed] = (uint16_t)(first + k);                                                            \
+            out->missed_key[n_missed] = key;                                                                          \
+            n_missed += (found == 0) & (key != ~(uint64_t)0);                                                         \
         }                                                                                                             \
     }                                                                                                                 \
-    return (uint64_t)n_missed << 32 | n_others;
+    out->n_missed = n_missed;                                                                                         \
+    out->n_others = n_others;
 
-static uint64_t bpe_look_up_plain(const uint8_t *text, const ptrdiff_t *start, const ptrdiff_t *end, size_t n, size_t first,
-                                  const bpe_line *lines, int shift, const uint8_t **word, ptrdiff_t *size, uint64_t *value,
-                                  uint16_t *others, uint16_t *missed, uint64_t *missed_key) {
+static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
     BPE_LOOK_UP({
         found = (line->values[0] & -(uint64_t)(line->keys[0] == key)) |
                 (line->values[1] & -(uint64_t)(line->keys[1] == key)) |
@@ -82,12 +106,33 @@ static uint64_t bpe_look_up_plain(const uint8_t *text, const ptrdiff_t *start, c
     })
 }
 
+static size_t bpe_emit_plain(const uint64_t *value, size_t n, uint32_t **out) {
+    uint32_t *to = *out;
+    size_t i = 0;
+    for (; i < n && (uint32_t)value[i]; i++) {
+        to[0] = (uint32_t)value[i] - 1;
+        to[1] = (uint32_t)(value[i] >> 32) - 1;
+        to += 1 + (value[i] >> 32 != 0);
+    }
+    *out = to;
+    return i;
+}
+
+#define BPE_COUNT_HIGH                                                                                                \
+    size_t count = 0, odd = 0;                                                                                        \
+    for (size_t i = 0; i < n; i++) {                                                                                  \
+        count += text[i] >> 7;                                                                                        \
+        odd |= text[i] == 0xFF;                                                                                       \
+    }                                                                                                                 \
+    return odd ? n + 1 : count;
+
+static size_t bpe_count_high_plain(const uint8_t *text, size_t n) { BPE_COUNT_HIGH }
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
 
-__attribute__((target("avx2,bmi,bmi2"))) static uint64_t bpe_look_up_avx2(
-    const uint8_t *text, const ptrdiff_t *start, const ptrdiff_t *end, size_t n, size_t first,
-    const bpe_line *lines, int shift, const uint8_t **word, ptrdiff_t *size, uint64_t *value, uint16_t *others, uint16_t *missed, uint64_t *missed_key) {
+__attribute__((target("avx2,bmi,bmi2"))) static void bpe_look_up_avx2(
+    const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
     BPE_LOOK_UP({
         __m256i same = _mm256_cmpeq_epi64(_mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
         unsigned mask = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(same));
@@ -95,108 +140,171 @@ __attribute__((target("avx2,bmi,bmi2"))) static uint64_t bpe_look_up_avx2(
     })
 }
 
+__attribute__((target("avx2,popcnt"))) static size_t bpe_count_high_avx2(const uint8_t *text, size_t n) {
+    size_t count = 0, i = 0;
+    int odd = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
+        count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(bytes));
+        odd |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
+    }
+    size_t rest = bpe_count_high_plain(text + i, n - i);
+    return odd || rest > n - i ? n + 1 : count + rest;
+}
+
 #if defined(__GNUC__)
-static inline long long bpe_eight(const uint8_t *text) {
+#define BPE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")))
+
+BPE_AVX512 static inline long long bpe_eight(const uint8_t *text) {
     long long eight;
     memcpy(&eight, text, 8);
     return eight;
 }
 
-/* Eight words at a time. Shifts of 64 bits and more give 0 here, so that a word of 8 bytes and a longer one need no care. */
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2"))) static uint64_t bpe_look_up_avx512(
-    const uint8_t *text, const ptrdiff_t *start, const ptrdiff_t *end, size_t n, size_t first,
-    const bpe_line *lines, int shift, const uint8_t **word, ptrdiff_t *size, uint64_t *value, uint16_t *others,
-    uint16_t *missed, uint64_t *missed_key) {
-    size_t n_missed = 0, n_others = 0, i = 0;
-    const __m512i ones = _mm512_set1_epi64(-1), factor = _mm512_set1_epi64((long long)BPE_SHORT_KEY_FACTOR);
+/* The values of a line's words that are the key, 0 at the others. */
+BPE_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
+    __mmask8 same = _mm256_cmpeq_epi64_mask(
+        _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
+    return _mm256_maskz_loadu_epi64(same, line->values);
+}
+
+/* Of two matches the one that is not 0 in each half: (a, b, a, b). */
+BPE_AVX512 static inline __m256i bpe_join(__m256i a, __m256i b) {
+    return _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+BPE_AVX512 static inline __m256i bpe_join_all(__m256i ab, __m256i cd) {
+    return _mm256_or_si256(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
+}
+
+/* The keys of eight words, no bits for longer ones, and their lines' offsets; answers which are short. A shift of 64 bits and
+ * more gives 0 here, so that a word of 8 bytes needs no care. A gather takes twice as long as eight loads on Zen 4. */
+BPE_AVX512 static inline __mmask8 bpe_keys_of_eight(
+    const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
+    __m256i length = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)end), _mm256_loadu_si256((const __m256i *)start));
+    __mmask8 is_short = _mm256_cmplt_epu32_mask(length, _mm256_set1_epi32(9));
+    __m512i bits = _mm512_cvtepu32_epi64(_mm256_slli_epi32(length, 3)), key = _mm512_set_epi64(
+        bpe_eight(text + start[7]), bpe_eight(text + start[6]), bpe_eight(text + start[5]), bpe_eight(text + start[4]),
+        bpe_eight(text + start[3]), bpe_eight(text + start[2]), bpe_eight(text + start[1]), bpe_eight(text + start[0]));
+    key = _mm512_maskz_or_epi64(is_short, key, _mm512_sllv_epi64(_mm512_set1_epi64(-1), bits));
+    __m512i hash = _mm512_mullo_epi64(key, _mm512_set1_epi64((long long)BPE_SHORT_KEY_FACTOR));
+    _mm512_storeu_si512((void *)keys, key);
+    _mm256_storeu_si256((__m256i *)lines, _mm512_cvtepi64_epi32(_mm512_slli_epi64(_mm512_srl_epi64(hash, down), 6)));
+    return is_short;
+}
+
+/* The values of eight keys, those that are not there, and the words without a key; only words of the mask `any` count. */
+BPE_AVX512 static inline void bpe_find_eight(
+    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, __mmask8 is_short, __mmask8 any, size_t number,
+    bpe_found *out) {
+    __m256i match[8];
+    for (int k = 0; k < 8; k++) match[k] = bpe_match((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
+    __m256i low = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
+    __m256i high = bpe_join_all(bpe_join(match[4], match[5]), bpe_join(match[6], match[7]));
+    __m512i value = _mm512_maskz_mov_epi64(is_short, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+    __mmask8 missed = _mm512_testn_epi64_mask(value, value) & is_short & any, other = (__mmask8)~is_short & any;
+    __m512i missed_keys = _mm512_maskz_compress_epi64(missed, _mm512_loadu_si512((const void *)keys));
+    __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
+    _mm512_storeu_si512((void *)(out->value + number), value);
+    _mm_storeu_si128((__m128i *)(out->others + out->n_others), _mm_maskz_compress_epi16(other, numbers));
+    _mm_storeu_si128((__m128i *)(out->missed + out->n_missed), _mm_maskz_compress_epi16(missed, numbers));
+    _mm512_storeu_si512((void *)(out->missed_key + out->n_missed), missed_keys);
+    out->n_others += (size_t)__builtin_popcount(other);
+    out->n_missed += (size_t)__builtin_popcount(missed);
+}
+
+/* Keys of some words first, then their look-ups: the loads of many words are under way together. */
+BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+    enum { SOME = 64 };
     const __m128i down = _mm_cvtsi32_si128(shift);
-    uint64_t keys[8], places[8];
-    for (; i + 8 <= n; i += 8) {
-        __m512i from = _mm512_loadu_si512((const void *)(start + i));
-        __m512i length = _mm512_sub_epi64(_mm512_loadu_si512((const void *)(end + i)), from);
-        __mmask8 is_short = _mm512_cmplt_epi64_mask(length, _mm512_set1_epi64(9));
-        __m128i number = _mm_add_epi16(_mm_set1_epi16((short)(first + i)), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
-        __m512i found, key = _mm512_set_epi64(                        /* a gather takes twice as long on Zen 4 */
-            bpe_eight(text + start[i + 7]), bpe_eight(text + start[i + 6]), bpe_eight(text + start[i + 5]),
-            bpe_eight(text + start[i + 4]), bpe_eight(text + start[i + 3]), bpe_eight(text + start[i + 2]),
-            bpe_eight(text + start[i + 1]), bpe_eight(text + start[i]));
-        key = _mm512_or_si512(key, _mm512_sllv_epi64(ones, _mm512_slli_epi64(length, 3)));
-        key = _mm512_maskz_mov_epi64(is_short, key);
-        _mm512_storeu_si512((void *)keys, key);
-        _mm512_storeu_si512((void *)places, _mm512_srl_epi64(_mm512_mullo_epi64(key, factor), down));
-        _mm512_storeu_si512((void *)(word + first + i), _mm512_add_epi64(from, _mm512_set1_epi64((long long)(uintptr_t)text)));
-        _mm512_storeu_si512((void *)(size + first + i), length);
-        for (int k = 0; k < 8; k++) {
-            const bpe_line *line = &lines[places[k]];
-            __mmask8 same = _mm256_cmpeq_epi64_mask(
-                _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)keys[k]));
-            __m256i at = _mm256_maskz_compress_epi64(same, _mm256_loadu_si256((const __m256i *)line->values));
-            value[first + i + k] = (uint64_t)_mm_cvtsi128_si64(_mm256_castsi256_si128(at));
+    uint64_t keys[SOME];
+    uint32_t offsets[SOME], starts[SOME], ends[SOME];
+    __mmask8 is_short[SOME / 8];
+    bpe_found found = *out; /* in registers */
+    for (size_t i = 0; i < run->n; i += SOME) {
+        const uint32_t *start = run->start + i, *end = run->end + i;
+        size_t n = run->n - i < SOME ? run->n - i : SOME;
+        if (n % 8) { /* what fills the last eight up is a word of no bytes */
+            memset(starts, 0, sizeof starts);
+            memset(ends, 0, sizeof ends);
+            start = memcpy(starts, start, n * sizeof *start);
+            end = memcpy(ends, end, n * sizeof *end);
         }
-        found = _mm512_loadu_si512((const void *)(value + first + i));
-        __mmask8 miss = _mm512_testn_epi64_mask(found, found) & is_short;
-        _mm_storeu_si128((__m128i *)(others + n_others), _mm_maskz_compress_epi16((__mmask8)~is_short, number));
-        n_others += (size_t)__builtin_popcount((uint8_t)~is_short);
-        _mm_storeu_si128((__m128i *)(missed + n_missed), _mm_maskz_compress_epi16(miss, number));
-        _mm512_storeu_si512((void *)(missed_key + n_missed), _mm512_maskz_compress_epi64(miss, key));
-        n_missed += (size_t)__builtin_popcount(miss);
+        for (size_t k = 0; k < n; k += 8)
+            is_short[k / 8] = bpe_keys_of_eight(run->text, start + k, end + k, down, keys + k, offsets + k);
+        for (size_t k = 0; k < n; k += 8) {
+            __mmask8 any = n - k < 8 ? (__mmask8)((1u << (n - k)) - 1) : 0xFF;
+            bpe_find_eight(lines, keys + k, offsets + k, is_short[k / 8], any, found.first + i + k, &found);
+        }
     }
-    if (i < n) {
-        uint64_t rest = bpe_look_up_avx2(text, start + i, end + i, n - i, first + i, lines, shift, word, size, value,
-                                         others + n_others, missed + n_missed, missed_key + n_missed);
-        n_others += (uint32_t)rest;
-        n_missed += (size_t)(rest >> 32);
+    out->n_missed = found.n_missed;
+    out->n_others = found.n_others;
+}
+
+BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, uint32_t **out) {
+    uint32_t *to = *out;
+    size_t i = 0;
+    for (; i < n; i += 8) {
+        uint32_t all = n - i < 8 ? ((uint32_t)1 << 2 * (n - i)) - 1 : 0xFFFF, lacking;
+        __m512i ids = _mm512_maskz_loadu_epi32((__mmask16)all, value + i);
+        uint32_t some = _mm512_test_epi32_mask(ids, ids);
+        lacking = ~some & all & 0x5555;
+        some &= lacking ? (lacking & -lacking) - 1 : ~(uint32_t)0;
+        ids = _mm512_sub_epi32(ids, _mm512_set1_epi32(1));
+        _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)some, ids));
+        to += __builtin_popcount(some);
+        if (lacking) {
+            *out = to;
+            return i + ((size_t)__builtin_ctz(lacking) >> 1);
+        }
     }
-    return (uint64_t)n_missed << 32 | n_others;
+    *out = to;
+    return n;
+}
+
+BPE_AVX512 static size_t bpe_count_high_avx512(const uint8_t *text, size_t n) {
+    size_t count = 0, i = 0;
+    uint64_t odd = 0;
+    for (; i < n; i += 64) {
+        __mmask64 all = n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : ~(uint64_t)0;
+        __m512i bytes = _mm512_maskz_loadu_epi8(all, text + i);
+        count += (size_t)__builtin_popcountll(_mm512_movepi8_mask(bytes));
+        odd |= _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
+    }
+    return odd ? n + 1 : count;
 }
 #endif
 #endif
 
 static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
+static bpe_emit_t bpe_emit = bpe_emit_plain;
+static bpe_count_high_t bpe_count_high = bpe_count_high_plain;
 
 /* Use vector instructions where this machine has them, at most the level of classify.h given. */
 static int bpe_choose_look_up(int most) {
     bpe_look_up = bpe_look_up_plain;
+    bpe_emit = bpe_emit_plain;
+    bpe_count_high = bpe_count_high_plain;
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
     __builtin_cpu_init();
 #if defined(__GNUC__)
     if (most >= 3 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2")) {
         bpe_look_up = bpe_look_up_avx512;
+        bpe_emit = bpe_emit_avx512;
+        bpe_count_high = bpe_count_high_avx512;
         return 3;
     }
 #endif
     if (most >= 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
         bpe_look_up = bpe_look_up_avx2;
+        bpe_count_high = bpe_count_high_avx2;
         return 2;
     }
 #else
     (void)most;
 #endif
     return 0;
-}
-
-/* How many of n bytes are beyond ASCII; any number above n if one of them is 0xFF. */
-static size_t bpe_count_high(const uint8_t *text, size_t n) {
-    size_t count = 0, i = 0;
-    uint64_t all = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, text + i, 8);
-        eight &= 0x8080808080808080ull;
-        all |= eight;
-        if (eight) {
-            uint64_t bytes;
-            memcpy(&bytes, text + i, 8);
-            if ((((bytes & 0x7F7F7F7F7F7F7F7Full) + 0x0101010101010101ull) & bytes & 0x8080808080808080ull) != 0) return n + 1;
-            count += (size_t)(((eight >> 7) * 0x0101010101010101ull) >> 56);
-        }
-    }
-    for (; i < n; i++) {
-        if (text[i] == 0xFF) return n + 1;
-        count += text[i] >> 7;
-    }
-    return count;
 }
 
 /* Memory for a large table, in pages of 2 MB where the system has them; freed by free(). Its content is undefined. */

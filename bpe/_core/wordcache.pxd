@@ -5,6 +5,9 @@ from bpe._core.types cimport byte_t, token_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
+cdef extern from "classify.h" nogil:
+    int bpe_clz(uint64_t bits)
+
 cdef extern from "lookup.h" nogil:
     ctypedef struct Line "bpe_line":
         uint64_t keys[4]
@@ -22,8 +25,9 @@ cdef enum:
     MIDDLE_WORD = 16          # of two keys
     LONG_WORD = 256           # longer ones are not cached
 
-# A value is the ids of a word: their number in the lowest two bits and up to three ids of 20 bits from bit 4 on; or 0
-# there, how many they are from bit 4 on, and where they begin in `listed` from bit 32 on. 0 is no value.
+# A value is the ids of a word. The lower half is the first one + 1; the upper half the second one + 1, or 0 if there is
+# none. Of more than two the lower half is 0, the upper half the place in `listed` that has how many they are, and then
+# they. 0 is no value.
 
 cdef struct Middle:           # a word of 9 to 16 bytes; a line of the cache holds two
     uint64_t lo
@@ -52,7 +56,7 @@ cdef struct Cache:
     byte_t* kept              # the bytes of long words
     size_t n_kept
     size_t kept_room
-    token_t* listed           # the ids of words that have more than three, or great ones
+    token_t* listed           # the ids of words that have more than two, their number first
     size_t n_listed
     size_t listed_room
     uint32_t turn             # which of a full line's words goes next
@@ -76,6 +80,16 @@ cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t
         key = 0
         memcpy(&key, word, size)
     return key | (~<uint64_t>0 << (8 * size - 8) << 8)
+
+
+cdef inline Py_ssize_t key_size(uint64_t key) noexcept nogil:
+    """How many bytes the word of a key has."""
+    return 8 - (bpe_clz(~key) >> 3)
+
+
+cdef inline bint has_ids(uint64_t value) noexcept nogil:
+    """Whether a value has its word's ids in itself."""
+    return <uint32_t>value != 0
 
 
 cdef inline uint64_t middle_hash(uint64_t lo, uint64_t hi) noexcept nogil:

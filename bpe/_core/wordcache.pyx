@@ -18,10 +18,8 @@ cdef extern from "lookup.h" nogil:
     void* bpe_table_memory(size_t size)
 
 cdef enum:
-    FRONT_LINES = 11          # log2: 256 KB; 2**10 and 2**13 were no better
+    FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
-    INLINE_IDS = 3            # in a value
-    INLINE_LIMIT = 1 << 20    # of an id in a value
 
 
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
@@ -30,7 +28,7 @@ cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
     cache.most_lines = log2_of(memory // 2 // sizeof(Line), FIRST_LINES)
     cache.most_middles = log2_of(memory // 4 // (2 * sizeof(Middle)), FIRST_LINES)
     cache.most_longs = <size_t>1 << log2_of(memory // 8 // sizeof(Long), FIRST_LINES)
-    cache.most_listed = max(memory // 16 // sizeof(token_t), <size_t>4096)
+    cache.most_listed = max(memory // 8 // sizeof(token_t), <size_t>4096)
     cache.most_kept = max(memory // 16, <size_t>16384)
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
     cache.lines_shift = cache.middles_shift = 64 - FIRST_LINES
@@ -81,7 +79,8 @@ cdef void empty_cache(Cache* cache) noexcept nogil:
     memset(cache.lines, 0xFF, sizeof(Line) << (64 - cache.lines_shift))
     memset(cache.middles, 0, 2 * sizeof(Middle) << (64 - cache.middles_shift))
     memset(cache.longs, 0, (cache.longs_mask + 1) * sizeof(Long))
-    cache.n_short = cache.n_middle = cache.n_long = cache.n_kept = cache.n_listed = 0
+    cache.n_short = cache.n_middle = cache.n_long = cache.n_kept = 0
+    cache.n_listed = 1                                     # place 0 would be no value
     cache.full = False
 
 
@@ -114,18 +113,17 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nog
     cdef size_t i, at = cache.n_listed
     if n == 0:
         return 0
-    if n <= INLINE_IDS and ids[0] < INLINE_LIMIT and ids[n - 1] < INLINE_LIMIT and ids[n // 2] < INLINE_LIMIT:
-        return n | <uint64_t>ids[0] << 4 | (<uint64_t>ids[1] << 24 if n > 1 else 0) | (
-            <uint64_t>ids[2] << 44 if n > 2 else 0
-        )
-    if at + n > cache.most_listed:
+    if n <= 2:
+        return (<uint64_t>ids[0] + 1) | (<uint64_t>ids[1] + 1 << 32 if n > 1 else 0)
+    if at + n + 1 > cache.most_listed:
         cache.full = n <= LONG_WORD                        # one that never fits asks for nothing
         return 0
-    cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 3, sizeof(token_t))  # copied by four
+    cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 4, sizeof(token_t))  # copied by four
+    cache.listed[at] = <token_t>n
     for i in range(n):
-        cache.listed[at + i] = ids[i]
-    cache.n_listed += n
-    return <uint64_t>n << 4 | <uint64_t>at << 32
+        cache.listed[at + 1 + i] = ids[i]
+    cache.n_listed += n + 1
+    return <uint64_t>at << 32
 
 
 # Short words ----------------------------------------------------------------------------------------------------------
