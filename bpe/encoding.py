@@ -13,7 +13,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core import chunk, pieces
+from bpe._core import chunk, merging, pieces
 from bpe._core import encoder as core
 from bpe._core.gather import Job
 from bpe.batch import TokenBatch
@@ -30,6 +30,7 @@ NO_TOKEN = 0xFFFFFFFF
 Item = str | bytes | int
 
 chunk.choose_vectors(VECTORS)
+merging.choose_vectors(VECTORS)
 pieces.choose_vectors(VECTORS)
 
 

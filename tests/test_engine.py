@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import chunk, pieces
+from bpe._core import chunk, merging, pieces
 from bpe._core.encoder import Encoder as Kernel
 from bpe._core.gather import PART, Job
 from bpe._core.scan import LEVELS
@@ -135,15 +135,62 @@ def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: boo
         assert encoder.encode(token).tolist() == naive(spec, token)
 
 
-@settings(max_examples=60)
-@given(st.data())
-def test_long_pieces_by_backtracking(data: st.DataObject) -> None:
-    """Pieces beyond the short ones, of few letters, so that places lead nowhere and tokens are taken back."""
+@settings(max_examples=80)
+@given(st.data(), st.sampled_from([0, 3]))
+def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
+    """Pieces beyond the short ones, of few letters, so that borders fail and tokens are taken back."""
     merges = data.draw(random_merges(ordered=True))
     spec = byte_spec(merges)
     letters = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
-    text = bytes(random.Random(data.draw(st.integers(0, 999))).choices(letters, k=data.draw(st.integers(60, 700))))
-    assert Encoder(spec).encode(text).tolist() == naive(spec, text)
+    choose = random.Random(data.draw(st.integers(0, 999)))
+    text = bytes(choose.choices(letters, k=data.draw(st.integers(60, 700))))
+    if data.draw(st.booleans()):
+        period = choose.randint(1, 7)
+        text = text[: choose.randint(0, 80)] + text[:period] * (len(text) // period) + text[-choose.randint(1, 80) :]
+    try:
+        merging.choose_vectors(level)
+        assert Encoder(spec).encode(text).tolist() == naive(spec, text)
+    finally:
+        merging.choose_vectors(VECTORS)
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_long_pieces_by_backtracking(data: st.DataObject) -> None:
+    """A token longer than any window, so that windows are given up; before it, text as above."""
+    merges = data.draw(random_merges(ordered=True))
+    made = 256 + len(merges)
+    chain = [(255, 255), *((made + i, made + i) for i in range(11))]  # ff, ffff, and so on to 4,096 of them
+    spec, whole = byte_spec(merges), byte_spec(merges + chain)
+    letters = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
+    text = bytes(random.Random(data.draw(st.integers(0, 999))).choices(letters, k=data.draw(st.integers(60, 500))))
+    run = data.draw(st.integers(1, 5)) * 4096 + data.draw(st.integers(0, 4095))
+    expected = [made + 11] * (run // 4096)
+    expected += [made + i - 1 if i else 255 for i in range(11, -1, -1) if run % 4096 >> i & 1]
+    assert Encoder(whole).encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
+
+
+@pytest.mark.parametrize("glued", [False, True])
+def test_long_words_of_characters(glued: bool) -> None:
+    """A character model with a mark at the end of words and unknown characters, by windows too."""
+    choose = random.Random(5)
+    tok = bpe.train(
+        texts=["".join(choose.choices("abcdeé漢", k=9)) for _ in range(300)],
+        vocab_size=150,
+        model="char",
+        pretokenizer=None,
+        end_of_word="</w>",
+        end_of_word_glued=glued,
+        unk_token="<unk>",
+    )
+    spelled = {number: token.decode() for token, number in tok.spec.vocabulary.ids.items()}
+    spelled[tok.token_id("<unk>")] = "<unk>"
+    ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
+    for letters in ("abcdeé漢", "abc?", "?", "a"):
+        text = "".join(choose.choices(letters, k=900))
+        expected = reference.encode_word(reference.char_word(text, "</w>", glued), ranks)
+        found = [spelled[number] for number in tok.encode(text).tolist()]
+        assert found == ["<unk>" if "?" in token else token for token in expected]
 
 
 def test_a_token_that_merging_makes_only_within_others() -> None:
@@ -289,13 +336,13 @@ def test_every_level_of_vector_instructions(level: str) -> None:
     tok = bpe.train(texts=[text.decode()], vocab_size=500, pretokenizer="gpt2")
     expected = tok.encode(text)
     try:
-        for kernel in (chunk, pieces):
+        for kernel in (chunk, merging, pieces):
             kernel.choose_vectors(LEVELS[level])
         again = bpe.Tokenizer.from_spec(tok.spec)
         assert np.array_equal(again.encode(text), expected)
         assert np.array_equal(again.encode(text), expected)
     finally:
-        for kernel in (chunk, pieces):
+        for kernel in (chunk, merging, pieces):
             kernel.choose_vectors(VECTORS)
     assert expected.tolist() == naive(tok.spec, text)
 

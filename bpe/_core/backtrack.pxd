@@ -5,12 +5,22 @@ from bpe._core.pairtable cimport Pairs, PairTable
 from bpe._core.types cimport byte_t, token_t
 from libc.stdint cimport uint32_t, uint64_t
 
+cdef extern from *:
+    """
+    #define BPE_NO_LIMIT UINT64_MAX
+    """
+    const uint64_t NO_LIMIT "BPE_NO_LIMIT"
+
+cdef struct Parts:            # what a token is made of
+    uint32_t left
+    uint32_t right
+    uint32_t order            # 0 for a symbol, else the rank of its merge + 1
+    uint32_t size             # in symbols
+
 cdef class Origins:
     """Of which two tokens each token is made, and by which rank."""
 
-    cdef uint32_t* left
-    cdef uint32_t* right
-    cdef uint32_t* order      # 0 for a symbol, else the rank of its merge + 1
+    cdef Parts* parts
     cdef byte_t* reached      # whether merging a token's own symbols gives the token
     cdef size_t limit         # of the arrays: one more than the greatest id
     cdef readonly bint ordered
@@ -35,7 +45,6 @@ cdef class Backtracker:
     cdef uint32_t* parent
     cdef uint32_t n_nodes
     cdef uint32_t* node_of    # of a token, 0 for none
-    cdef uint32_t* size_of    # of a token, in symbols
 
     cdef uint32_t step(self, uint32_t node, token_t symbol) noexcept nogil
     cdef uint32_t add(self, uint32_t node, token_t symbol) noexcept nogil

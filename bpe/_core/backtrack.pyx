@@ -18,12 +18,6 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-cdef extern from *:
-    """
-    #define BPE_NO_LIMIT UINT64_MAX
-    """
-    const uint64_t NO_LIMIT "BPE_NO_LIMIT"
-
 
 cdef class Origins:
 
@@ -44,38 +38,35 @@ cdef class Origins:
         cdef Py_ssize_t n = merges.shape[0], i
         cdef token_t a, b, made
         self.limit = limit
-        self.left = <uint32_t*>calloc(self.limit + 1, sizeof(uint32_t))
-        self.right = <uint32_t*>calloc(self.limit + 1, sizeof(uint32_t))
-        self.order = <uint32_t*>calloc(self.limit + 1, sizeof(uint32_t))
+        self.parts = <Parts*>calloc(self.limit + 1, sizeof(Parts))
         self.reached = <byte_t*>calloc(self.limit + 1, 1)
-        if self.left == NULL or self.right == NULL or self.order == NULL or self.reached == NULL:
+        if self.parts == NULL or self.reached == NULL:
             raise MemoryError(f"no memory for the parts of {limit} tokens")
         with nogil:
             for i in range(symbols.shape[0]):
                 self.reached[symbols[i]] = 1
+                self.parts[symbols[i]].size = 1
             self.ordered = True
             for i in range(n):
                 if not self.ordered:
                     break
                 a, b, made = <token_t>merges[i, 0], <token_t>merges[i, 1], <token_t>ids[i]
-                if self.order[made] or self.reached[made] or (i and ranks[i] <= ranks[i - 1]):
+                if self.parts[made].order or self.reached[made] or (i and ranks[i] <= ranks[i - 1]):
                     self.ordered = False                   # two merges make it, or it is a symbol too; or ranks tie
-                self.left[made], self.right[made] = a, b
-                self.order[made] = <uint32_t>ranks[i] + 1
+                self.parts[made] = Parts(left=a, right=b, order=<uint32_t>ranks[i] + 1, size=0)
             for i in range(n):
                 if not self.ordered:
                     break
                 a, b, made = <token_t>merges[i, 0], <token_t>merges[i, 1], <token_t>ids[i]
-                if self.order[a] >= self.order[made] or self.order[b] >= self.order[made]:
+                if self.parts[a].order >= self.parts[made].order or self.parts[b].order >= self.parts[made].order:
                     self.ordered = False
+                self.parts[made].size = self.parts[a].size + self.parts[b].size
                 self.reached[made] = (
                     self.reached[a] and self.reached[b] and self.side_by_side(&table.pairs, a, b, <uint64_t>ranks[i])
                 )
 
     def __dealloc__(self):
-        free(self.left)
-        free(self.right)
-        free(self.order)
+        free(self.parts)
         free(self.reached)
 
     cdef bint side_by_side(self, const Pairs* pairs, token_t a, token_t b, uint64_t limit) noexcept nogil:
@@ -86,16 +77,19 @@ cdef class Origins:
         undone, and b|c would have merged before it: they may not stand side by side.
         """
         cdef uint64_t merge
+        cdef const Parts* left
+        cdef const Parts* right
         while True:
             merge = find_pair(pairs, a, b)
             if merge != NO_MERGE and merge >> 32 < limit:
                 return False
-            if self.order[a] > self.order[b]:
-                limit = self.order[a] - 1
-                a = self.right[a]
-            elif self.order[b]:
-                limit = self.order[b]                      # a merge of the same rank to its left comes first
-                b = self.left[b]
+            left, right = &self.parts[a], &self.parts[b]
+            if left.order > right.order:
+                limit = left.order - 1
+                a = left.right
+            elif right.order:
+                limit = right.order                        # a merge of the same rank to its left comes first
+                b = right.left
             else:
                 return True
 
@@ -118,23 +112,19 @@ cdef class Backtracker:
         cdef token_t token
         cdef size_t size = 64
         self.node_of = <uint32_t*>calloc(origins.limit + 1, sizeof(uint32_t))
-        self.size_of = <uint32_t*>calloc(origins.limit + 1, sizeof(uint32_t))
         first = <uint32_t*>calloc(origins.limit + 1, sizeof(uint32_t))
-        if self.node_of == NULL or self.size_of == NULL or first == NULL:
+        if self.node_of == NULL or first == NULL:
             free(first)
             raise MemoryError("no memory for a trie of tokens")
         with nogil:
             total = 0
             for i in range(symbols.shape[0]):
-                if self.size_of[symbols[i]] == 0:
-                    self.size_of[symbols[i]] = 1
-                    first[symbols[i]] = <uint32_t>total
-                    total += 1
+                first[symbols[i]] = <uint32_t>total
+                total += 1
             for i in range(n):
                 token = <token_t>ids[i]
-                self.size_of[token] = self.size_of[origins.left[token]] + self.size_of[origins.right[token]]
                 first[token] = <uint32_t>total
-                total += self.size_of[token]
+                total += origins.parts[token].size
             while size < <size_t>total * 2:
                 size *= 2
             spelled = <uint32_t*>malloc((total + 1) * sizeof(uint32_t))
@@ -157,16 +147,16 @@ cdef class Backtracker:
                 self.token_at[self.node_of[token]] = token
             for i in range(n):
                 token = <token_t>ids[i]
-                total = self.size_of[origins.left[token]]
-                memcpy(spelled + first[token], spelled + first[origins.left[token]], total * sizeof(uint32_t))
+                total = origins.parts[origins.parts[token].left].size
+                memcpy(spelled + first[token], spelled + first[origins.parts[token].left], total * sizeof(uint32_t))
                 memcpy(
-                    spelled + first[token] + total, spelled + first[origins.right[token]],
-                    self.size_of[origins.right[token]] * sizeof(uint32_t),
+                    spelled + first[token] + total, spelled + first[origins.parts[token].right],
+                    origins.parts[origins.parts[token].right].size * sizeof(uint32_t),
                 )
                 if not origins.reached[token]:
                     continue
-                self.node_of[token] = self.node_of[origins.left[token]]
-                for k in range(total, self.size_of[token]):
+                self.node_of[token] = self.node_of[origins.parts[token].left]
+                for k in range(total, origins.parts[token].size):
                     self.node_of[token] = self.add(self.node_of[token], spelled[first[token] + k])
                 self.token_at[self.node_of[token]] = token
         free(first)
@@ -177,7 +167,6 @@ cdef class Backtracker:
         free(self.token_at)
         free(self.parent)
         free(self.node_of)
-        free(self.size_of)
 
     cdef uint32_t step(self, uint32_t node, token_t symbol) noexcept nogil:
         """The node that a symbol leads to, or 0."""
@@ -267,7 +256,7 @@ cdef class Backtracker:
         token = self.longest(symbols, byte_ids, piece, n)
         while at < n:
             last = out.data[out.n - 1] if out.n > base else NO_TOKEN
-            end = at + self.size_of[token]
+            end = at + self.origins.parts[token].size
             if not failed[end >> 6] >> (end & 63) & 1 and (
                 last == NO_TOKEN or self.origins.side_by_side(&self.table.pairs, last, token, NO_LIMIT)
             ):
@@ -285,6 +274,6 @@ cdef class Backtracker:
             if token == NO_TOKEN:                          # nothing may follow here: take the last token back
                 failed[at >> 6] |= <uint64_t>1 << (at & 63)
                 out.n -= 1
-                at -= self.size_of[last]
+                at -= self.origins.parts[last].size
                 token = last
         return 0

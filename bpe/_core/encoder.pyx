@@ -54,6 +54,7 @@ from bpe._core.wordcache cimport (
     short_key,
     value_of,
 )
+from bpe._core.windows cimport merge_windows
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -156,6 +157,8 @@ cdef class Encoder:
         if not chars:
             self.table.index_bytes(inner)
         self.origins = Origins(self.table, self.symbols, merges, ids, ranks, len(offsets) - 1)
+        if unk not in self.symbols and (np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)):
+            self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
         self.small_ranks = not len(ranks) or int(ranks[len(ranks) - 1]) < MOST_RANK
         if not marked and not fuse_unk:
             self.splits = SplitFilter()
@@ -230,7 +233,7 @@ cdef class Encoder:
         if n > SHORT or not self.small_ranks:
             if self.origins.ordered:
                 return self.merge_long(space, NULL, n, n)
-            return merge_with_heap(&self.table.pairs, &space.scratch, n, out)
+            return merge_with_heap(&self.table.pairs, space.scratch.symbols, n, &space.scratch, out)
         n = merge_symbols(&self.table.pairs, space.scratch.symbols, n)
         reserve(out, n)
         memcpy(out.data + out.n, space.scratch.symbols, n * sizeof(token_t))
@@ -239,6 +242,10 @@ cdef class Encoder:
 
     cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil:
         """The same for a long piece of bytes, or of the symbols of the scratch if `piece` is NULL."""
+        if self.small_ranks and merge_windows(
+            &self.table.pairs, &self.alphabet, self.origins, piece, n, &space.scratch, &space.out
+        ):
+            return 0
         if self.tracker is None:
             with gil:
                 self.build_tracker()

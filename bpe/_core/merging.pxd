@@ -4,10 +4,31 @@ from bpe._core.memory cimport grown
 from bpe._core.pairtable cimport Pairs
 from bpe._core.queue cimport Queue
 from bpe._core.types cimport byte_t, token_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+cdef extern from "merging.h" nogil:
+    const int32_t NEVER "INT32_MAX"          # the order of a place where nothing merges
+    int merging_level "bpe_merging_level"
+    ctypedef struct Row "bpe_row":
+        token_t token[66]
+        token_t made[66]
+        int32_t order[64]
+        uint64_t live
+        Py_ssize_t n
+    void set_merge "bpe_set_merge"(Row* row, Py_ssize_t at, uint64_t merge)
+    void row_of_bytes "bpe_row_of_bytes"(
+        Row* row, const Pairs* pairs, const token_t* ids, const byte_t* piece, Py_ssize_t n
+    )
+    void row_of_symbols "bpe_row_of_symbols"(Row* row, const Pairs* pairs, const token_t* symbols, Py_ssize_t n)
+    Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
+    void merge_row_avx512 "bpe_merge_row_avx512"(const Pairs* pairs, Row* row)
+    void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
+    int bpe_choose_merging(int most)
+    int popcount "bpe_popcount"(uint64_t bits)
 
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
+    ROWS = 4                  # merged at once; merging.h has the same number
 
 cdef struct Ids:              # a growing array of ids
     token_t* data
@@ -75,4 +96,17 @@ cdef Py_ssize_t merge_symbols(
     Py_ssize_t n,             # at most SHORT
 ) noexcept nogil
 
-cdef int merge_with_heap(const Pairs* pairs, Scratch* scratch, Py_ssize_t n, Ids* out) except -1 nogil
+cdef void merge_row(const Pairs* pairs, Row* row) noexcept nogil
+
+cdef void merge_rows(
+    const Pairs* pairs,
+    Row* rows,                # IN and OUT (ROWS,): of SHORT symbols each
+) noexcept nogil
+
+cdef int merge_with_heap(
+    const Pairs* pairs,
+    const token_t* symbols,   # IN (n,): may be those of `scratch`
+    Py_ssize_t n,
+    Scratch* scratch,
+    Ids* out,                 # IN and OUT: the ids are appended
+) except -1 nogil

@@ -1,0 +1,240 @@
+"""Merging a long piece window by window, which is what short pieces cost, and exact.
+
+Tokens of which each two neighbours may stand side by side are what merging makes of their text (`backtrack.pyx`), and
+any that merging makes of a text are such tokens. So when windows are merged for themselves, only the borders where
+their tokens are joined have to be asked about. A step merges some windows that overlap, all at once:
+
+    text     ....................................................
+    windows  [ a | b  | c | d |e]
+                          [ d | f | g  | h |i]
+                                           [ i | j | k |l]
+    tokens     a | b  | c | d | f | g  | h | i | j | k
+
+In an overlap a border is sought that both have, and of which both sides may stand side by side (here d|f, h|i). Where
+there is none, and at the end of the last window, the tokens nearest to the window's end are not kept: with more text
+behind them they may come out otherwise. The next step begins behind those that were kept.
+
+If its first token may not stand there, one more token is taken back and merged again with what follows; where that
+leads nowhere the window grows, and if that does not help either, the whole piece is left to backtracking, which is
+slower and needs a trie of all tokens, but is sure to end. A window with the text of the one before it comes to the
+same tokens: a letter repeated a million times is merged once. Needs ranks in order, as backtracking does.
+"""
+
+from bpe._core.backtrack cimport NO_LIMIT, Origins
+from bpe._core.merging cimport (
+    ROWS,
+    SHORT,
+    Alphabet,
+    Ids,
+    Row,
+    Scratch,
+    merge_row,
+    merge_rows,
+    merge_with_heap,
+    popcount,
+    reserve,
+    row_of_bytes,
+    row_of_symbols,
+    tokens_of,
+)
+from bpe._core.pairtable cimport Pairs
+from bpe._core.types cimport NO_TOKEN, byte_t, token_t
+from libc.stdint cimport uint64_t
+from libc.string cimport memcmp, memcpy
+
+cdef extern from "classify.h" nogil:
+    int ctz "bpe_ctz"(uint64_t bits)
+    int clz "bpe_clz"(uint64_t bits)
+
+cdef enum:
+    LARGE = 2048              # symbols of a window, where one of SHORT does not do
+    OVERLAP = 12              # symbols that two windows of a step have in common
+    STRIDE = SHORT - OVERLAP
+    STEP = STRIDE * (ROWS - 1) + SHORT   # symbols of all of a step's windows
+    MARGIN = 5                # symbols at a window's end whose tokens are not kept, at least
+    TRIES = 3                 # steps in a row that may fail before the window grows
+    PATIENCE = 64             # steps that may fail before the piece is given up, but for those made good
+
+cdef struct Piece:
+    const Pairs* pairs
+    const Alphabet* alphabet
+    const byte_t* text        # or NULL: `symbols` it is
+    const token_t* symbols
+    Py_ssize_t n              # in symbols
+
+cdef struct Window:
+    Py_ssize_t at             # where it begins
+    Py_ssize_t size           # in symbols
+    Py_ssize_t n              # its tokens
+    token_t tokens[LARGE]
+
+
+cdef bint merge_windows(
+    const Pairs* pairs, const Alphabet* alphabet, Origins origins, const byte_t* text, Py_ssize_t n, Scratch* scratch,
+    Ids* out,
+) except -1 nogil:
+    """Append the ids of a piece; False, and none are appended, where windows do not serve."""
+    cdef Piece piece = Piece(pairs=pairs, alphabet=alphabet, text=text, symbols=scratch.symbols, n=n)
+    cdef Window window
+    cdef Row rows[ROWS]
+    cdef Py_ssize_t at = 0, furthest = 0, patience = PATIENCE, failed = 0, kept
+    cdef size_t base = out.n
+    cdef bint stepped
+    cdef token_t last
+    window.size = 0
+    while at < n:
+        stepped = False
+        if (failed >= TRIES and window.size < LARGE) or not comes_again(&piece, &window, at):
+            window.at = at
+            window.size = min(<Py_ssize_t>(SHORT if failed < TRIES else LARGE), n - at)
+            stepped = failed == 0 and n - at >= STEP
+            if stepped:
+                merge_step(&piece, &window, rows)
+            else:
+                merge_window(&piece, &window, scratch, out)
+        last = out.data[out.n - 1] if out.n > base else NO_TOKEN
+        if not may_join(&piece, origins, last, window.tokens[0]):
+            out.n -= 1
+            at -= symbols_in(origins, last)
+            failed += 1
+            patience -= 1
+        else:
+            if stepped:
+                kept = keep_step(&piece, origins, rows, out)
+            else:
+                kept = keep(origins, window.tokens, window.n, window.size, at + window.size == n, out)
+            at += kept
+            failed = 0 if kept else failed + TRIES
+            patience = min(patience + 1, <Py_ssize_t>PATIENCE) if at > furthest else patience - 1
+            furthest = max(furthest, at)
+        if patience == 0:
+            out.n = base
+            return False
+    return True
+
+
+# Windows --------------------------------------------------------------------------------------------------------------
+
+
+cdef inline bint comes_again(const Piece* piece, const Window* window, Py_ssize_t at) noexcept nogil:
+    """Whether the text from a place on is that of the window."""
+    if window.size == 0 or window.size > piece.n - at:
+        return False
+    if piece.text != NULL:
+        return memcmp(piece.text + at, piece.text + window.at, window.size) == 0
+    return memcmp(piece.symbols + at, piece.symbols + window.at, window.size * sizeof(token_t)) == 0
+
+
+cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+    """Set a row to symbols of the piece."""
+    if piece.text != NULL:
+        row_of_bytes(row, piece.pairs, piece.alphabet.inner, piece.text + at, size)
+    else:
+        row_of_symbols(row, piece.pairs, piece.symbols + at, size)
+
+
+cdef void merge_step(const Piece* piece, Window* window, Row* rows) noexcept nogil:
+    """Merge the windows of a step, of which the first one is `window`."""
+    cdef Py_ssize_t i
+    for i in range(ROWS):
+        begin_row(piece, &rows[i], window.at + i * STRIDE, SHORT)
+    merge_rows(piece.pairs, rows)
+    window.n = tokens_of(&rows[0], window.tokens)
+
+
+cdef int merge_window(const Piece* piece, Window* window, Scratch* scratch, Ids* out) except -1 nogil:
+    """Merge one window; `out` may grow but gets nothing."""
+    cdef Row row
+    cdef Py_ssize_t i
+    cdef size_t base = out.n
+    cdef const token_t* symbols = window.tokens
+    if window.size <= SHORT:
+        begin_row(piece, &row, window.at, window.size)
+        merge_row(piece.pairs, &row)
+        window.n = tokens_of(&row, window.tokens)
+        return 0
+    if piece.text == NULL:
+        symbols = piece.symbols + window.at
+    else:
+        for i in range(window.size):
+            window.tokens[i] = piece.alphabet.inner[piece.text[window.at + i]]
+    merge_with_heap(piece.pairs, symbols, window.size, scratch, out)
+    window.n = out.n - base
+    memcpy(window.tokens, out.data + base, window.n * sizeof(token_t))
+    out.n = base
+    return 0
+
+
+# Tokens ---------------------------------------------------------------------------------------------------------------
+
+
+cdef inline Py_ssize_t symbols_in(Origins origins, token_t token) noexcept nogil:
+    """How many symbols a token is made of; what stands for a symbol outside the alphabet is one."""
+    return 1 if token >= origins.limit or origins.parts[token].size == 0 else origins.parts[token].size
+
+
+cdef inline bint may_join(const Piece* piece, Origins origins, token_t left, token_t right) noexcept nogil:
+    """Whether two tokens may stand side by side; any may stand beside none."""
+    return left == NO_TOKEN or right == NO_TOKEN or origins.side_by_side(piece.pairs, left, right, NO_LIMIT)
+
+
+cdef inline Py_ssize_t keep(
+    Origins origins, const token_t* tokens, Py_ssize_t n, Py_ssize_t size, bint all_of_them, Ids* out
+) except -1 nogil:
+    """Append n tokens of `size` symbols but for those at their end; how many symbols are kept."""
+    cdef Py_ssize_t left_out = 0
+    while not all_of_them and n > 0 and left_out < MARGIN:
+        n -= 1
+        left_out += symbols_in(origins, tokens[n])
+    reserve(out, n)
+    memcpy(out.data + out.n, tokens, n * sizeof(token_t))
+    out.n += n
+    return size - left_out
+
+
+cdef Py_ssize_t keep_step(const Piece* piece, Origins origins, const Row* rows, Ids* out) except -1 nogil:
+    """Append the tokens of a step's windows as far as they can be joined; how many symbols are kept."""
+    cdef token_t tokens[SHORT]
+    cdef Py_ssize_t i, n, begin = 0, border = 0            # of what is kept of a window: the place, and the token
+    cdef Py_ssize_t first = 0
+    for i in range(ROWS):
+        n = tokens_of(&rows[i], tokens)
+        border = common_border(piece, origins, &rows[i], &rows[i + 1]) if i < ROWS - 1 else 0
+        if border == 0:
+            break
+        n = popcount(rows[i].live & ((<uint64_t>1 << (STRIDE + border)) - 1))
+        reserve(out, n - first)
+        memcpy(out.data + out.n, tokens + first, (n - first) * sizeof(token_t))
+        out.n += n - first
+        begin = border
+        first = popcount(rows[i + 1].live & ((<uint64_t>1 << border) - 1))
+    return i * STRIDE + begin + keep(origins, tokens + first, n - first, SHORT - begin, False, out)
+
+
+cdef inline Py_ssize_t common_border(
+    const Piece* piece, Origins origins, const Row* left, const Row* right
+) noexcept nogil:
+    """A place of the right one of two windows, after its first, where their tokens can be joined; 0 if there is none.
+
+    Places in the middle of what they have in common are tried first.
+    """
+    cdef uint64_t both = left.live >> STRIDE & right.live, upper
+    cdef Py_ssize_t at, _tries
+    both &= (<uint64_t>1 << OVERLAP) - 2
+    upper = both >> (OVERLAP // 2 - 1) << (OVERLAP // 2 - 1)
+    for _tries in range(2):
+        if upper == 0:
+            upper = both
+        if upper == 0:
+            return 0
+        at = ctz(upper)
+        if may_join(piece, origins, left.token[last_place(left, STRIDE + at) + 1], right.token[at + 1]):
+            return at
+        both &= ~(<uint64_t>1 << at)
+        upper &= both
+    return 0
+
+
+cdef inline Py_ssize_t last_place(const Row* row, Py_ssize_t before) noexcept nogil:
+    """Where the last token begins that begins before a place."""
+    return 63 - clz(row.live & ((<uint64_t>1 << before) - 1))
