@@ -27,6 +27,7 @@ from bpe.progress import ProgressLike, progress_bar
 from bpe.spec import TokenizerSpec
 from bpe.special import check_special_tokens
 from bpe.text import check_utf8
+from bpe.threads import helped
 from bpe.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 from bpe.wordcounts import WordCounts
 
@@ -142,6 +143,7 @@ def learn(
     *,
     consume: bool = False,
     max_memory: int | None = None,
+    threads: int = 1,
 ) -> tuple[TokenizerSpec, Training]:
     """Learn merges from word counts; the merges in a checkpoint are made first, and it is kept up to date.
 
@@ -157,15 +159,16 @@ def learn(
 
     """
     began = time.perf_counter()
-    trainer, target, n_words = _begun(counts, options, consume, max_memory)
-    done = 0 if checkpoint is None else replay(trainer, checkpoint.merges)
-    made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint)
+    trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
+    with helped(trainer.team):
+        done = 0 if checkpoint is None else replay(trainer, checkpoint.merges)
+        made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint)
     spec = _spec(counts, options, trainer)
     return spec, training_of(trainer, made, len(spec.vocabulary), n_words, began)
 
 
 def _begun(
-    counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None
+    counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None, threads: int
 ) -> tuple[Trainer, int, int]:
     """(The kernel with its symbols written, how many tokens there may be at the end, how many words there are).
 
@@ -183,7 +186,7 @@ def _begun(
     if options.num_merges is not None:
         merges = min(merges, options.num_merges)
     memory = None if max_memory is None else _for_pairs(words, max_memory, len(tokens) + merges)
-    return make_trainer(words, options, start, merges, memory), target, len(words.counts)
+    return make_trainer(words, options, start, merges, memory, threads), target, len(words.counts)
 
 
 # Words and alphabet ---------------------------------------------------------------------------------------------------
@@ -308,10 +311,13 @@ def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
     return (max_memory - held + arrays - symbols) // 2
 
 
-def make_trainer(words: Words, options: TrainOptions, start: Start, merges: int, memory: int | None = None) -> Trainer:
+def make_trainer(
+    words: Words, options: TrainOptions, start: Start, merges: int, memory: int | None = None, threads: int = 1
+) -> Trainer:
     """The kernel with the words laid out as symbols.
 
-    There will be at most so many `merges`; lists and tables of pairs take `memory` bytes, None what they need.
+    There will be at most so many `merges`; lists and tables of pairs take `memory` bytes, None what they need. With
+    more than one thread, merges have to be made while the trainer's team is `helped`.
     """
     return Trainer(
         words.blob,
@@ -326,7 +332,7 @@ def make_trainer(words: Words, options: TrainOptions, start: Start, merges: int,
         options.min_frequency,
         options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
         merges,
-        **{"memory": memory or 0, "strict": memory is not None, **_TUNING},
+        **{"memory": memory or 0, "strict": memory is not None, "threads": threads, **_TUNING},
     )
 
 

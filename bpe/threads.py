@@ -9,12 +9,15 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bpe.errors import check_int
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from bpe._core.team import Team
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -89,3 +92,22 @@ def together(work: Callable[[], None], threads: int) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+@contextmanager
+def helped(team: Team) -> Iterator[None]:
+    """Within, threads stand ready to do a team's parts."""
+    import threading
+
+    started: list[threading.Thread] = []
+    try:
+        for part in range(1, team.size):
+            thread = threading.Thread(target=team.help, args=(part,), name=f"bpe_{part}")
+            thread.start()
+            started.append(thread)
+        yield
+    finally:
+        for part, _ in enumerate(started, 1):
+            team.dismiss(part)
+        for thread in started:
+            thread.join()

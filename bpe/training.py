@@ -87,7 +87,7 @@ def train(
         per_line: each line of a file is a document, its newline included.
         on_merge: called as on_merge(step, left, right, token, count) after each merge, step counting from 1; the tokens
             are bytes in a byte model and str in a character model. Not called for merges found in a checkpoint.
-        threads: how many to use for counting; None is one per core. The result does not depend on it.
+        threads: how many to use; None is one per core. The result does not depend on it.
         progress: True shows bars on stderr, if that is a terminal; a function is called with a `bpe.Progress` from time
             to time, and may raise an exception to end the training.
         max_memory: bytes, or a str such as "2G", that the whole process shall not exceed (but for texts= and counts=
@@ -138,6 +138,7 @@ def train(
         )
     check_progress(progress)
     most = check_memory(max_memory)
+    threads = thread_count(threads)
     began = time.perf_counter()
     words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
     if files is not None:
@@ -157,14 +158,16 @@ def train(
             texts,
             separator,
             per_line,
-            thread_count(threads),
+            threads,
             progress,
             utf8=options.chars,
             max_memory=most,
         )
     if saved is not None:
         saved.begin(words)
-    spec, training = learn(words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most)
+    spec, training = learn(
+        words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most, threads=threads
+    )
     return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe import learning
+from bpe._core.team import Team, try_out
 from bpe._core.trainer import Trainer
+from bpe.threads import helped
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = learning.TIE_BREAKS
@@ -26,6 +29,9 @@ SWITCHES: dict[str, tuple[int, ...]] = {
     "ratio": (1, 2, 1000),  # every count an epoch of its own
     "dense": (0, 260, 768),  # pairs counted with a filter, or in a table of all
     "narrow": (0, 258, 270, 65000),  # 32-bit cells at once, later, never
+    "threads": (8, 2, 1),
+    "least": (1, 20, 1 << 19),  # parts of a few cells for each thread, none
+    "long_list": (1, 3, 1 << 13),  # every list in parts, none
 }
 
 Merge = tuple[Any, Any, Any, int]
@@ -102,7 +108,8 @@ def test_a_larger_corpus_is_the_same_on_every_path(tie_break: str) -> None:
     for name, values in SWITCHES.items():
         for value in values[:2]:
             tuned = 200_000 if name == "memory" and value < 3000 else value
-            tok, again = trained({name: tuned}, counts=words, num_merges=1500, tie_break=tie_break)
+            parts = {"threads": 2, "least": 1000, "long_list": 50}
+            tok, again = trained(parts | {name: tuned}, counts=words, num_merges=1500, tie_break=tie_break)
             assert again == seen, (name, value)
             assert tok == whole
 
@@ -143,6 +150,26 @@ def test_a_mark_that_is_a_symbol_is_refused() -> None:
     for model in ("byte", "char"):
         with pytest.raises(ValueError, match=r"end_of_word 'b' is also a character of the corpus"):
             bpe.train(counts={"ab": 2}, num_merges=2, model=model, end_of_word="b")
+
+
+# Threads ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_team_does_every_part() -> None:
+    team = Team(5)
+    with helped(team):
+        for parts in (1, 2, 5, 3) * 50:
+            assert try_out(team, parts, -1) == [1] * parts
+
+
+def test_what_fails_in_a_part_is_raised_and_the_team_goes_on() -> None:
+    team = Team(3)
+    with helped(team):
+        for part in (0, 1, 2, 1):
+            with pytest.raises(MemoryError, match=f"part {part}"):
+                try_out(team, 3, part)
+            assert try_out(team, 3, -1) == [1, 1, 1]
+    assert threading.active_count() == 1
 
 
 # Replaying ----------------------------------------------------------------------------------------------------------
@@ -187,8 +214,9 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
         spelled = [token for token, _ in whole.token_bytes(0)]
         stop = random_.randint(0, len(merges))
         anew = kernel(words, tie_break, [], **switches)
-        anew.replay(*columns(merges[:stop]))
-        assert anew.run(1000, 2000) == merges[stop:]
+        with helped(anew.team):
+            anew.replay(*columns(merges[:stop]))
+            assert anew.run(1000, 2000) == merges[stop:]
         assert anew.token_bytes(0) == whole.token_bytes(0)
         assert [tuple(row) for row in anew.merges().tolist()] == merges
         blob, offsets, ends = anew.vocabulary()
@@ -197,8 +225,9 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
         assert not ends.any()
         letters = len(spelled) - len(merges)
         given = kernel(words, tie_break, spelled[letters : letters + stop], **switches)
-        given.replay(*columns(merges[:stop]))
-        assert given.run(1000, 2000) == merges[stop:]
+        with helped(given.team):
+            given.replay(*columns(merges[:stop]))
+            assert given.run(1000, 2000) == merges[stop:]
 
 
 def test_replay_takes_merges_that_no_training_makes() -> None:

@@ -2,12 +2,16 @@
 
 from bpe._core.pairs cimport Pairs
 from bpe._core.symbols cimport Symbols
+from bpe._core.team cimport Team
 from bpe._core.tokens cimport Tokens
 from bpe._core.types cimport cell_t, count_t, token_t
 from libc.stdint cimport uint32_t
 
+cdef enum:
+    SPARE = 16                # cells that each part of a job has to itself, a line of a cache
+
 cdef struct Pool:             # the memory of all lists of places; written from its begin to its end until a recount
-    cell_t* cells             # (size + 1,): the last one is for what nobody reads
+    cell_t* cells             # (size + MOST_PARTS * SPARE,): the last ones are for what nobody reads
     size_t n
     size_t size
     size_t longest            # a longer list is not written: reading all cells costs less
@@ -38,8 +42,8 @@ cdef int fit_gather(Gather* gather, size_t n_tokens) except -1 nogil
 cdef void free_gather(Gather* gather) noexcept nogil
 cdef bint is_kept(const Keep* keep, const Tokens* tokens, token_t left, token_t right, count_t count) noexcept nogil
 cdef int merge_pair(
-    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gather, const Keep* keep,
-    uint32_t number, token_t made,
+    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gathers, const Keep* keep, uint32_t number,
+    token_t made, Team team, size_t long_list,
 ) except -1 nogil
 cdef cell_t first_place(
     const Symbols* symbols, const Tokens* tokens, Pairs* pairs, const Pool* pool, uint32_t number

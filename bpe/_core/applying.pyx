@@ -18,13 +18,17 @@ The list is walked twice. The first walk merges and sums up by neighbour what is
 pairs is touched once per distinct neighbour and not once per occurrence; a new pair's count is complete then. The
 second walk writes the lists of the new pairs that are worth tracking, and is left out where there is none.
 
+A long list is cut where words begin and walked by several threads: no occurrence has to do with one in another word.
+Each sums up by itself; the sums are added in the order of the parts, and the new lists lie in that order, too.
+
 No two merges spell the same string: an occurrence of a token's string that is about to become one token has had no
 merge across its ends, so what happened inside is what happens to the string alone, and that is always the same.
 """
 
 from bpe._core.memory cimport prefetch
 from bpe._core.pairs cimport NO_LIST, NO_PAIR, Pair, Pairs, add_pair, find_pair, pair_hash, prefetch_pair
-from bpe._core.symbols cimport Symbols, class_of, id_t
+from bpe._core.symbols cimport ANCHORS, Symbols, class_of, id_t
+from bpe._core.team cimport MOST_PARTS, Team
 from bpe._core.tokens cimport Tokens
 from bpe._core.types cimport NO_TOKEN, cell_t, count_t, token_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -271,13 +275,137 @@ cdef int settle(
     return 0
 
 
+# Long lists, in parts ------------------------------------------------------------------------------------------------
+
+cdef struct Job:              # a list that several threads walk
+    const Symbols* symbols
+    const Tokens* tokens
+    const Merge* merge
+    Gather* gathers           # one for each part
+    cell_t* places
+    size_t begins[MOST_PARTS + 1]
+    size_t live[MOST_PARTS]   # places of a part that are not stale, then at its front
+    cell_t* pool
+
+
+cdef size_t first_from(const cell_t* places, size_t n, cell_t place) noexcept nogil:
+    """How many of n ascending places lie before one."""
+    cdef size_t low = 0, high = n, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if places[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef void cut_list(Job* job, size_t n, int parts) noexcept nogil:
+    """Cut a list into parts of about the same length that have no word in common: where an anchor is."""
+    cdef const cell_t* anchors = job.symbols.anchors
+    cdef size_t anchor
+    cdef int part
+    job.begins[0], job.begins[parts] = 0, n
+    for part in range(1, parts):
+        anchor = first_from(anchors, ANCHORS, job.places[n * part // parts])
+        job.begins[part] = first_from(job.places, n, anchors[anchor])
+
+
+cdef int merge_part(void* data, int part) except -1 nogil:
+    cdef Job* job = <Job*>data
+    cdef Merge merge = job.merge[0]
+    cdef cell_t* places = job.places + job.begins[part]
+    cdef size_t n = job.begins[part + 1] - job.begins[part]
+    cdef void* cells = job.symbols.cells
+    if job.symbols.wide:
+        job.live[part] = merge_places(<uint32_t*>cells, job.symbols, &merge, &job.gathers[part], places, n)
+    else:
+        job.live[part] = merge_places(<uint16_t*>cells, job.symbols, &merge, &job.gathers[part], places, n)
+    return 0
+
+
+cdef int list_part(void* data, int part) except -1 nogil:
+    cdef Job* job = <Job*>data
+    cdef const cell_t* places = job.places + job.begins[part]
+    cdef const uint32_t* width = job.tokens.width
+    cdef Gather* gather = &job.gathers[part]
+    cdef void* cells = job.symbols.cells
+    if job.symbols.wide:
+        list_places(<uint32_t*>cells, width, job.merge, gather, places, job.live[part], job.pool)
+    else:
+        list_places(<uint16_t*>cells, width, job.merge, gather, places, job.live[part], job.pool)
+    return 0
+
+
+cdef inline void add_side(Side* whole, Side* more) noexcept nogil:
+    """Add what a part has met; its cursor says how many places are before its own."""
+    more.cursor = whole.n
+    whole.n += more.n
+    whole.count += more.count
+
+
+cdef void join_gathers(Gather* gathers, int parts) noexcept nogil:
+    """Add up in the first part's what all have met: in the order in which one would have met it."""
+    cdef Gather* whole = &gathers[0]
+    cdef Side* more
+    cdef size_t i
+    cdef int part, side
+    for part in range(1, parts):
+        add_side(&whole.chain, &gathers[part].chain)
+        for side in range(2):
+            for i in range(gathers[part].n[side]):
+                more = &gathers[part].sides[side][i]
+                if whole.slot[side][more.token] == 0:
+                    meet(whole, side, more.token, 0)
+                    whole.sides[side][whole.n[side] - 1].n = 0
+                add_side(&whole.sides[side][whole.slot[side][more.token] - 1], more)
+
+
+cdef void begin_lists(Gather* gathers, int parts) noexcept nogil:
+    """Let the cursors of later parts begin behind the places of those before them."""
+    cdef Side* more
+    cdef size_t i, cursor
+    cdef int part, side
+    for part in range(1, parts):
+        cursor = gathers[0].chain.cursor
+        gathers[part].chain.cursor = NO_LIST if cursor == NO_LIST else cursor + gathers[part].chain.cursor
+        for side in range(2):
+            for i in range(gathers[part].n[side]):
+                more = &gathers[part].sides[side][i]
+                cursor = gathers[0].sides[side][gathers[0].slot[side][more.token] - 1].cursor
+                more.cursor = NO_LIST if cursor == NO_LIST else cursor + more.cursor
+
+
+cdef int merge_shared(
+    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gathers, const Keep* keep, const Pair* pair,
+    const Merge* merge, Team team, int parts,
+) except -1 nogil:
+    """Merge a pair by its list, each part on a thread of its own."""
+    cdef Job job
+    cdef size_t listed = pool.n
+    cdef int part
+    job.symbols, job.tokens, job.merge, job.gathers, job.pool = symbols, tokens, merge, gathers, pool.cells
+    job.places = pool.cells + pair.places + pair.head
+    cut_list(&job, pair.n - pair.head, parts)
+    for part in range(1, parts):
+        fit_gather(&gathers[part], gathers[0].room)
+        gathers[part].chain.n = gathers[part].chain.count = 0
+    team.share(parts, merge_part, &job)
+    join_gathers(gathers, parts)
+    settle(pairs, pool, &gathers[0], keep, tokens, merge)
+    if not pool.full and pool.n > listed:
+        begin_lists(gathers, parts)
+        team.share(parts, list_part, &job)
+    return 0
+
+
 # The whole ------------------------------------------------------------------------------------------------------------
 
 cdef int merge_in(
     id_t* cells, Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gather, const Keep* keep,
-    uint32_t number, Merge* merge,
+    const Pair* pair, Merge* merge,
 ) except -1 nogil:
-    cdef Pair pair = pairs.items[number]
+    """Merge a pair by its list, or by reading all cells."""
     cdef cell_t* places = pool.cells + pair.places + pair.head
     cdef cell_t found[CHUNK]
     cdef size_t n, at = 1, listed = pool.n
@@ -290,7 +418,6 @@ cdef int merge_in(
             merge_places(cells, symbols, merge, gather, found, n)
             at = max(at, merge.touched)
     settle(pairs, pool, gather, keep, tokens, merge)
-    pairs.items[number].count = 0
     if pool.full or pool.n == listed:
         return 0
     if pair.places != NO_LIST:
@@ -303,31 +430,44 @@ cdef int merge_in(
     return 0
 
 
+cdef void clear_gather(Gather* gather) noexcept nogil:
+    cdef size_t i
+    cdef int side
+    for side in range(2):
+        for i in range(gather.n[side]):
+            gather.slot[side][gather.sides[side][i].token] = 0
+        gather.n[side] = 0
+
+
 cdef int merge_pair(
-    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gather, const Keep* keep,
-    uint32_t number, token_t made,
+    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gathers, const Keep* keep, uint32_t number,
+    token_t made, Team team, size_t long_list,
 ) except -1 nogil:
     """Make every occurrence of a pair the token `made`; the new pairs are those that `pairs` has more afterwards.
 
-    `gather` must have room for all tokens. Where `pool.full` is set afterwards, counts and lists are not all there.
+    A list is shared with the team in parts of at least `long_list` places. The first of `gathers` must have room for
+    all tokens. Where `pool.full` is set afterwards, counts and lists are not all there.
     """
     cdef Merge merge
-    cdef size_t i
-    cdef int side
-    merge.a, merge.b, merge.c = pairs.items[number].left, pairs.items[number].right, made
+    cdef Pair pair = pairs.items[number]
+    cdef int part, parts = 1
+    merge.a, merge.b, merge.c = pair.left, pair.right, made
     merge.width_a = tokens.width[merge.a]
     merge.width = merge.width_a + tokens.width[merge.b]
     merge.touched = merge.k = 0
     tokens.width[made] = merge.width
-    gather.chain.n = gather.chain.count = 0
+    gathers[0].chain.n = gathers[0].chain.count = 0
+    if pair.places != NO_LIST:
+        parts = <int>max(1, min(<size_t>team.size, (pair.n - pair.head) // long_list))
     try:
-        if symbols.wide:
-            merge_in(<uint32_t*>symbols.cells, symbols, tokens, pairs, pool, gather, keep, number, &merge)
+        if parts > 1:
+            merge_shared(symbols, tokens, pairs, pool, gathers, keep, &pair, &merge, team, parts)
+        elif symbols.wide:
+            merge_in(<uint32_t*>symbols.cells, symbols, tokens, pairs, pool, gathers, keep, &pair, &merge)
         else:
-            merge_in(<uint16_t*>symbols.cells, symbols, tokens, pairs, pool, gather, keep, number, &merge)
+            merge_in(<uint16_t*>symbols.cells, symbols, tokens, pairs, pool, gathers, keep, &pair, &merge)
+        pairs.items[number].count = 0
     finally:
-        for side in range(2):
-            for i in range(gather.n[side]):
-                gather.slot[side][gather.sides[side][i].token] = 0
-            gather.n[side] = 0
+        for part in range(parts):
+            clear_gather(&gathers[part])
     return 0

@@ -3,6 +3,7 @@
 from bpe._core.applying cimport Keep, Pool
 from bpe._core.pairs cimport Pairs
 from bpe._core.symbols cimport Symbols
+from bpe._core.team cimport Team
 from bpe._core.tokens cimport Tokens
 from bpe._core.types cimport count_t
 from libc.stdint cimport uint64_t
@@ -16,5 +17,6 @@ cdef struct Plan:             # what a recount is to reckon with
     bint growing              # the pool may grow where it must; else ValueError
 
 cdef int recount(
-    const Symbols* symbols, const Tokens* tokens, Pairs* pairs, Pool* pool, Keep* keep, const Plan* plan
+    const Symbols* symbols, const Tokens* tokens, Pairs* pairs, Pool* pool, Keep* keep, const Plan* plan, Team team,
+    int parts,
 ) except -1 nogil

@@ -9,14 +9,19 @@ While there are few tokens a table of all their pairs counts. Later a filter com
 the pair, each the sum of the counts of its pairs, hence at least the count of any of them. Only pairs whose cell
 reaches the threshold are then counted one by one.
 
+Several threads each count a part of the cells, into tables of their own, which are added up; their lists lie behind
+each other in the order of the parts. So everything is as one thread would have it, the numbers of pairs included.
+
 Every token is one cell wide here (`compact`), so that neighbours are cells side by side.
 """
 
-from bpe._core.applying cimport Keep, Pool, is_kept
+from bpe._core.applying cimport SPARE, Keep, Pool, is_kept
 from bpe._core.pairs cimport (
-    NO_LIST, NO_PAIR, Pair, Pairs, add_pair, clear_pairs, enter_pair, find_pair, grow_slots, pair_hash, prefetch_pair,
+    NO_LIST, NO_PAIR, Pair, Pairs, add_pair, clear_pairs, enter_pair, find_pair, free_pairs, grow_slots, pair_hash,
+    prefetch_pair,
 )
-from bpe._core.symbols cimport Symbols, class_of, id_t
+from bpe._core.symbols cimport Symbols, class_of, id_t, part_start
+from bpe._core.team cimport MOST_PARTS, Team
 from bpe._core.tokens cimport Tokens
 from bpe._core.types cimport NO_TOKEN, cell_t, count_t, token_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -45,7 +50,18 @@ cdef struct Block:            # pairs of neighbours on their way to the table
 
 cdef struct Reader:           # where among the cells a reader stands
     size_t at
+    size_t end                # where its part ends
     size_t k                  # its class
+
+cdef struct Job:              # a walk over all cells that is done in parts
+    const Symbols* symbols
+    const Tokens* tokens
+    Pool* pool
+    int parts
+    Tally* tables[MOST_PARTS]
+    size_t n_filter           # cells of the filter, a power of two
+    const uint64_t* bits      # those that may reach the threshold
+    Pairs* pairs[MOST_PARTS]  # what a part has counted: of part 0 in the end the whole
 
 
 # Choosing a threshold -------------------------------------------------------------------------------------------------
@@ -225,7 +241,7 @@ cdef int fit(const Pairs* pairs, Pool* pool, uint64_t places, const Plan* plan) 
             )
     pool.most_pairs = max(pool.most_pairs, 2 * pairs.n)
     if places > pool.size // 2:
-        moved = realloc(pool.cells, (2 * places + 1) * sizeof(cell_t))
+        moved = realloc(pool.cells, (2 * places + MOST_PARTS * SPARE) * sizeof(cell_t))
         if moved == NULL:
             with gil:
                 raise MemoryError(f"no memory for {places} places of pairs; train on less text at once")
@@ -236,31 +252,45 @@ cdef int fit(const Pairs* pairs, Pool* pool, uint64_t places, const Plan* plan) 
 
 # All pairs in one table -----------------------------------------------------------------------------------------------
 
-cdef void tally_all(const id_t* cells, const Symbols* symbols, Tally* table, size_t n_tokens) noexcept nogil:
-    cdef size_t k, i
+cdef void tally_cells(const id_t* cells, Job* job, int part) noexcept nogil:
+    cdef const Symbols* symbols = job.symbols
+    cdef size_t i = part_start(symbols, part, job.parts), end = part_start(symbols, part + 1, job.parts)
+    cdef size_t k = class_of(symbols, <cell_t>i, 0), n_tokens = job.tokens.n
     cdef count_t count
-    cdef id_t left, right, none = <id_t>NO_TOKEN
+    cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
+    cdef Tally* table = job.tables[part]
     cdef Tally* tally
-    for k in range(symbols.n_classes):
+    while i < end:
         count = symbols.counts[k]
-        left = none
-        for i in range(symbols.starts[k], symbols.starts[k + 1]):
+        for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
             right = cells[i]
             if left != none and right != none:
                 tally = &table[left * n_tokens + right]
                 tally.count += count
                 tally.n += 1
             left = right
+        i += 1
+        k += 1
 
 
-cdef void list_tallied(
-    const id_t* cells, const Symbols* symbols, Tally* table, size_t n_tokens, cell_t* pool
-) noexcept nogil:
-    """Write the places of every pair; those of one without a list all go to the same cell, which costs no branch."""
-    cdef size_t i
+cdef int tally_part(void* job, int part) except -1 nogil:
+    """Count the pairs of a part in its table."""
+    cdef const Symbols* symbols = (<Job*>job).symbols
+    if symbols.wide:
+        tally_cells(<const uint32_t*>symbols.cells, <Job*>job, part)
+    else:
+        tally_cells(<const uint16_t*>symbols.cells, <Job*>job, part)
+    return 0
+
+
+cdef void list_cells(const id_t* cells, Job* job, int part) noexcept nogil:
+    cdef size_t i = part_start(job.symbols, part, job.parts), end = part_start(job.symbols, part + 1, job.parts)
+    cdef size_t n_tokens = job.tokens.n
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
+    cdef Tally* table = job.tables[part]
     cdef Tally* tally
-    for i in range(1, symbols.n):
+    cdef cell_t* pool = job.pool.cells
+    for i in range(i, end):
         right = cells[i]
         if left != none and right != none:
             tally = &table[left * n_tokens + right]
@@ -269,92 +299,157 @@ cdef void list_tallied(
         left = right
 
 
-cdef inline bint is_counted(
-    const Keep* keep, const Tokens* tokens, const Tally* tally, size_t at, size_t n_tokens
-) noexcept nogil:
-    """Whether the pair at a place of the table occurs and is to be tracked."""
-    if tally.count == 0:
+cdef int list_part(void* job, int part) except -1 nogil:
+    """Write the places of every pair; those of one without a list all go to the same cell, which costs no branch."""
+    cdef const Symbols* symbols = (<Job*>job).symbols
+    if symbols.wide:
+        list_cells(<const uint32_t*>symbols.cells, <Job*>job, part)
+    else:
+        list_cells(<const uint16_t*>symbols.cells, <Job*>job, part)
+    return 0
+
+
+cdef inline Tally tallied(const Job* job, size_t at) noexcept nogil:
+    """What all parts have counted of the pair at a place of the tables."""
+    cdef Tally total = job.tables[0][at]
+    cdef int part
+    for part in range(1, job.parts):
+        total.count += job.tables[part][at].count
+        total.n += job.tables[part][at].n
+    return total
+
+
+cdef inline bint is_counted(const Job* job, const Keep* keep, Tally total, size_t at) noexcept nogil:
+    """Whether the pair at a place of the tables occurs and is to be tracked."""
+    if total.count == 0:
         return False
-    return is_kept(keep, tokens, <token_t>(at // n_tokens), <token_t>(at % n_tokens), tally.count)
+    return is_kept(keep, job.tokens, <token_t>(at // job.tokens.n), <token_t>(at % job.tokens.n), total.count)
 
 
-cdef int recount_all(
-    const id_t* cells, const Symbols* symbols, const Tokens* tokens, Pairs* pairs, Pool* pool, Keep* keep,
-    const Plan* plan,
-) except -1 nogil:
-    """Recount with a table of all pairs of tokens."""
-    cdef size_t n = tokens.n, i
-    cdef Histogram* seen = <Histogram*>calloc(1, sizeof(Histogram))
-    cdef Tally* table = <Tally*>calloc(n * n, sizeof(Tally))
-    cdef Tally* tally
-    cdef token_t left, right
-    cdef Pair* pair
-    try:
-        if table == NULL or seen == NULL:
+cdef int take_tables(Job* job) except -1 nogil:
+    """A table for each part, but for parts whose tables would take more than the lists may, half as much."""
+    cdef size_t n = job.tokens.n
+    cdef int part
+    job.parts = <int>max(1, min(<size_t>job.parts, job.pool.size * sizeof(cell_t) // (2 * n * n * sizeof(Tally))))
+    for part in range(job.parts):
+        job.tables[part] = <Tally*>calloc(n * n, sizeof(Tally))
+        if job.tables[part] == NULL:
             with gil:
                 raise MemoryError(f"no memory to count the pairs of {n} tokens")
-        tally_all(cells, symbols, table, n)
+    return 0
+
+
+cdef void begin_lists(Job* job, const Pairs* pairs) noexcept nogil:
+    """Make the tables say where the places of each pair go, those of a part behind those of the parts before it."""
+    cdef size_t i, at, place
+    cdef int part
+    cdef Tally* tally
+    for i in range(pairs.n):
+        place = pairs.items[i].places
+        at = pairs.items[i].left * job.tokens.n + pairs.items[i].right
+        for part in range(job.parts if place != NO_LIST else 0):
+            job.tables[part][at].count = -1 - <count_t>place
+            place += job.tables[part][at].n
+    for part in range(job.parts):
+        for at in range(job.tokens.n * job.tokens.n):
+            tally = &job.tables[part][at]
+            tally.n = tally.count < 0
+            tally.count = -1 - tally.count if tally.count < 0 else <count_t>(job.pool.size + part * SPARE)
+
+
+cdef int recount_all(Job* job, Keep* keep, const Plan* plan, Team team) except -1 nogil:
+    """Recount with a table of all pairs of tokens."""
+    cdef size_t n = job.tokens.n, at
+    cdef Histogram* seen = <Histogram*>calloc(1, sizeof(Histogram))
+    cdef Tally total
+    cdef token_t left, right
+    cdef Pair* pair
+    cdef Pairs* pairs = job.pairs[0]
+    try:
+        if seen == NULL:
+            with gil:
+                raise MemoryError("no memory to count pairs")
+        take_tables(job)
+        team.share(job.parts, tally_part, job)
         keep.threshold = 1
-        for i in range(n * n):
-            if is_counted(keep, tokens, &table[i], i, n):
-                seen.pairs[bucket_of(table[i].count)] += 1
-                seen.places[bucket_of(table[i].count)] += listed(pool, table[i].n)
-        keep.threshold = threshold_for(seen, pool, plan)
-        for i in range(n * n):
-            if is_counted(keep, tokens, &table[i], i, n):
-                left, right = <token_t>(i // n), <token_t>(i % n)
+        for at in range(n * n):
+            total = tallied(job, at)
+            if is_counted(job, keep, total, at):
+                seen.pairs[bucket_of(total.count)] += 1
+                seen.places[bucket_of(total.count)] += listed(job.pool, total.n)
+        keep.threshold = threshold_for(seen, job.pool, plan)
+        for at in range(n * n):
+            total = tallied(job, at)
+            if is_counted(job, keep, total, at):
+                left, right = <token_t>(at // n), <token_t>(at % n)
                 pair = &pairs.items[add_pair(pairs, left, right, pair_hash(left, right))]
-                pair.count, pair.n = table[i].count, table[i].n
-        track(tokens, pairs, pool, keep, plan)
-        for i in range(n * n):
-            table[i].count, table[i].n = <count_t>pool.size, 0
-        for i in range(pairs.n):
-            pair = &pairs.items[i]
-            if pair.places != NO_LIST:
-                tally = &table[pair.left * n + pair.right]
-                tally.count, tally.n = <count_t>pair.places, 1
-        list_tallied(cells, symbols, table, n, pool.cells)
+                pair.count, pair.n = total.count, total.n
+        track(job.tokens, pairs, job.pool, keep, plan)
+        begin_lists(job, pairs)
+        team.share(job.parts, list_part, job)
     finally:
-        free(table)
         free(seen)
     return 0
 
 
 # With a filter --------------------------------------------------------------------------------------------------------
 
-cdef void add_to_filter(
-    const id_t* cells, const Symbols* symbols, uint32_t* sums, size_t mask
-) noexcept nogil:
-    """Add every pair's count to its cell of the filter; sums stay at the greatest number that fits."""
-    cdef size_t k, i
+cdef void filter_cells(const id_t* cells, Job* job, int part) noexcept nogil:
+    cdef const Symbols* symbols = job.symbols
+    cdef size_t i = part_start(symbols, part, job.parts), end = part_start(symbols, part + 1, job.parts)
+    cdef size_t k = class_of(symbols, <cell_t>i, 0), mask = job.n_filter - 1
     cdef uint32_t count, total
+    cdef uint32_t* sums = <uint32_t*>job.pool.cells + part * job.n_filter
     cdef uint32_t* total_at
-    cdef id_t left, right, none = <id_t>NO_TOKEN
-    for k in range(symbols.n_classes):
+    cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
+    memset(sums, 0, job.n_filter * sizeof(uint32_t))
+    while i < end:
         count = <uint32_t>min(symbols.counts[k], <count_t>0xFFFFFFFF)
-        left = none
-        for i in range(symbols.starts[k], symbols.starts[k + 1]):
+        for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
             right = cells[i]
             if left != none and right != none:
                 total_at = &sums[pair_hash(left, right) >> 40 & mask]
                 total = total_at[0] + count
                 total_at[0] = total if total >= count else <uint32_t>0xFFFFFFFF
             left = right
+        i += 1
+        k += 1
 
 
-cdef uint64_t* filter_bits(
-    const id_t* cells, const Symbols* symbols, const Pool* pool, Keep* keep, const Plan* plan, size_t n_filter
-) except NULL nogil:
+cdef int filter_part(void* job, int part) except -1 nogil:
+    """Add the count of every pair of a part to its cell of a filter; sums stay at the greatest number that fits."""
+    cdef const Symbols* symbols = (<Job*>job).symbols
+    if symbols.wide:
+        filter_cells(<const uint32_t*>symbols.cells, <Job*>job, part)
+    else:
+        filter_cells(<const uint16_t*>symbols.cells, <Job*>job, part)
+    return 0
+
+
+cdef void join_filters(Job* job) noexcept nogil:
+    """Add the sums of all parts up in those of the first."""
+    cdef uint32_t* sums = <uint32_t*>job.pool.cells
+    cdef uint32_t* more
+    cdef size_t i
+    cdef int part
+    for part in range(1, job.parts):
+        more = sums + part * job.n_filter
+        for i in range(job.n_filter):
+            sums[i] = sums[i] + more[i] if sums[i] + more[i] >= more[i] else <uint32_t>0xFFFFFFFF
+
+
+cdef uint64_t* filter_bits(Job* job, Keep* keep, const Plan* plan, Team team) except NULL nogil:
     """A bit per cell of the filter: set where a pair of this cell may reach the threshold, which is chosen here.
 
     The sums lie where the lists will be; when those are written, only the bits are needed.
     """
-    cdef uint32_t* sums = <uint32_t*>pool.cells
+    cdef uint32_t* sums = <uint32_t*>job.pool.cells
     cdef count_t threshold
     cdef uint64_t hashed
-    cdef uint64_t* bits = <uint64_t*>calloc(n_filter // 64, sizeof(uint64_t))
+    cdef uint64_t* bits = <uint64_t*>calloc(job.n_filter // 64, sizeof(uint64_t))
     cdef Histogram* seen = <Histogram*>calloc(1, sizeof(Histogram))
     cdef size_t i
+    cdef int all_parts = job.parts
     if bits == NULL or seen == NULL:
         free(bits)
         free(seen)
@@ -363,32 +458,42 @@ cdef uint64_t* filter_bits(
     if keep.given != NULL:
         free(seen)
         for i in range(keep.first, keep.given.n):
-            hashed = pair_hash(keep.given.items[i].left, keep.given.items[i].right) >> 40 & (n_filter - 1)
+            hashed = pair_hash(keep.given.items[i].left, keep.given.items[i].right) >> 40 & (job.n_filter - 1)
             bits[hashed >> 6] |= <uint64_t>1 << (hashed & 63)
         return bits
-    memset(sums, 0, n_filter * sizeof(uint32_t))
-    add_to_filter(cells, symbols, sums, n_filter - 1)
-    for i in range(n_filter):
+    job.parts = <int>max(1, min(<size_t>job.parts, job.pool.size // job.n_filter))
+    team.share(job.parts, filter_part, job)
+    join_filters(job)
+    job.parts = all_parts
+    for i in range(job.n_filter):
         if sums[i] > 0:
             seen.pairs[bucket_of(sums[i])] += 1
-    keep.threshold = threshold_for(seen, pool, plan)
+    keep.threshold = threshold_for(seen, job.pool, plan)
     threshold = min(keep.threshold, <count_t>0xFFFFFFFF)
-    for i in range(n_filter):
+    for i in range(job.n_filter):
         if sums[i] >= threshold:
             bits[i >> 6] |= <uint64_t>1 << (i & 63)
     free(seen)
     return bits
 
 
+cdef Reader begin_reading(const Job* job, int part) noexcept nogil:
+    cdef Reader reader
+    reader.at, reader.end = part_start(job.symbols, part, job.parts), part_start(job.symbols, part + 1, job.parts)
+    reader.k = class_of(job.symbols, <cell_t>reader.at, 0)
+    return reader
+
+
 cdef void next_block(
-    const id_t* cells, const Symbols* symbols, const uint64_t* bits, size_t mask, const Pairs* table, Reader* reader,
-    Block* block,
+    const id_t* cells, const Job* job, const Pairs* table, Reader* reader, Block* block
 ) noexcept nogil:
     """The next pairs of neighbours that pass the filter; their slots of the table are prefetched."""
-    cdef size_t i = reader.at, n = 0
+    cdef const Symbols* symbols = job.symbols
+    cdef const uint64_t* bits = job.bits
+    cdef size_t i = reader.at, n = 0, mask = job.n_filter - 1
     cdef uint64_t hashed, cell
     cdef id_t left = cells[i - 1], right, none = <id_t>NO_TOKEN
-    while i < symbols.n and n < BLOCK:
+    while i < reader.end and n < BLOCK:
         right = cells[i]
         if left != none and right != none:
             hashed = pair_hash(left, right)
@@ -407,20 +512,16 @@ cdef void next_block(
     block.n = n
 
 
-cdef int count_filtered(
-    const id_t* cells, const Symbols* symbols, const Tokens* tokens, const uint64_t* bits, size_t mask, Pairs* pairs,
-    const Keep* keep,
-) except -1 nogil:
-    """Count the pairs that pass the filter one by one."""
-    cdef Reader reader
+cdef int count_filtered(const id_t* cells, Job* job, int part) except -1 nogil:
+    cdef Reader reader = begin_reading(job, part)
     cdef Block block
     cdef size_t i
     cdef uint32_t number
+    cdef Pairs* pairs = job.pairs[part]
     cdef Pair* pair
     cdef token_t left, right
-    reader.at, reader.k = 1, 0
-    while reader.at < symbols.n:
-        next_block(cells, symbols, bits, mask, pairs, &reader, &block)
+    while reader.at < reader.end:
+        next_block(cells, job, pairs, &reader, &block)
         for i in range(block.n):
             left, right = cells[block.places[i]], cells[block.places[i] + 1]
             number = find_pair(pairs, left, right, block.hashes[i])
@@ -432,66 +533,141 @@ cdef int count_filtered(
     return 0
 
 
-cdef void list_filtered(
-    const id_t* cells, const Symbols* symbols, const uint64_t* bits, size_t mask, Pairs* pairs, cell_t* pool
-) noexcept nogil:
-    """Write the places of every tracked pair; `head` of a pair serves as its cursor."""
-    cdef Reader reader
-    cdef Block block
+cdef int count_part(void* job, int part) except -1 nogil:
+    """Count the pairs of a part that pass the filter, one by one."""
+    cdef const Symbols* symbols = (<Job*>job).symbols
+    if symbols.wide:
+        return count_filtered(<const uint32_t*>symbols.cells, <Job*>job, part)
+    return count_filtered(<const uint16_t*>symbols.cells, <Job*>job, part)
+
+
+cdef int join_counts(Job* job) except -1 nogil:
+    """Add up in the first part's table what all have counted; a pair's `places` says how many are before its own.
+
+    Pairs have the numbers that they would have had in one part: by their first places.
+    """
+    cdef Pairs* whole = job.pairs[0]
+    cdef Pair* more
+    cdef Pair* pair
+    cdef uint64_t hashed
+    cdef uint32_t number
+    cdef size_t i
+    cdef int part
+    for part in range(1, job.parts):
+        for i in range(job.pairs[part].n):
+            more = &job.pairs[part].items[i]
+            hashed = pair_hash(more.left, more.right)
+            number = find_pair(whole, more.left, more.right, hashed)
+            if number == NO_PAIR:
+                number = add_pair(whole, more.left, more.right, hashed)
+            pair = &whole.items[number]
+            more.places = pair.n
+            pair.count += more.count
+            pair.n += more.n
+    return 0
+
+
+cdef void begin_part(const Pairs* whole, Pairs* pairs) noexcept nogil:
+    """Make a part's table say where its places of each pair go."""
     cdef size_t i
     cdef uint32_t number
     cdef Pair* pair
-    reader.at, reader.k = 1, 0
-    while reader.at < symbols.n:
-        next_block(cells, symbols, bits, mask, pairs, &reader, &block)
+    for i in range(pairs.n):
+        pair = &pairs.items[i]
+        number = find_pair(whole, pair.left, pair.right, pair_hash(pair.left, pair.right))
+        if number == NO_PAIR or whole.items[number].places == NO_LIST:
+            pair.places = NO_LIST
+        else:
+            pair.places += whole.items[number].places
+
+
+cdef void list_filtered(const id_t* cells, Job* job, int part) noexcept nogil:
+    """`head` of a pair serves as its cursor."""
+    cdef Reader reader = begin_reading(job, part)
+    cdef Block block
+    cdef size_t i
+    cdef uint32_t number
+    cdef Pairs* pairs = job.pairs[part]
+    cdef Pair* pair
+    while reader.at < reader.end:
+        next_block(cells, job, pairs, &reader, &block)
         for i in range(block.n):
             number = find_pair(pairs, cells[block.places[i]], cells[block.places[i] + 1], block.hashes[i])
             if number != NO_PAIR:
                 pair = &pairs.items[number]
                 if pair.places != NO_LIST:
-                    pool[pair.places + pair.head] = block.places[i]
+                    job.pool.cells[pair.places + pair.head] = block.places[i]
                     pair.head += 1
 
 
-cdef int recount_filtered(
-    const id_t* cells, const Symbols* symbols, const Tokens* tokens, Pairs* pairs, Pool* pool, Keep* keep,
-    const Plan* plan,
-) except -1 nogil:
+cdef int list_filtered_part(void* job, int part) except -1 nogil:
+    """Write the places of every tracked pair of a part."""
+    cdef const Symbols* symbols = (<Job*>job).symbols
+    if part > 0:
+        begin_part((<Job*>job).pairs[0], (<Job*>job).pairs[part])
+    if symbols.wide:
+        list_filtered(<const uint32_t*>symbols.cells, <Job*>job, part)
+    else:
+        list_filtered(<const uint16_t*>symbols.cells, <Job*>job, part)
+    return 0
+
+
+cdef int recount_filtered(Job* job, Keep* keep, const Plan* plan, Team team) except -1 nogil:
     """Recount with a filter."""
-    cdef size_t n_filter = 64
+    cdef Pairs others[MOST_PARTS]
+    cdef int part
     cdef uint64_t* bits = NULL
-    while n_filter < MOST_FILTER and n_filter < symbols.n and n_filter * 2 <= pool.size:
-        n_filter *= 2
+    job.n_filter = 64
+    while job.n_filter < MOST_FILTER and job.n_filter < job.symbols.n and job.n_filter * 2 <= job.pool.size:
+        job.n_filter *= 2
+    memset(others, 0, sizeof(others))
     try:
-        bits = filter_bits(cells, symbols, pool, keep, plan, n_filter)
-        count_filtered(cells, symbols, tokens, bits, n_filter - 1, pairs, keep)
-        track(tokens, pairs, pool, keep, plan)
-        list_filtered(cells, symbols, bits, n_filter - 1, pairs, pool.cells)
+        for part in range(1, job.parts):
+            job.pairs[part] = &others[part]
+            grow_slots(job.pairs[part])
+        job.bits = bits = filter_bits(job, keep, plan, team)
+        team.share(job.parts, count_part, job)
+        join_counts(job)
+        track(job.tokens, job.pairs[0], job.pool, keep, plan)
+        team.share(job.parts, list_filtered_part, job)
     finally:
         free(bits)
+        for part in range(1, job.parts):
+            free_pairs(&others[part])
     return 0
 
 
 cdef int recount(
-    const Symbols* symbols, const Tokens* tokens, Pairs* pairs, Pool* pool, Keep* keep, const Plan* plan
+    const Symbols* symbols, const Tokens* tokens, Pairs* pairs, Pool* pool, Keep* keep, const Plan* plan, Team team,
+    int parts,
 ) except -1 nogil:
-    """Forget all pairs; count, choose a threshold (or, of merges given, how many) and list the places of pairs."""
+    """Forget all pairs; count, choose a threshold (or, of merges given, how many) and list the places of pairs.
+
+    Parts of the symbols are counted side by side, and what comes of it is the same for any number of them.
+    """
+    cdef Job job
     cdef size_t i
+    cdef int part
+    job.symbols, job.tokens, job.pool, job.parts = symbols, tokens, pool, parts
+    job.pairs[0] = pairs
+    memset(job.tables, 0, sizeof(job.tables))
     if pairs.n_slots == 0:
         grow_slots(pairs)
     clear_pairs(pairs)
     pool.n, pool.full = 0, False
     if keep.given != NULL:
         keep.limit = keep.given.n
-    if tokens.n <= plan.dense:
-        if symbols.wide:
-            recount_all(<const uint32_t*>symbols.cells, symbols, tokens, pairs, pool, keep, plan)
-        else:
-            recount_all(<const uint16_t*>symbols.cells, symbols, tokens, pairs, pool, keep, plan)
-    elif symbols.wide:
-        recount_filtered(<const uint32_t*>symbols.cells, symbols, tokens, pairs, pool, keep, plan)
+    if symbols.n_classes == 0:
+        keep.threshold = plan.floor
+        return 0
+    if tokens.n > plan.dense:
+        recount_filtered(&job, keep, plan, team)
     else:
-        recount_filtered(<const uint16_t*>symbols.cells, symbols, tokens, pairs, pool, keep, plan)
+        try:
+            recount_all(&job, keep, plan, team)
+        finally:
+            for part in range(parts):
+                free(job.tables[part])
     for i in range(pairs.n):
         pairs.items[i].head = 0
     return 0

@@ -9,11 +9,17 @@ make tokens wider until the next time.
 Words of equal count lie together: a class is a range of cells whose words all occur `counts[k]` times. A list of places
 ascends, so that whoever walks along one walks along the classes too.
 
+What several threads share is cut at anchors: no pair crosses one, nor does a merge move one.
+
 A cell is 16 bits wide while that holds every id, which halves the memory, else 32.
 """
 
 from bpe._core.types cimport byte_t, cell_t, count_t
+from bpe._core.team cimport Team
 from libc.stdint cimport int64_t, uint16_t, uint32_t
+
+cdef enum:
+    ANCHORS = 256             # between anchors lies what a part of a job is made of
 
 ctypedef fused id_t:
     uint16_t
@@ -27,6 +33,7 @@ cdef struct Symbols:
     count_t* counts           # (n_classes,): of each word of the class
     size_t n_classes
     size_t room               # of `starts` and `counts`
+    cell_t anchors[ANCHORS + 1]    # places where words begin, ascending and evenly apart; the last one is n
 
 cdef struct Alphabet:
     bint chars                # symbols are characters, not bytes
@@ -38,7 +45,7 @@ cdef int lay_out(
     Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
     size_t n_words, bint by_count,
 ) except -1 nogil
-cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
+cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil
 cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil
 
@@ -58,3 +65,8 @@ cdef inline size_t class_of(const Symbols* symbols, cell_t place, size_t known) 
         else:
             high = middle
     return low
+
+
+cdef inline cell_t part_start(const Symbols* symbols, int part, int parts) noexcept nogil:
+    """Where a part of all cells begins; that of part `parts` is where the last one ends."""
+    return symbols.anchors[ANCHORS * part // parts]

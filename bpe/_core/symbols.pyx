@@ -5,10 +5,12 @@ Not here: pairs of symbols and merging.
 
 from bpe._core.memory cimport add_overflows, grown, mul_overflows
 from bpe._core.pages cimport ask_for_huge_pages
+from bpe._core.team cimport MOST_PARTS, Team
 from bpe._core.types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe._core.unicode cimport decode_char
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+from libc.string cimport memmove
 
 cdef enum:
     FEW = 1 << 16             # words that occur less often are sorted by counting, the others by comparing
@@ -194,6 +196,7 @@ cdef int lay_out(
             write_words(
                 <uint16_t*>symbols.cells, alphabet, blob, offsets, counts, n_words, often, n_often, behind, by_count
             )
+        place_anchors(symbols)
     finally:
         free(behind)
         free(often)
@@ -208,53 +211,118 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil:
 
 # Compacting -----------------------------------------------------------------------------------------------------------
 
-cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) noexcept nogil:
-    """Make every token one cell, and drop words that are one token."""
+cdef struct Part:
+    size_t begin
+    size_t end                # then: the end of what is left
+    size_t first              # classes that begin in it: from this one
+    size_t last               # to before this one
+
+cdef struct Compaction:
+    Symbols* symbols
+    const uint32_t* width
+    Part parts[MOST_PARTS]
+
+
+cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width, Part* part) noexcept nogil:
+    """Make every token of a part one cell, and drop words that are one token; classes begin where their words are."""
     cdef id_t token
-    cdef size_t k, end, word, r = 1, w = 1, kept = 0, start
-    for k in range(symbols.n_classes):
-        end = symbols.starts[k + 1]
-        start = w
-        while r < end:
-            word = w
+    cdef size_t word, r = part.begin, w = r, k = part.first
+    cdef size_t class_at = symbols.starts[k] if k < part.last else part.end
+    while r < part.end:
+        if r == class_at:
+            symbols.starts[k] = <cell_t>w
+            k += 1
+            class_at = symbols.starts[k] if k < part.last else part.end
+        word = w
+        token = cells[r]
+        while token != <id_t>NO_TOKEN:
+            cells[w] = token
+            w += 1
+            r += width[token]
             token = cells[r]
-            while token != <id_t>NO_TOKEN:
-                cells[w] = token
-                w += 1
-                r += width[token]
-                token = cells[r]
-            r += 1
-            if w - word < 2:
-                w = word
-            else:
-                cells[w] = <id_t>NO_TOKEN
-                w += 1
-        if w > start:
-            symbols.starts[kept] = <cell_t>start
+        r += 1
+        if w - word < 2:
+            w = word
+        else:
+            cells[w] = <id_t>NO_TOKEN
+            w += 1
+    part.end = w
+
+
+cdef int compact_part(void* job, int part) except -1 nogil:
+    cdef Compaction* work = <Compaction*>job
+    if work.symbols.wide:
+        compact_cells(<uint32_t*>work.symbols.cells, work.symbols, work.width, &work.parts[part])
+    else:
+        compact_cells(<uint16_t*>work.symbols.cells, work.symbols, work.width, &work.parts[part])
+    return 0
+
+
+cdef void join_parts(Symbols* symbols, const Part* parts, int n) noexcept nogil:
+    """Move what is left of the parts together, and drop classes without words."""
+    cdef size_t size = sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)
+    cdef size_t k, kept = 0, w = 1
+    cdef int i
+    cdef char* cells = <char*>symbols.cells
+    for i in range(n):
+        memmove(cells + w * size, cells + parts[i].begin * size, (parts[i].end - parts[i].begin) * size)
+        for k in range(parts[i].first, parts[i].last):
+            symbols.starts[k] -= <cell_t>(parts[i].begin - w)
+        w += parts[i].end - parts[i].begin
+    symbols.starts[symbols.n_classes] = <cell_t>w
+    for k in range(symbols.n_classes):
+        if symbols.starts[k] < symbols.starts[k + 1]:
+            symbols.starts[kept] = symbols.starts[k]
             symbols.counts[kept] = symbols.counts[k]
             kept += 1
-    symbols.n_classes = kept
     symbols.starts[kept] = <cell_t>w
+    symbols.n_classes = kept
     symbols.n = w
 
 
-cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil:
+cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil:
     """Make every token one cell wide (its `width` too), drop words that are one token, and give memory back."""
-    cdef size_t before = symbols.n, token
+    cdef size_t before = symbols.n, token, k = 0
+    cdef int i
+    cdef Compaction work
     cdef void* moved
     if symbols.n_classes == 0:
         return 0
-    if symbols.wide:
-        compact_cells(<uint32_t*>symbols.cells, symbols, width)
-    else:
-        compact_cells(<uint16_t*>symbols.cells, symbols, width)
+    work.symbols, work.width = symbols, width
+    for i in range(parts):
+        work.parts[i].begin, work.parts[i].end = part_start(symbols, i, parts), part_start(symbols, i + 1, parts)
+        work.parts[i].first = k
+        while k < symbols.n_classes and symbols.starts[k] < work.parts[i].end:
+            k += 1
+        work.parts[i].last = k
+    team.share(parts, compact_part, &work)
+    join_parts(symbols, work.parts, parts)
     for token in range(n_tokens):
         width[token] = 1
     if symbols.n < before:
         moved = realloc(symbols.cells, symbols.n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
         if moved != NULL:
             symbols.cells = moved
+    place_anchors(symbols)
     return 0
+
+
+cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
+    cdef size_t i, at = 1
+    for i in range(ANCHORS):
+        at = max(at, 1 + (symbols.n - 1) * i // ANCHORS)
+        while at < symbols.n and cells[at - 1] != <id_t>NO_TOKEN:
+            at += 1
+        symbols.anchors[i] = <cell_t>at
+    symbols.anchors[ANCHORS] = <cell_t>symbols.n
+
+
+cdef void place_anchors(Symbols* symbols) noexcept nogil:
+    """Choose the anchors, when every token is one cell wide: later, NONE may stand within a token."""
+    if symbols.wide:
+        find_anchors(<const uint32_t*>symbols.cells, symbols)
+    else:
+        find_anchors(<const uint16_t*>symbols.cells, symbols)
 
 
 cdef int widen(Symbols* symbols) except -1 nogil:

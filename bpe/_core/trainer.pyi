@@ -4,8 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.buffers import Buffer
+from bpe._core.team import Team
 
 class Trainer:
+    team: Team
     stop: int
     epochs: int
     def __init__(
@@ -24,9 +26,12 @@ class Trainer:
         merges: int,
         memory: int = 0,
         strict: bool = False,
+        threads: int = 1,
         ratio: int = 1000,
         dense: int = 768,
         narrow: int = 65000,
+        least: int = 524288,
+        long_list: int = 8192,
     ) -> None: ...
     def replay(self, left: NDArray[np.uint32], right: NDArray[np.uint32], token: NDArray[np.uint32]) -> None: ...
     def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]: ...

@@ -12,13 +12,14 @@ Not here: counting words, alphabets, what ids and options mean (`bpe/learning.py
 
 import numpy as np
 
-from bpe._core.applying cimport Gather, Keep, Pool, first_place, fit_gather, free_gather, merge_pair
+from bpe._core.applying cimport SPARE, Gather, Keep, Pool, first_place, fit_gather, free_gather, merge_pair
 from bpe._core.heap cimport Entry, Heap, heapify, pop, push
 from bpe._core.memory cimport grown
 from bpe._core.pages cimport ask_for_huge_pages
 from bpe._core.pairs cimport NO_PAIR, Pair, Pairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe._core.recount cimport Plan, recount
 from bpe._core.symbols cimport Alphabet, Symbols, compact, free_symbols, id_t, lay_out, widen
+from bpe._core.team cimport MOST_PARTS, Team
 from bpe._core.tokens cimport Token, Tokens, add_token, free_tokens, joined, token_named
 from bpe._core.types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from cpython.exc cimport PyErr_CheckSignals
@@ -134,7 +135,7 @@ cdef class Trainer:
     cdef Pairs pairs
     cdef Pairs given                  # the merges to replay; their numbers are ranks
     cdef Pool pool
-    cdef Gather gather
+    cdef Gather gathers[MOST_PARTS]   # of the parts of a list; what all have met is in the first
     cdef Keep keep
     cdef Plan plan
     cdef Heap heap
@@ -145,6 +146,9 @@ cdef class Trainer:
     cdef Made* made
     cdef size_t n_made
     cdef size_t made_room
+    cdef readonly Team team           # its helpers must be there whenever merges are made
+    cdef size_t least                 # cells in a part
+    cdef size_t long_list             # places in a part of a list
     cdef readonly int stop
     cdef readonly size_t epochs       # recounts so far
 
@@ -153,7 +157,8 @@ cdef class Trainer:
         free_tokens(&self.tokens)
         free_pairs(&self.pairs)
         free_pairs(&self.given)
-        free_gather(&self.gather)
+        for part in range(MOST_PARTS):
+            free_gather(&self.gathers[part])
         free(self.pool.cells)
         free(self.heap.entries)
         free(self.made)
@@ -174,15 +179,18 @@ cdef class Trainer:
         uint64_t merges,                   # how many are to be made in all; an estimate serves as well
         size_t memory=0,                   # bytes for lists, table and queue; 0 is as suits the corpus
         bint strict=False,                 # never take more than these
+        int threads=1,                     # the caller's, and those of `team`
         count_t ratio=1000,
         size_t dense=768,
         size_t narrow=65000,
+        size_t least=1 << 19,
+        size_t long_list=1 << 13,
     ):
         """Write the symbols; the pairs are counted by the first `run` or `replay`.
 
-        The last three decide how the work is done and never what comes of it: how far below the best count the
-        threshold of an epoch lies, up to how many tokens pairs are counted in a table of all, and from how many tokens
-        cells are 32 bits wide.
+        The last ones decide how the work is done and never what comes of it: how far below the best count the
+        threshold of an epoch lies, up to how many tokens pairs are counted in a table of all, from how many tokens
+        cells are 32 bits wide, and with how many cells, or places of a list, a thread has work of its own.
         """
         cdef Alphabet alphabet
         cdef size_t i
@@ -212,6 +220,8 @@ cdef class Trainer:
                 &counts[0] if counts.shape[0] > 0 else NULL, counts.shape[0], self.tie_break != BY_FIRST,
             )
         self.take_memory(memory)
+        self.least, self.long_list = max(least, 1), max(long_list, 1)
+        self.team = Team(<int>max(1, min(<size_t>max(threads, 1), self.symbols.n // self.least)))
         self.strings.pairs, self.strings.tokens = &self.pairs, &self.tokens
         self.heap.context = &self.strings
         if tie_break == BY_SMALLEST:
@@ -228,7 +238,7 @@ cdef class Trainer:
         self.pool.most_pairs = max(memory // 8 * 3 // 88, 16)
         while self.plan.dense > 0 and 16 * self.plan.dense * self.plan.dense > memory // 4:
             self.plan.dense //= 2
-        self.pool.cells = <cell_t*>malloc((self.pool.size + 1) * sizeof(cell_t))
+        self.pool.cells = <cell_t*>malloc((self.pool.size + MOST_PARTS * SPARE) * sizeof(cell_t))
         if self.pool.cells == NULL:
             raise MemoryError(f"no memory for {self.pool.size} places of pairs; train on less text at once")
         ask_for_huge_pages(self.pool.cells, self.pool.size * sizeof(cell_t))
@@ -241,12 +251,12 @@ cdef class Trainer:
         """Compact the symbols and count all pairs anew, for a lower threshold or other merges to replay."""
         cdef size_t i
         if self.epochs > 0:
-            compact(&self.symbols, self.tokens.width, self.tokens.n)
+            compact(&self.symbols, self.tokens.width, self.tokens.n, self.team, self.parts())
         if not self.symbols.wide and self.tokens.n >= self.narrow:
             widen(&self.symbols)
         self.epochs += 1
         self.plan.merges = self.goal - self.n_made if self.goal > self.n_made else 1
-        recount(&self.symbols, &self.tokens, &self.pairs, &self.pool, &self.keep, &self.plan)
+        recount(&self.symbols, &self.tokens, &self.pairs, &self.pool, &self.keep, &self.plan, self.team, self.parts())
         self.heap.size = 0
         if self.keep.given != NULL:
             return 0
@@ -256,6 +266,10 @@ cdef class Trainer:
         self.heap.size = self.pairs.n
         heapify(&self.heap)
         return 0
+
+    cdef inline int parts(self) noexcept nogil:
+        """In how many parts the symbols are worth to be read."""
+        return <int>max(1, min(<size_t>self.team.size, self.symbols.n // self.least))
 
     cdef inline bint is_over(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
@@ -331,9 +345,10 @@ cdef class Trainer:
     cdef int merge(self, uint32_t number, token_t token) except -1 nogil:
         """Merge a pair and enter the new pairs into the queue."""
         cdef size_t i = self.pairs.n
-        fit_gather(&self.gather, self.tokens.n)
+        fit_gather(&self.gathers[0], self.tokens.n)
         merge_pair(
-            &self.symbols, &self.tokens, &self.pairs, &self.pool, &self.gather, &self.keep, number, token
+            &self.symbols, &self.tokens, &self.pairs, &self.pool, self.gathers, &self.keep, number, token, self.team,
+            self.long_list,
         )
         if self.keep.given == NULL and not self.pool.full:
             for i in range(i, self.pairs.n):
