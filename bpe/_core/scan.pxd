@@ -27,6 +27,7 @@ cdef enum Rule:        # how the patterns that are read by windows differ
 cdef enum:
     CHUNK_WORDS = 64   # up to 4 KB of text are classified at a time; their masks stay in the first-level cache
     LEAST_WORDS = 4
+    LEAST = 64         # what scanning takes room for: the pretokens of a window
     FOUND = 512        # pretokens that `scan` finds at most
     FAR = 1 << 30      # one call's pretokens begin within so many bytes
 
@@ -46,14 +47,14 @@ cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos,
 cdef Py_ssize_t scan_bounds(
     Cursor* cursor,
     uint32_t* bounds,          # OUT (limit + 1,)
-    Py_ssize_t limit,          # at least 64
+    Py_ssize_t limit,          # at least LEAST
 ) noexcept nogil
 
 cdef Py_ssize_t scan(
     Cursor* cursor,
     Py_ssize_t* starts,        # OUT (limit,)
     Py_ssize_t* ends,          # OUT (limit,)
-    Py_ssize_t limit,          # below 64 the text is read a character at a time
+    Py_ssize_t limit,          # below LEAST the text is read a character at a time
 ) noexcept nogil
 
 cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil

@@ -507,7 +507,7 @@ cdef inline Py_ssize_t scan_windows(
     cdef uint64_t found, last
     cdef Classes classes
     cdef bint whole = False
-    while n + 64 <= limit and pos < end and pos - first < FAR:
+    while n + LEAST <= limit and pos < end and pos - first < FAR:
         cursor.pos = pos
         if level > 1 and end - pos > 64 and ascii_window(cursor.text + pos, level, &classes):
             found = starts_in(cursor, rules, level, &classes, 65, &whole)
@@ -606,7 +606,7 @@ cdef Py_ssize_t scan_characters(
 cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
     """Find pretokens without gaps and move on behind them: `bounds[i]` to `bounds[i + 1]`, counted from `pos` before.
 
-    More than `limit - 64` are found, at most `limit`, but at the end of the text. None at all are found by scanners
+    More than `limit - LEAST` are found, at most `limit`, but at the end of the text. None at all are found by scanners
     that leave gaps, and where the next pretoken has 4 GiB: `scan` finds those.
     """
     if not cursor.rules:
@@ -625,7 +625,7 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
     """
     cdef uint32_t bounds[FOUND + 1]
     cdef Py_ssize_t n = 0, first = cursor.pos, i
-    if limit >= 64:
+    if limit >= LEAST:
         n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>FOUND))
     if n == 0:
         return scan_characters(cursor, starts, ends, limit)

@@ -20,7 +20,7 @@ from bpe._core.memory cimport (
     prefetch,
 )
 from bpe._core.pages cimport release, trim_heap, zeroed
-from bpe._core.scan cimport Cursor, begin, scan
+from bpe._core.scan cimport LEAST, Cursor, begin, scan, scan_bounds
 from bpe._core.types cimport byte_t, count_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -29,7 +29,16 @@ from libc.string cimport memcmp, memcpy
 cdef enum:
     AHEAD = 16                # words prefetched ahead of the one that is copied
     BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
-    LEAST = 64                # what the scanner takes room for
+    FAR = 1 << 30             # a batch's pieces begin within so many bytes of its first
+    OFTEN = 8                 # words seen so often by the time a table grows get the first choice of slots
+
+cdef struct Batch:            # pieces of a text on their way into the table
+    const byte_t* text        # starts count from here
+    Py_ssize_t readable       # bytes from there on that may be read
+    uint64_t place            # of the first of them
+    Py_ssize_t n
+    uint32_t start[BATCH]     # ascending
+    uint32_t size[BATCH]
 
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
@@ -61,6 +70,27 @@ cdef inline size_t units_of(size_t size) noexcept nogil:
     return (sizeof(LongWord) + size + UNIT - 1) // UNIT
 
 
+cdef inline void begin_batch(
+    Batch* batch, const byte_t* text, Py_ssize_t pos, Py_ssize_t size, uint64_t place
+) noexcept nogil:
+    """Make an empty batch ready for pieces from `text[pos:size]`; the text lies at `place` of the corpus."""
+    batch.text = text + pos
+    batch.readable = size - pos
+    batch.place = place + <uint64_t>pos
+
+
+cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
+    """Add the next pieces that a scanner finds, if they have no gaps and fit; how many come."""
+    cdef uint32_t bounds[BATCH + 1]
+    cdef uint32_t at = <uint32_t>(cursor.text + cursor.pos - batch.text)
+    cdef Py_ssize_t found = scan_bounds(cursor, bounds, BATCH - batch.n), n = batch.n, i
+    for i in range(found):
+        batch.start[n + i] = at + bounds[i]
+        batch.size[n + i] = bounds[i + 1] - bounds[i]
+    batch.n += found
+    return found
+
+
 cdef inline Longer longer(const byte_t* word, size_t size, count_t count, uint64_t place) noexcept nogil:
     cdef Longer made
     made.word = word
@@ -74,7 +104,7 @@ cdef inline Longer longer(const byte_t* word, size_t size, count_t count, uint64
 cdef class WordTable:
     """Counts of distinct words. Filled by one thread at a time; `place` grows along the corpus."""
 
-    cdef Slot* slots          # `n_slots`, a power of two, at most half of them used
+    cdef Slot* slots          # `n_slots`, a power of two, at most 5 of 8 used
     cdef size_t n_slots
     cdef size_t n_short
     cdef LongSlot* index      # `n_index`, a power of two, at most half of them used
@@ -83,6 +113,7 @@ cdef class WordTable:
     cdef uint64_t* arena      # LongWords
     cdef size_t arena_units
     cdef size_t arena_room
+    cdef uint64_t behind      # all words counted so far were first seen before this place
     cdef readonly count_t total    # of all counts
     cdef bint overflowed           # a word was refused since the last check
 
@@ -108,40 +139,52 @@ cdef class WordTable:
         self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place
     ):
         """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` lies at `place`."""
-        cdef Py_ssize_t found[BATCH]
-        cdef Py_ssize_t found_ends[BATCH]
-        cdef Py_ssize_t i, n = 0, size = text.shape[0]
+        cdef Batch batch
+        cdef Py_ssize_t i, size = text.shape[0]
         cdef Cursor cursor
-        cdef const byte_t* data
         if size == 0:
             return
-        data = &text[0]
+        batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
-                begin(&cursor, scanner, data, starts[i], ends[i])
+                begin(&cursor, scanner, &text[0], starts[i], ends[i])
                 while cursor.pos < cursor.end:         # a batch takes from as many pieces as it needs
-                    if n + LEAST > BATCH:
-                        self.count_batch(data, found, found_ends, n, size, place)
-                        n = 0
-                    n += scan(&cursor, found + n, found_ends + n, BATCH - n)
-            self.count_batch(data, found, found_ends, n, size, place)
+                    if batch.n + LEAST > BATCH or &text[0] + cursor.pos - batch.text >= FAR:
+                        self.count_batch(&batch)
+                    if batch.n == 0:
+                        begin_batch(&batch, &text[0], cursor.pos, size, place)
+                    if not scan_into(&batch, &cursor):
+                        self.count_scanned_apart(&cursor, size, place)
+            self.count_batch(&batch)
         self.check()
+
+    cdef int count_scanned_apart(self, Cursor* cursor, Py_ssize_t size, uint64_t place) except -1 nogil:
+        """Count the next pieces, which have gaps between them or whose sizes 32 bits do not hold."""
+        cdef Py_ssize_t start[LEAST]
+        cdef Py_ssize_t end[LEAST]
+        cdef Py_ssize_t n = scan(cursor, start, end, LEAST), i
+        for i in range(n):
+            self.insert(cursor.text, start[i], end[i] - start[i], size, 1, place + <uint64_t>start[i])
+        return 0
 
     def count_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place):
         """Count the pretokens that lie at the given byte offsets of a text, which lies at `place` of the corpus."""
-        cdef Py_ssize_t first[BATCH]
-        cdef Py_ssize_t last[BATCH]
-        cdef Py_ssize_t i, n, done = 0, total = starts.shape[0], size = text.shape[0]
-        if total == 0:
-            return
+        cdef Batch batch
+        cdef Py_ssize_t i, size = text.shape[0]
+        batch.n = 0
         with nogil:
-            while done < total:
-                n = min(<Py_ssize_t>BATCH, total - done)
-                for i in range(n):
-                    first[i] = starts[done + i]
-                    last[i] = ends[done + i]
-                self.count_batch(&text[0], first, last, n, size, place)
-                done += n
+            for i in range(starts.shape[0]):
+                if batch.n == BATCH or (batch.n and ends[i] - (batch.text - &text[0]) > FAR):
+                    self.count_batch(&batch)
+                if ends[i] - starts[i] > FAR:
+                    self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, place + <uint64_t>starts[i])
+                    continue
+                if batch.n == 0:
+                    begin_batch(&batch, &text[0], starts[i], size, place)
+                batch.start[batch.n] = <uint32_t>(&text[0] + starts[i] - batch.text)
+                batch.size[batch.n] = <uint32_t>(ends[i] - starts[i])
+                batch.n += 1
+            self.count_batch(&batch)
         self.check()
 
     def add(self, bytes word, count_t count, uint64_t place):
@@ -184,6 +227,7 @@ cdef class WordTable:
         cdef Slot* slot
         if not self.count_more(other.total):
             return 0
+        self.behind = max(self.behind, other.behind)
         for i in range(other.n_slots):
             slot = &other.slots[i]
             if slot.key.hi != 0:
@@ -206,48 +250,69 @@ cdef class WordTable:
                 n = 0
         return self.insert_longer(batch, n)
 
-    cdef int count_batch(
-        self, const byte_t* text, const Py_ssize_t* starts, const Py_ssize_t* ends, Py_ssize_t n,
-        Py_ssize_t text_end, uint64_t place,
-    ) except -1 nogil:
-        """Count n pieces; what they need of the table is prefetched for all of them before the first is looked up."""
+    cdef int count_batch(self, Batch* batch) except -1 nogil:
+        """Count the pieces of a batch and empty it.
+
+        What they need of the table is prefetched for all of them before the first is looked up.
+        """
         cdef Key keys[BATCH]
         cdef uint64_t hashes[BATCH]
-        cdef Longer longs[BATCH]
-        cdef Py_ssize_t which[BATCH]
-        cdef Py_ssize_t i, size, n_longs = 0
+        cdef Py_ssize_t longs[BATCH]
+        cdef Py_ssize_t i, n = batch.n, n_longs
         cdef size_t mask = self.n_slots - 1
         cdef Slot* slots = self.slots
         cdef Slot* slot
-        cdef bint near = n > 0 and starts[n - 1] + 16 <= text_end
-        if not self.count_more(n):
+        cdef bint ordered
+        batch.n = 0
+        if n == 0 or not self.count_more(n):
             return 0
-        for i in range(n):
-            size = ends[i] - starts[i]
-            if size > INLINE_BYTES:
-                which[n_longs] = i
-                n_longs += 1
-                keys[i].lo = 1                         # equal to no slot, not even an empty one
-                keys[i].hi = hashes[i] = 0
-                continue
-            keys[i] = near_key(text + starts[i], size) if near else load_key(text, starts[i], size, text_end)
-            hashes[i] = hash_key(keys[i])
-            prefetch(&slots[hashes[i] & mask])
+        n_longs = self.hash_batch(batch, n, keys, hashes, longs)
+        ordered = batch.place + batch.start[0] >= self.behind
         for i in range(n):
             slot = &slots[hashes[i] & mask]
             if slot.key.lo == keys[i].lo and slot.key.hi == keys[i].hi:
                 slot.count += 1                        # at most the total, which has been checked
-                if place + <uint64_t>starts[i] < slot.first:
-                    slot.first = place + <uint64_t>starts[i]
+                if not ordered:
+                    slot.first = min(slot.first, batch.place + batch.start[i])
             elif keys[i].hi != 0:
-                self.insert_short(keys[i], hashes[i], 1, place + <uint64_t>starts[i])
+                self.insert_short(keys[i], hashes[i], 1, batch.place + batch.start[i])
                 slots = self.slots
                 mask = self.n_slots - 1
-        for i in range(n_longs):
+        self.behind = max(self.behind, batch.place + batch.start[n - 1] + 1)
+        return self.count_longer(batch, longs, n_longs)
+
+    cdef inline Py_ssize_t hash_batch(
+        self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, Py_ssize_t* longs
+    ) noexcept nogil:
+        """The keys and hashes of n pieces, their slots prefetched; which of them are longer words, and how many."""
+        cdef const Slot* slots = self.slots
+        cdef size_t mask = self.n_slots - 1
+        cdef bint near = batch.start[n - 1] + <Py_ssize_t>16 <= batch.readable
+        cdef Py_ssize_t i, n_longs = 0
+        for i in range(n):
+            if batch.size[i] > INLINE_BYTES:
+                longs[n_longs] = i
+                n_longs += 1
+                keys[i].lo = 1                         # equal to no slot, not even an empty one
+                keys[i].hi = hashes[i] = 0
+                continue
+            if near:
+                keys[i] = near_key(batch.text + batch.start[i], batch.size[i])
+            else:
+                keys[i] = load_key(batch.text, batch.start[i], batch.size[i], batch.readable)
+            hashes[i] = hash_key(keys[i])
+            prefetch(&slots[hashes[i] & mask])
+        return n_longs
+
+    cdef int count_longer(self, const Batch* batch, const Py_ssize_t* which, Py_ssize_t n) except -1 nogil:
+        """Count those pieces of a batch that are longer words."""
+        cdef Longer longs[BATCH]
+        cdef Py_ssize_t i
+        for i in range(n):
             longs[i] = longer(
-                text + starts[which[i]], ends[which[i]] - starts[which[i]], 1, place + <uint64_t>starts[which[i]]
+                batch.text + batch.start[which[i]], batch.size[which[i]], 1, batch.place + batch.start[which[i]]
             )
-        return self.insert_longer(longs, n_longs)
+        return self.insert_longer(longs, n)
 
     cdef int insert(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t place
@@ -256,6 +321,7 @@ cdef class WordTable:
         cdef Longer word
         if not self.count_more(count):
             return 0
+        self.behind = max(self.behind, place + 1)
         if size <= INLINE_BYTES:
             key = load_key(text, start, size, end)
             return self.insert_short(key, hash_key(key), count, place)
@@ -285,22 +351,24 @@ cdef class WordTable:
         slot.count = count
         slot.first = place
         self.n_short += 1
-        if self.n_short * 2 > self.n_slots:
+        if self.n_short * 8 > self.n_slots * 5:
             self.grow_slots()
         return 0
 
     cdef int grow_slots(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_slots * 2
+        cdef bint often
         cdef Slot* slots = <Slot*>zeroed(larger * sizeof(Slot))
         if slots == NULL:
             with gil:
                 raise MemoryError(f"no memory for {larger} slots of a table of word counts")
-        for i in range(self.n_slots):
-            if self.slots[i].key.hi != 0:
-                at = hash_key(self.slots[i].key) & (larger - 1)
-                while slots[at].key.hi != 0:
-                    at = (at + 1) & (larger - 1)
-                slots[at] = self.slots[i]
+        for often in (True, False):                        # the commonest words first: they need no second look then
+            for i in range(self.n_slots):
+                if self.slots[i].key.hi != 0 and (self.slots[i].count >= OFTEN) == often:
+                    at = hash_key(self.slots[i].key) & (larger - 1)
+                    while slots[at].key.hi != 0:
+                        at = (at + 1) & (larger - 1)
+                    slots[at] = self.slots[i]
         release(self.slots, self.n_slots * sizeof(Slot))
         self.slots = slots
         self.n_slots = larger
