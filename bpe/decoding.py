@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.decoder import gather, row_ends, token_table
+from bpe._core.decoder import gather, texts_of_rows, token_table
 from bpe.batch import TokenBatch, id_array
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import Vocabulary
@@ -46,21 +46,12 @@ class TokenDecoder:
             return data[:-1]
         return data
 
-    def rows_of(self, batch: TokenBatch) -> list[bytes]:
-        """The bytes of each row of ids, the same as `bytes_of` gives each.
-
-        Raises:
-            ValueError: for an id that is no token.
-
-        """
-        ids = np.ascontiguousarray(batch.ids, dtype=np.uint32)
-        data = self.pieces_of(ids)
-        ends = row_ends(ids, np.ascontiguousarray(batch.offsets), self._sizes, self._offsets)
-        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
-        if self._ends_word is not None and len(ids):
-            last = self._ends_word[ids[np.maximum(batch.offsets[1:] - 1, 0)]]
-            ends = ends - (last & (ends > starts))
-        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    def texts_of(self, batch: TokenBatch, errors: str) -> list[str] | None:
+        """The text of each row of ids, as `bytes_of` and `bytes.decode` give it; None if an id is no token."""
+        ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
+        marked = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
+        texts = texts_of_rows(ids, offsets, self._cells, self._sizes, self._blob, self._offsets, marked, errors)
+        return None if isinstance(texts, int) else texts
 
     def pieces_of(self, array: NDArray[np.uint32]) -> bytes:
         """The bytes of a uint32 array of ids, the space of a last mark included."""

@@ -101,13 +101,8 @@ class Tokenizer(TextEncoder):
         ['a', 'b c']
 
         """
-        if isinstance(batch, TokenBatch):
-            try:
-                rows = self._decoder.rows_of(batch)
-            except ValueError:
-                pass  # the first row with an id that is no token says so below
-            else:
-                return [data.decode("utf-8", errors) for data in rows]
+        if isinstance(batch, TokenBatch) and (texts := self._decoder.texts_of(batch, errors)) is not None:
+            return texts  # otherwise the first row with an id that is no token says so below
         return [self.decode(ids, errors) for ids in batch]
 
     def decoder(self) -> IncrementalDecoder:

@@ -313,3 +313,18 @@ def test_gaps_between_ids(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="token id 9 at place 0"):
         shifted.decode([9])
     assert shifted.decode(shifted.encode("hé")) == "hé"
+
+
+def test_many_ids_whose_size_is_guessed_wrong() -> None:
+    """Of over a million ids only some are looked at to guess how long the text is."""
+    tok = bpe.train(texts=["supercalifragilistic " * 3], vocab_size=300)
+    long, short = tok.token_id("supercalifragilistic"), tok.token_id("s")
+    ids = np.full(1_200_000, long, dtype=np.uint32)
+    ids[::61] = short
+    one = b"s" + b"supercalifragilistic" * 60
+    assert tok.decode_bytes(ids) == (one * (len(ids) // 61 + 1))[: int(tok.token_byte_lengths[ids].sum())]
+    ids[::61], ids[1::61] = long, short
+    assert len(tok.decode_bytes(ids)) == int(tok.token_byte_lengths[ids].sum())
+    ids[-1] = 5000
+    with pytest.raises(ValueError, match="token id 5000 at place 1199999 is no token"):
+        tok.decode(ids)

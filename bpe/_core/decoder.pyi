@@ -11,6 +11,13 @@ def gather(
     blob: Buffer,
     offsets: NDArray[np.int64],
 ) -> bytes | int: ...
-def row_ends(
-    ids: NDArray[np.uint32], rows: NDArray[np.int64], sizes: NDArray[np.uint8], offsets: NDArray[np.int64]
-) -> NDArray[np.int64]: ...
+def texts_of_rows(
+    ids: NDArray[np.uint32],
+    rows: NDArray[np.int64],
+    cells: NDArray[np.uint8],
+    sizes: NDArray[np.uint8],
+    blob: Buffer,
+    offsets: NDArray[np.int64],
+    ends_word: NDArray[np.uint8],
+    errors: str,
+) -> list[str] | int: ...

@@ -1,0 +1,7 @@
+"""Touching a large new result's memory in the pages that are cheapest; the header says why."""
+
+cdef extern from "fresh.h" nogil:
+    ctypedef struct Fresh "bpe_fresh":
+        pass
+    void fresh_begin "bpe_fresh_begin"(Fresh* fresh, void* start, size_t size)   # new memory, written front to back
+    void fresh_reach "bpe_fresh_reach"(Fresh* fresh, const void* place)          # it will be written up to here soon
