@@ -1,0 +1,157 @@
+"""Whole corpora, every way to train: the tokenizer must be the same to the last merge, or this fails.
+
+    python benchmarks/check_training.py [FILE…] [--vocab-size N] [--seed N]
+
+For each file and each rule for ties: one, two and eight threads. Then, with the default rule: blocks of other sizes;
+budgets of memory, each in a fresh process whose peak, as the kernel reports it, must not be over the budget: as much as
+training takes without one, three quarters of that, and the least that is accepted (found by doing what the errors say),
+which must have sent counts to the disk; and a training with a checkpoint that is killed (SIGKILL) at random moments and
+goes on, until it ends. Without FILE the shared corpora are used. It takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from peers import SEPARATOR
+from report import corpora
+
+import bpe
+from bpe import checkpoint, corpus
+from bpe._core.wordtable import WordTable
+from bpe.learning import TIE_BREAKS
+from bpe.spilling import Spill
+
+KILLS = 8
+
+
+def main() -> None:
+    """Check every file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab-size", type=int, default=32000)
+    parser.add_argument("--seed", type=int, default=1, help="decides when a training is killed")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(one(json.loads(options.child))))
+        return
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in corpora(options.files, folder):
+            began = time.perf_counter()
+            base = {"files": str(path), "separator": SEPARATOR, "vocab_size": options.vocab_size}
+            expected = fresh(base)
+            choose = random.Random(f"{options.seed} {path.name}")
+            for way, same in (*threads(base), *blocks(base, expected), *budgets(base, expected)):
+                wrong += told(path, way, same)
+            wrong += told(path, *killed(base, expected, choose, Path(folder) / "checkpoint"))
+            print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    if wrong:
+        raise SystemExit("different: " + ", ".join(wrong))
+
+
+def told(path: Path, way: str, same: bool) -> list[str]:
+    """Say how a way to train went; what was wrong."""
+    print(f"{path.name} {way}: {'the same' if same else 'DIFFERENT'}", flush=True)
+    return [] if same else [f"{path.name} {way}"]
+
+
+def one(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Train, in a process of its own: the tokenizer's fingerprint, the peak in bytes, the seconds; or the error."""
+    tuning = arguments.pop("tuning", {})
+    checkpoint.SAVE_EVERY = tuning.get("save_every", checkpoint.SAVE_EVERY)
+    corpus.BLOCK = tuning.get("block", corpus.BLOCK)
+    spilled: list[int] = []
+    add = Spill.add
+
+    def noted(spill: Spill, table: WordTable) -> None:
+        spilled.append(table.memory)
+        add(spill, table)
+
+    Spill.add = noted  # type: ignore[assignment,method-assign]
+    began = time.perf_counter()
+    try:
+        tok = bpe.train(**arguments)
+    except ValueError as error:
+        return {"error": str(error)}
+    took = time.perf_counter() - began
+    status = Path("/proc/self/status").read_text()
+    peak = int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+    return {"fingerprint": tok.fingerprint, "peak": peak, "seconds": took, "spilled": bool(spilled)}
+
+
+def command(arguments: dict[str, Any]) -> list[str]:
+    """What to run for `one` in a fresh process."""
+    return [sys.executable, __file__, "--child", json.dumps(arguments)]
+
+
+def fresh(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What `one` says, in a fresh process."""
+    done = subprocess.run(command(arguments), stdout=subprocess.PIPE, check=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def threads(base: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """One thread, two, eight, with every rule."""
+    for rule in TIE_BREAKS:
+        made = {each: fresh(base | {"tie_break": rule, "threads": each})["fingerprint"] for each in (1, 2, 8)}
+        yield f"{rule}, 1, 2 and 8 threads ({made[1][:8]})", len({*made.values()}) == 1
+
+
+def blocks(base: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The corpus in blocks of other sizes."""
+    for size in (100_003, 1 << 26):
+        found = fresh(base | {"threads": 2, "tuning": {"block": size}})
+        yield f"blocks of {size} bytes", found["fingerprint"] == expected["fingerprint"]
+
+
+def budgets(base: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Budgets of memory, down to the least."""
+    for share in (1, 0.75, 0):
+        budget = int(expected["peak"] * share) or 1
+        found = fresh(base | {"max_memory": budget})
+        while "error" in found:
+            budget = 1 + max(int(number) for number in re.findall(r"(?:least|need) (\d+)", found["error"]))
+            found = fresh(
+                base | {"max_memory": budget + (1 << 20)}
+            )  # what a process has at first is not always the same
+        about = f"{'' if share else 'the least, '}{budget / 1e6:.0f} MB (took {found['peak'] / 1e6:.0f} MB, "
+        about += f"{found['seconds']:.1f} s{', counts on disk' if found['spilled'] else ''})"
+        kept = found["peak"] <= budget + (1 << 20) and (found["spilled"] or share > 0)
+        yield f"max_memory {about}", found["fingerprint"] == expected["fingerprint"] and kept
+
+
+def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random, path: Path) -> tuple[str, bool]:
+    """A training that is killed several times."""
+    arguments = base | {"checkpoint": str(path), "tuning": {"save_every": 0.05}}
+    had = []
+    for _ in range(KILLS):
+        process = subprocess.Popen(command(arguments), stdout=subprocess.DEVNULL)
+        try:
+            process.wait(0.3 + choose.random() * 1.2 * expected["seconds"])
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.wait()
+        if path.exists():
+            had.append(len(checkpoint._parsed(path.read_bytes(), str(path))[1]))
+    found = fresh(arguments)
+    for each in (path, Path(f"{path}.counts")):
+        os.unlink(each)
+    return f"killed and resumed, with {had} merges saved", found["fingerprint"] == expected["fingerprint"]
+
+
+if __name__ == "__main__":
+    main()
