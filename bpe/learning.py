@@ -359,15 +359,15 @@ def run_merges(
     by then are in the checkpoint. Returns how many there are.
     """
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
-    spelled = _Spelled(trainer, options.chars)
-    total = min(most, done + target - spelled.known)
+    spelled = partial(_spelled, trainer, options.chars)
+    total = min(most, done + target - trainer.n_tokens)
     try:
         with progress_bar(progress, "merge", total if total < ID_LIMIT // 2 else None, "merges", done) as bar:
             while done < most:
                 made = trainer.run(min(MERGES_PER_CALL, most - done) if on_merge is None else 1, target)
                 done += len(made)
                 if made:
-                    bar(len(made), partial(spelled.newest, made[-1][2]), made[-1][3])
+                    bar(len(made), partial(spelled, made[-1][2]), made[-1][3])
                     if on_merge is not None:
                         left, right, token, count = made[0]
                         on_merge(done, spelled(left), spelled(right), spelled(token), count)
@@ -381,26 +381,10 @@ def run_merges(
     return done
 
 
-class _Spelled:
-    """The tokens of a trainer as a caller gets them: bytes, or str in a character model."""
-
-    def __init__(self, trainer: Trainer, chars: bool) -> None:
-        self.trainer, self.chars = trainer, chars
-        self.tokens = [data for data, _ in trainer.token_bytes(0)]
-        self.known = len(self.tokens)
-
-    def __call__(self, token: int) -> Any:
-        """Any token; all that there are have objects from then on."""
-        if token >= len(self.tokens):
-            self.tokens += [data for data, _ in self.trainer.token_bytes(len(self.tokens))]
-        return self._shown(self.tokens[token])
-
-    def newest(self, token: int) -> Any:
-        """The token made last, or almost."""
-        return self._shown(self.trainer.token_bytes(token)[0][0])
-
-    def _shown(self, data: bytes) -> Any:
-        return data.decode() if self.chars else data
+def _spelled(trainer: Trainer, chars: bool, token: int) -> Any:
+    """A token as a caller gets it: bytes, or str in a character model."""
+    data = trainer.spelled(token)
+    return data.decode() if chars else data
 
 
 def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: float) -> Training:

@@ -428,6 +428,16 @@ cdef class Trainer:
             self.merge(number, token)
         return 0
 
+    @property
+    def n_tokens(self):
+        """How many tokens there are."""
+        return self.tokens.n
+
+    def spelled(self, size_t token):
+        """The bytes of a token that there is."""
+        cdef Token* found = &self.tokens.items[token]
+        return self.tokens.bytes[found.offset : found.offset + found.size]
+
     def token_bytes(self, size_t first):
         """The bytes of the tokens from id `first` on, and whether each ends with the end-of-word mark."""
         return [
