@@ -1,8 +1,9 @@
 """Offsets: which part of a text each of its tokens is.
 
 A token's bytes follow those of the token before it, from one pretoken to the next; so the lengths of the tokens, added
-up, are places in the pretokens laid end to end, and those are known in the text. Not here: text that a normalizer
-changes, since its places are not known in the text that was given.
+up, are places in the pretokens laid end to end, and those are known in the text. Where pretokens leave nothing out and
+tokens are the text's own bytes, the places are those sums, and no pretoken need be known. Not here: text that a
+normalizer changes, since its places are not known in the text that was given.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core import tokenspans
 from bpe.encoding import NO_TOKEN, Encoder, unk_id
 from bpe.errors import check_choice
 from bpe.pretokenize import prepared
@@ -38,6 +40,14 @@ class OffsetEncoder:
         self._encoder = encoder
         self._lengths = _text_lengths(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
+        pretokenizer = spec.pretokenizer
+        #: Whether tokens are the text's own bytes, so that they lie end to end if they have as many together.
+        self._own_bytes = (
+            spec.model == "byte"
+            and spec.unk_token is None
+            and spec.end_of_word is None
+            and not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        )
 
     def encode(
         self, text: TextLike, allowed: frozenset[str], unit: str
@@ -53,6 +63,20 @@ class OffsetEncoder:
         """
         check_choice("unit", unit, ("char", "byte"))
         data = to_bytes(text)
+        if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
+            ids = self._encoder.encode(data, allowed)
+            lengths = self._encoder.spec.vocabulary.lengths
+            spans = tokenspans.in_bytes(ids, lengths, 0)
+            if len(ids) and spans[-1, 1] == len(data):
+                if unit == "char":
+                    tokenspans.to_characters(data, spans)
+                return ids, spans
+        return self._encode_by_pretokens(text, data, allowed, unit)
+
+    def _encode_by_pretokens(
+        self, text: TextLike, data: bytes, allowed: frozenset[str], unit: str
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The same where each token's place has to be sought in the pretoken that it is of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         at = 0
@@ -98,6 +122,16 @@ class OffsetEncoder:
                     lengths = [len(symbol) for symbol, _ in group]
                     found += [sum(lengths)] if self._encoder.spec.fuse_unk else lengths
         return found
+
+
+def _has_whole_characters(text: TextLike) -> bool:
+    """Whether a text's characters are those of its UTF-8: no surrogates, no bytes that are none."""
+    try:
+        if isinstance(text, str):
+            return text.isascii() or bool(text.encode())
+        return bool(str(text, "utf-8"))
+    except UnicodeError:
+        return False
 
 
 def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from bpe import streams
 from bpe._core import cutting
 from bpe.normalizers import NFC, Lowercase
 from bpe.pretokenize import NAMES, Pretokenizer
+from bpe.text import to_bytes
 
 TEXT = (
     "the low lower newest, 영화를 영화관에서 吾輩は猫である。\n名前はまだ無い。\n e\u0301 é 😊😊\n\n"
@@ -382,6 +383,17 @@ def test_offsets(kind: str) -> None:
         check_offsets(tok, text, allowed)
 
     check()
+
+
+@given(text=st.lists(st.sampled_from([*TEXT, "<|end|>", "é", "😊", "\ud83d", "  \n"]), max_size=40).map("".join))
+def test_offsets_by_lengths_are_those_by_pretokens(text: str) -> None:
+    offsets = tokenizer("gpt2")._offset_encoder
+    for allowed in (frozenset(), frozenset(["<|end|>"])):
+        for given_text in (text, to_bytes(text), to_bytes(text)[1:]):
+            for unit in ("byte", "char"):
+                slow = offsets._encode_by_pretokens(given_text, to_bytes(given_text), allowed, unit)
+                for fast, same in zip(offsets.encode(given_text, allowed, unit), slow, strict=True):
+                    assert fast.tolist() == same.tolist()
 
 
 def test_offsets_of_unknown_neighbours_that_are_one_token() -> None:

@@ -1,0 +1,48 @@
+"""Places of tokens that lie end to end in a text: in its bytes by their lengths, in its characters by counting.
+
+Not here: text of which pretokens leave something out, or tokens that stand for other bytes than their own
+(`bpe/offsets.py`).
+"""
+
+import numpy as np
+
+from bpe._core.types cimport byte_t
+from libc.stdint cimport int64_t, uint32_t
+
+
+def in_bytes(
+    const uint32_t[::1] ids,           # IN
+    const uint32_t[::1] lengths,       # IN bytes of each token, by id
+    int64_t start,                     # where the first one begins
+):
+    """Where each token begins and ends: int64, shape (n, 2)."""
+    cdef Py_ssize_t n = ids.shape[0], i
+    spans = np.empty((n, 2), dtype=np.int64)
+    cdef int64_t[:, ::1] span = spans
+    with nogil:
+        for i in range(n):
+            span[i, 0] = start
+            start += lengths[ids[i]]
+            span[i, 1] = start
+    return spans
+
+
+def to_characters(
+    const byte_t[::1] text,            # IN UTF-8
+    int64_t[:, ::1] span,              # IN places in the bytes, each from where the one before ends; OUT in characters
+):
+    """Make places in bytes places in characters, of which a token has all that it has a byte of.
+
+    A token that begins within a character has its number too: of `é` in two tokens, both are 0 to 1.
+    """
+    cdef Py_ssize_t n = span.shape[0], i, at = 0
+    cdef int64_t begun = 0             # characters whose first byte lies before `at`
+    cdef bint within
+    with nogil:
+        for i in range(n):
+            within = at < span[i, 1] and text[at] & 0xC0 == 0x80
+            span[i, 0] = begun - within
+            while at < span[i, 1]:
+                begun += text[at] & 0xC0 != 0x80
+                at += 1
+            span[i, 1] = begun
