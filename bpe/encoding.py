@@ -40,11 +40,18 @@ class Encoder:
     Args:
         spec: the tokenizer.
         whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
+        cache_memory: the most that the word cache of each thread takes, in bytes.
 
     """
 
-    def __init__(self, spec: TokenizerSpec, whole_words: Sequence[tuple[bytes, int]] = ()) -> None:
+    def __init__(
+        self,
+        spec: TokenizerSpec,
+        whole_words: Sequence[tuple[bytes, int]] = (),
+        cache_memory: int = core.CACHE_MEMORY,
+    ) -> None:
         self.spec = spec
+        self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens)
         self._chars = spec.model == "char"
         scanner = scanner_of(spec.pretokenizer)
@@ -65,6 +72,7 @@ class Encoder:
             self._chars,
             spec.end_of_word is not None,
             -1 if scanner is None else scanner,
+            cache_memory,
         )
         if spec.ignore_merges:
             known = None if spec.unreached is None else spec.unreached.tolist()

@@ -1,4 +1,4 @@
-"""How much memory a call may take: the argument `max_memory`, and what the process has already."""
+"""How much memory may be taken: the arguments `max_memory` and `cache_memory`, and what the process has already."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ def check_memory(value: int | str | None) -> int | None:
     """
     if value is None:
         return None
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
-        if found is None:
-            raise ValueError(f"max_memory is {shown(value)}; it must be a number of bytes, or one with a unit: '2G'")
-        value = int(float(found[1]) * UNITS[found[2].upper()])
-    number = check_int("max_memory", value, 1)
+    number = byte_count("max_memory", value, 1)
     least = resident() + LEAST
     if number < least:
         raise ValueError(
@@ -39,6 +34,24 @@ def check_memory(value: int | str | None) -> int | None:
             f"least {least}"
         )
     return number
+
+
+def byte_count(name: str, value: int | str, least: int) -> int:
+    """An argument in bytes: an int, or a str with a unit of 1024.
+
+    >>> byte_count("cache_memory", "1.5 MB", 0)
+    1572864
+
+    Raises:
+        TypeError, ValueError: for anything else, and for less than `least`.
+
+    """
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
+        if found is None:
+            raise ValueError(f"{name} is {shown(value)}; it must be a number of bytes, or one with a unit: '2G'")
+        value = int(float(found[1]) * UNITS[found[2].upper()])
+    return check_int(name, value, least)
 
 
 def resident() -> int:

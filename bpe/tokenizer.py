@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe import pruning
+from bpe._core.encoder import CACHE_MEMORY
 from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
@@ -26,6 +27,7 @@ from bpe.encoding import Encoder
 from bpe.errors import check_int, shown
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
+from bpe.memory import byte_count
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import TokenizerSpec
@@ -38,6 +40,9 @@ class Tokenizer(TextEncoder):
     """Text to token ids and back. Immutable; equal and hashed by content; pickles small; used by any number of threads.
 
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
+    All but the first take `cache_memory`: how much each thread that encodes may keep of the words it has met, in bytes
+    or as "64M"; None is 32 MB. Beyond that, its input and its output a thread needs a few MB. Less memory makes large
+    texts slower and never changes an id.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -49,13 +54,16 @@ class Tokenizer(TextEncoder):
 
     """
 
-    def __init__(self, spec: TokenizerSpec, training: Training | None = None) -> None:
+    def __init__(
+        self, spec: TokenizerSpec, training: Training | None = None, *, cache_memory: int | str | None = None
+    ) -> None:
+        memory = CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
         self._spec = spec
         for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word, spec.unreached):
             if array is not None:
                 array.flags.writeable = False
         self._training = training
-        self._encoder = Encoder(spec)
+        self._encoder = Encoder(spec, cache_memory=memory)
         self._quick = self._encoder._core if self._encoder._direct else None
 
     # Decoding ---------------------------------------------------------------------------------------------------------
@@ -131,6 +139,17 @@ class Tokenizer(TextEncoder):
     def training(self) -> Training | None:
         """How the training went that made this tokenizer; None for one that was loaded."""
         return self._training
+
+    @property
+    def cache_memory(self) -> int:
+        """The most that each thread keeps of the words it has met, in bytes: no part of what a tokenizer is.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> tok.cache_memory, bpe.Tokenizer.from_spec(tok.spec, cache_memory="4M").cache_memory
+        (33554432, 4194304)
+        """
+        return self._encoder.cache_memory
 
     @property
     def model(self) -> str:
@@ -249,7 +268,7 @@ class Tokenizer(TextEncoder):
         >>> bpe.train(counts=counts, vocab_size=262).truncate_vocab(258) == bpe.train(counts=counts, vocab_size=258)
         True
         """
-        return Tokenizer(pruning.truncated(self._spec, vocab_size))
+        return Tokenizer(pruning.truncated(self._spec, vocab_size), cache_memory=self.cache_memory)
 
     def prune(self, ids: Iterable[int]) -> tuple[Tokenizer, NDArray[np.int32]]:
         """The tokenizer without some of its tokens, and a table of what became of the ids.
@@ -282,7 +301,7 @@ class Tokenizer(TextEncoder):
         array([ 0,  1,  2,  3,  4,  5,  6, -1, -1,  7,  8], dtype=int32)
         """
         spec, remap = pruning.pruned(self._spec, ids)
-        return Tokenizer(spec), remap
+        return Tokenizer(spec, cache_memory=self.cache_memory), remap
 
     def unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding never gives, whatever the words: int64, ascending.
@@ -345,7 +364,7 @@ class Tokenizer(TextEncoder):
     @cached_property
     def _clip_encoder(self) -> Encoder:
         names = [(name.encode(), number) for name, number in self._spec.special_tokens.items()]
-        return Encoder(replace(self._spec, special_tokens={}), whole_words=names)
+        return Encoder(replace(self._spec, special_tokens={}), names, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -360,19 +379,19 @@ class Tokenizer(TextEncoder):
             file.write(data)
 
     @classmethod
-    def load(cls, path: PathLike) -> Tokenizer:
-        """Read a tokenizer.json that `save` or the `tokenizers` package wrote.
+    def load(cls, path: PathLike, *, cache_memory: int | str | None = None) -> Tokenizer:
+        """Read a tokenizer.json that `save` or the `tokenizers` package wrote; `cache_memory` as for the class.
 
         Raises:
             FormatError: for a file that is not one, or uses what is not supported.
             OSError: for a file that cannot be read.
 
         """
-        return cls(huggingface.read(Path(path).read_bytes(), os.fspath(path)))
+        return cls(huggingface.read(Path(path).read_bytes(), os.fspath(path)), cache_memory=cache_memory)
 
     @classmethod
-    def from_spec(cls, spec: TokenizerSpec) -> Tokenizer:
-        """A tokenizer from its plain description.
+    def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
+        """A tokenizer from its plain description; `cache_memory` as for the class.
 
         Raises:
             ValueError: for a merge of ids that the vocabulary does not have.
@@ -388,7 +407,7 @@ class Tokenizer(TextEncoder):
                 raise ValueError(
                     f"a merge has id {wrong[0]}, which the vocabulary does not have; give it a token there"
                 )
-        return cls(spec)
+        return cls(spec, cache_memory=cache_memory)
 
     @classmethod
     def from_tiktoken(
@@ -396,6 +415,8 @@ class Tokenizer(TextEncoder):
         path: PathLike,
         pretokenizer: Pretokenizer | str | None,
         special_tokens: Mapping[str, int] | None = None,
+        *,
+        cache_memory: int | str | None = None,
     ) -> Tokenizer:
         """The tokenizer of an OpenAI rank file (gzipped or not), with tiktoken's ids.
 
@@ -403,6 +424,7 @@ class Tokenizer(TextEncoder):
             path: the file: on each line a token in base64, a space and its rank.
             pretokenizer: the pattern that goes with it: "gpt2" for r50k and p50k, "cl100k", "o200k", or your own.
             special_tokens: name → id.
+            cache_memory: as for the class.
 
         Raises:
             FormatError: with the line, for a file that is not one.
@@ -413,7 +435,8 @@ class Tokenizer(TextEncoder):
             if not isinstance(name, str) or not name:
                 raise TypeError(f"special token {shown(name)} must be a str of at least one character")
             special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
-        return cls(tiktoken.read(Path(path).read_bytes(), as_pretokenizer(pretokenizer), special, os.fspath(path)))
+        spec = tiktoken.read(Path(path).read_bytes(), as_pretokenizer(pretokenizer), special, os.fspath(path))
+        return cls(spec, cache_memory=cache_memory)
 
     @classmethod
     def from_clip(
@@ -424,6 +447,7 @@ class Tokenizer(TextEncoder):
         clean_whitespace: bool = True,
         unescape_html: bool = True,
         ftfy: bool | None = None,
+        cache_memory: int | str | None = None,
     ) -> Tokenizer:
         """CLIP's tokenizer from its merge list (`bpe_simple_vocab_16e6.txt`, gzipped or not).
 
@@ -435,13 +459,14 @@ class Tokenizer(TextEncoder):
             clean_whitespace: make runs of white space one space and trim the ends.
             unescape_html: replace HTML entities, twice over.
             ftfy: repair broken text with ftfy (extra `clip`); None: if it is installed.
+            cache_memory: as for the class.
 
         Raises:
             FormatError: with the line, for a file that is not one.
 
         """
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
-        return cls(clip.read(Path(path).read_bytes(), normalizer, os.fspath(path)))
+        return cls(clip.read(Path(path).read_bytes(), normalizer, os.fspath(path)), cache_memory=cache_memory)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 
@@ -489,7 +514,14 @@ class Tokenizer(TextEncoder):
         vocabulary = spec.vocabulary
         fields = {name: getattr(spec, name) for name in spec.__dataclass_fields__ if name != "vocabulary"}
         fields["special_tokens"] = dict(spec.special_tokens)
-        return _rebuild, (vocabulary.blob, vocabulary.offsets, vocabulary.kinds, fields, self._training)
+        return _rebuild, (
+            vocabulary.blob,
+            vocabulary.offsets,
+            vocabulary.kinds,
+            fields,
+            self._training,
+            self.cache_memory,
+        )
 
     def __copy__(self) -> Tokenizer:
         return self
@@ -508,5 +540,7 @@ def _rebuild(
     kinds: NDArray[np.uint8],
     fields: dict[str, Any],
     training: Training | None,
+    cache_memory: int,
 ) -> Tokenizer:
-    return Tokenizer(TokenizerSpec(vocabulary=Vocabulary.from_arrays(blob, offsets, kinds), **fields), training)
+    spec = TokenizerSpec(vocabulary=Vocabulary.from_arrays(blob, offsets, kinds), **fields)
+    return Tokenizer(spec, training, cache_memory=cache_memory)

@@ -1,7 +1,8 @@
-"""`max_memory`: what it accepts, that the process keeps to it, and that it changes nothing else."""
+"""`max_memory` and `cache_memory`: what they accept, that the process keeps to them, that they change nothing else."""
 
 from __future__ import annotations
 
+import pickle
 import random
 import re
 import subprocess
@@ -83,3 +84,44 @@ def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert re.search(r"words of \d+ symbols need \d+ bytes; raise it to that", done.stderr)
+
+
+# The cache of words ---------------------------------------------------------------------------------------------------
+
+ENCODING = """
+import gc, random, sys, bpe
+from bpe.memory import resident
+tok = bpe.Tokenizer.from_spec(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
+random_ = random.Random(4)
+tok.encode("low lower")
+before = resident()
+for _ in range(12):
+    words = (random_.randbytes(random_.choice((3, 5, 8, 20, 60))).hex() for _ in range(30_000))
+    text = " ".join(words)
+    tok.encode(text)
+    del text, words
+gc.collect()
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
+@pytest.mark.parametrize(("given", "most"), [("32M", 100 << 20), ("2M", 24 << 20)])
+def test_the_cache_keeps_to_its_memory(given: str, most: int) -> None:
+    """After words that are all different, of every length that the cache has a table for."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENCODING, given], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) < most
+
+
+def test_cache_memory_is_kept_and_changes_nothing_else() -> None:
+    tok = bpe.train(texts=["low lower lowest"], vocab_size=270)
+    small = bpe.Tokenizer.from_spec(tok.spec, cache_memory=100_000)
+    assert (tok.cache_memory, small.cache_memory) == (32 << 20, 100_000)
+    assert small == tok
+    assert pickle.loads(pickle.dumps(small)).cache_memory == small.truncate_vocab(260).cache_memory == 100_000
+    with pytest.raises(ValueError, match="cache_memory is 'much'"):
+        bpe.Tokenizer.from_spec(tok.spec, cache_memory="much")
+    with pytest.raises((TypeError, ValueError)):
+        bpe.Tokenizer.from_spec(tok.spec, cache_memory=-1)
