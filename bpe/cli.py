@@ -24,8 +24,10 @@ import numpy as np
 import bpe
 from bpe import idfiles
 from bpe.arguments import parser
+from bpe.documents import Documents, file_documents, joined_documents
 from bpe.errors import FormatError
 from bpe.text import atomic_write
+from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts
 
@@ -186,7 +188,7 @@ def _encode(args: argparse.Namespace) -> None:
     _check_output(args.output, [*args.files, args.tokenizer])
     if as_npy:
         _check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
-    batches = _encoded(bpe.Tokenizer.load(args.tokenizer), args)
+    batches = (batch for _, _, batch in _batches(bpe.Tokenizer.load(args.tokenizer), args))
     if as_npy:
         idfiles.write_npy(args.output, batches)
         return
@@ -194,12 +196,15 @@ def _encode(args: argparse.Namespace) -> None:
         idfiles.write_lines(out, batches)
 
 
-def _encoded(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[TokenBatch]:
-    """The ids of all documents of all files, a group of documents at a time."""
-    for group, number in _groups(args):
-        with _blamed_on(args.files[number]):
-            batch = tokenizer.encode_batch(group, threads=args.threads, allowed_special=_allowed(args))
-        yield batch
+def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch]]:
+    """(The number of a file, bytes, ids) of some of its documents, in order."""
+    threads, allowed = thread_count(args.threads), frozenset(tokenizer.special_tokens if args.allow_special else ())
+    with _bar(args, args.files) as bar:
+        for number, path in enumerate(args.files):
+            for documents in _groups(path, args):
+                with documents.blamed():
+                    yield number, documents.n_bytes, tokenizer._encode_buffer(documents, threads, allowed)
+                bar.update(documents.n_bytes)
 
 
 def _decode(args: argparse.Namespace) -> None:
@@ -226,11 +231,9 @@ def _count(args: argparse.Namespace) -> None:
         _say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {name}")
 
     tokens, sizes = [0] * len(args.files), [0] * len(args.files)
-    for group, number in _groups(args):
-        with _blamed_on(args.files[number]):
-            counts = tokenizer.count_tokens(group, threads=args.threads, allowed_special=_allowed(args))
-        tokens[number] += int(np.sum(counts))
-        sizes[number] += sum(map(len, group))
+    for number, size, batch in _batches(tokenizer, args):
+        tokens[number] += len(batch.ids)
+        sizes[number] += size
     _say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
     for each in zip(tokens, sizes, args.files, strict=True):
         row(*each)
@@ -328,13 +331,14 @@ def _demo(args: argparse.Namespace) -> int:
 # Files, terminal, errors ----------------------------------------------------------------------------------------------
 
 
-def _groups(args: argparse.Namespace) -> Iterator[tuple[list[bytes], int]]:
-    """The documents of all files in groups, none of two files; (group, number of the file)."""
-    with _bar(args, args.files) as bar:
-        for number, path in enumerate(args.files):
-            for group in idfiles.grouped(_documents(path, args), _GROUP):
-                yield group, number
-                bar.update(sum(map(len, group)))
+def _groups(path: str, args: argparse.Namespace) -> Iterator[Documents]:
+    """The documents of a file in groups: of a regular file mapped into memory, of any other read bit by bit."""
+    if os.path.isfile(path):
+        for documents in file_documents(path, args.separator, args.per_line):
+            yield from documents.groups(_GROUP)
+        return
+    for group in idfiles.grouped(_documents(path, args), _GROUP):
+        yield joined_documents(group, "stdin" if path == "-" else path)
 
 
 def _documents(path: str, args: argparse.Namespace) -> Iterator[bytes]:
@@ -397,10 +401,6 @@ def _blamed_on(path: str, where: str | None = None) -> Iterator[None]:
         raise
     except (TypeError, ValueError) as error:
         raise FormatError(str(error), path="stdin" if path == "-" else path, where=where) from None
-
-
-def _allowed(args: argparse.Namespace) -> Any:
-    return "all" if args.allow_special else ()
 
 
 def _say(line: str) -> None:

@@ -41,6 +41,11 @@ class Documents:
         """How many texts there are."""
         return len(self.starts)
 
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes the texts have together."""
+        return int((self.ends - self.starts).sum())
+
     @contextmanager
     def blamed(self) -> Iterator[None]:
         """Name the source in errors about what the texts hold."""
@@ -50,6 +55,16 @@ class Documents:
             raise
         except ValueError as error:
             raise FormatError(str(error), path=self.source) from None
+
+    def groups(self, size: int) -> Iterator[Documents]:
+        """The texts in order, in groups of about `size` bytes; a longer one is a group by itself, or the end of one."""
+        behind = np.cumsum(self.ends - self.starts)
+        first = 0
+        while first < len(self):
+            before = behind[first - 1] if first else 0
+            last = int(np.searchsorted(behind, before + size, side="left")) + 1
+            yield Documents(self.data, self.starts[first:last], self.ends[first:last], self.source)
+            first = last
 
     def texts(self) -> list[bytes]:
         """The texts as bytes objects."""
@@ -72,6 +87,13 @@ def file_documents(files: PathLike | Iterable[PathLike], separator: str | None, 
         bounds = np.array([0, len(data)], dtype=np.int64)
         starts, ends = split(data, bounds[:1], bounds[1:], separators, per_line, True)
         yield Documents(data, starts, ends, os.fspath(path))
+
+
+def joined_documents(texts: list[bytes], source: str) -> Documents:
+    """Texts of their own as texts in one buffer."""
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in texts], out=bounds[1:])
+    return Documents(memoryview(b"".join(texts)), bounds[:-1], bounds[1:], source)
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------

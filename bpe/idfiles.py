@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Ids are written as text in pieces of this many.
 _PIECE = 1 << 18
+#: A file that comes through a pipe is read in pieces of this many bytes, or of as many as are held of a document.
+_READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
 
 
@@ -36,7 +38,11 @@ def documents(file: BinaryIO, *, separator: str | None = None, per_line: bool = 
     if per_line:
         yield from file
     elif separator is not None:
-        yield from file.read().split(separator.encode())
+        held, between = b"", separator.encode()
+        while more := file.read(max(_READ, len(held))):
+            *whole, held = (held + more).split(between)
+            yield from whole
+        yield held
     else:
         yield file.read()
 

@@ -447,7 +447,7 @@ class TextEncoder:
         return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
     def _encode_buffer(self, documents: Documents, threads: int, allowed: frozenset[str]) -> TokenBatch:
-        """The ids of texts in one buffer."""
+        """The ids of texts in one buffer; the command line takes a file's in groups so."""
         if allowed:
             return self._encoder.encode_batch(documents.texts(), threads, allowed)
         return self._encoder.encode_documents(documents.data, documents.starts, documents.ends, threads)

@@ -16,6 +16,7 @@ import pytest
 import bpe
 from bpe import arguments, cli, idfiles
 from bpe.cli import main
+from bpe.documents import file_documents, joined_documents
 
 TEXT = "The first line, naïve café.\n\n두 번째 줄: 다람쥐 헌 쳇바퀴에 타고파 😀\r\n\tlast line | no newline · here"
 
@@ -552,10 +553,10 @@ def test_impossible_training(tmp_path, text, capsys):
 
 @pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt, 130), (MemoryError, 1), (BrokenPipeError, 0)])
 def test_interruptions_leave_nothing_behind(tmp_path, tokenizer, text, monkeypatch, capsys, raised, status):
-    def encode_batch(*args, **kwargs):
+    def encode_buffer(*args, **kwargs):
         raise raised
 
-    monkeypatch.setattr(bpe.Tokenizer, "encode_batch", encode_batch)
+    monkeypatch.setattr(bpe.Tokenizer, "_encode_buffer", encode_buffer)
     monkeypatch.setattr(cli, "_silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text, "-t", tokenizer, "-o", str(tmp_path / name)]) == status
@@ -650,3 +651,19 @@ def test_importing_the_command_line_pulls_in_nothing_optional():
     code = "import sys, bpe.cli; print(*{'tqdm', 'bpe.demo', 'pyarrow', 'tokenizers', 'ftfy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+def test_documents_of_a_pipe_are_those_of_the_file(monkeypatch, tmp_path, size):
+    """Cut as they come, a separator in two pieces, or in groups of a mapped file."""
+    monkeypatch.setattr(idfiles, "_READ", size)
+    for data in (b"", b"<|", b"a<|b|>", b"<|b|><|b|>", b"low<|b|>lower <|b<|b|>|>\n" * 3):
+        (tmp_path / "file").write_bytes(data)
+        expected = data.split(b"<|b|>")
+        assert list(idfiles.documents(io.BytesIO(data), separator="<|b|>")) == expected
+        (whole,) = file_documents(tmp_path / "file", "<|b|>", False)
+        groups = list(whole.groups(size))
+        assert [text for group in groups for text in group.texts()] == expected
+        assert all(sum(map(len, group.texts()[:-1])) < size for group in groups)
+        joined = joined_documents(expected, "there")
+        assert (joined.texts(), joined.n_bytes) == (expected, sum(map(len, expected)))
