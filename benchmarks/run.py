@@ -7,6 +7,8 @@
     latency … VOCAB            a text by a call: of 20, 200 and 2,000 bytes, the same again and again and each once; and
                                each document of the file once
     decode … VOCAB             the ids of a file to bytes, once cold and once warm
+    hard … KIND SIZE VOCAB     a text of one of HARD's kinds, of SIZE bytes, once cold and then warm; and the file's
+                               first 16 MB, warm
     count … WORDS              the words of a file and their counts; pickles them as a sorted list to WORDS
     scan … PATTERN SIZE LESS   the number of pretokens in the file's first SIZE bytes, less what breaks a character, and
                                in the first LESS bytes, which are not timed but compared
@@ -29,6 +31,7 @@ import os
 import pickle
 import platform
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -200,6 +203,63 @@ def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]
     }
 
 
+#: A text of so many bytes, from a generator of random numbers.
+HARD: dict[str, Callable[[int, np.random.Generator], str]] = {
+    "one letter": lambda size, _: "a" * size,
+    "letters": lambda size, choose: choose.integers(97, 123, size, dtype=np.uint8).tobytes().decode(),
+    "spaces": lambda size, _: " " * size,
+    "newlines": lambda size, _: "\n" * size,
+    "CJK": lambda size, choose: (
+        choose.integers(0x4E00, 0xA000, size // 3, dtype=np.uint16).tobytes().decode("utf-16-le")
+    ),
+    "'s": lambda size, _: "'s" * (size // 2),
+    "digits": lambda size, choose: choose.integers(48, 58, size, dtype=np.uint8).tobytes().decode(),
+}
+SAMPLE = 20_000
+
+
+def hard(peer: Any, path: str, threads: int, kind: str, size: str, described: str) -> dict[str, Any]:
+    """Encode a text that is hard, and then the beginning of the file, in nanoseconds a byte."""
+    vocab = vocab_of(described)
+    text = HARD[kind](int(size), np.random.default_rng(1))
+    encode = peer.one(peer.load(vocab, threads))
+    encode("a few words, so that every table is built")
+    before = peak()
+    began = time.perf_counter()
+    ids = encode(text)
+    cold = time.perf_counter() - began
+    more = peak() - before - ids.nbytes
+    different = "" if peer.decode(peer.load(vocab, threads))(ids) == text.encode() else "other text comes back"
+    n_ids = len(ids)
+    del ids
+    warm = seconds(encode, text, 5 if int(size) < 4e6 else 2)
+    judge = TOKENIZERS["tiktoken"]()
+    sample = text[:SAMPLE]
+    if not absent(judge) and list(judge.one(judge.load(vocab, threads))(sample)) != encode(sample).tolist():
+        different = "other ids than tiktoken's"
+    english = whole_characters(Path(path).read_bytes()[: 16 << 20]).decode()
+    encode(english)
+    per_byte = 1e9 / int(size)
+    return {
+        "cold": cold * per_byte,
+        "warm": warm * per_byte,
+        "english": seconds(encode, english, 5) * 1e9 / len(english.encode()),
+        "ids": n_ids,
+        "more": more,
+        "different": different,
+    }
+
+
+def seconds(encode: Callable[[str], Any], text: str, times: int) -> float:
+    """The median of so many calls."""
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        encode(text)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
 def count(peer: Any, path: str, threads: int, words: str) -> dict[str, Any]:
     """Count the words of a file; reading it apart, for libraries that take texts and not files."""
     importlib.import_module(peer.name)  # what an import takes is no counting
@@ -249,6 +309,7 @@ JOBS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
     "corpus": (corpus, TOKENIZERS),
     "latency": (latency, TOKENIZERS),
     "decode": (decode, TOKENIZERS),
+    "hard": (hard, TOKENIZERS),
     "count": (count, COUNTERS),
     "scan": (scan, SCANNERS),
 }
