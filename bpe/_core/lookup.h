@@ -322,13 +322,13 @@ static void *bpe_table_memory(size_t bytes) {
     return malloc(bytes);
 }
 
-/* Ask for pages of 2 MB in a growing array, of which the first `used` bytes are in use. */
+/* Ask for pages of 2 MB in a growing array, of which the first `used` bytes are in use. For the whole of it, the page that
+ * it begins in too: memory of which parts are asked for apart cannot be moved but only copied, and is there twice then. */
 static void bpe_advise_huge(void *memory, size_t used, size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const size_t page = 4096;
+    const uintptr_t page = 4096;
     if (bytes - used >= ((size_t)1 << 22)) {
-        uintptr_t start = ((uintptr_t)memory + used + page - 1) & ~(uintptr_t)(page - 1);
-        uintptr_t end = ((uintptr_t)memory + bytes) & ~(uintptr_t)(page - 1);
+        uintptr_t start = (uintptr_t)memory & ~(page - 1), end = ((uintptr_t)memory + bytes + page - 1) & ~(page - 1);
         madvise((void *)start, end - start, MADV_HUGEPAGE);
     }
 #else

@@ -42,8 +42,7 @@ static inline uint64_t bpe_pair_hash(uint64_t pair) {
 #endif
 }
 
-/* What two tokens make: rank << 32 | id, or BPE_NO_MERGE. Whether the filter knows the pair is no branch: in merging, one
- * pair of four does, at random. */
+/* What two tokens make: rank << 32 | id, or BPE_NO_MERGE. */
 static inline uint64_t bpe_find_pair(const bpe_pairs *pairs, uint32_t left, uint32_t right) {
     uint64_t pair = (uint64_t)left << 32 | right, hash = bpe_pair_hash(pair);
     size_t bit = hash >> 32 & pairs->known_mask, at = hash & pairs->mask;
@@ -179,17 +178,21 @@ BPE_MERGING_AVX512 static void bpe_merge_row_avx512(const bpe_pairs *pairs, bpe_
     else bpe_merge_in_registers(pairs, row, 4);
 }
 
-/* Merge four rows by turns: each waits for its last merge, and so the processor has something to do meanwhile. */
+/* Merge four rows by turns: each waits for its last merge, and so the processor has something to do meanwhile. Unrolled, so
+ * that the orders of all rows stay in registers. */
 BPE_MERGING_AVX512 static void bpe_merge_rows_avx512(const bpe_pairs *pairs, bpe_row *rows) {
     bpe_orders orders[BPE_ROWS];
     int32_t least[BPE_ROWS], all;
+#pragma GCC unroll 4
     for (int k = 0; k < BPE_ROWS; k++) bpe_begin_row(&rows[k], &orders[k], 4);
     do {
         all = INT32_MAX;
+#pragma GCC unroll 4
         for (int k = 0; k < BPE_ROWS; k++) {
             least[k] = bpe_least_order(&orders[k], 4);
             all = least[k] < all ? least[k] : all;
         }
+#pragma GCC unroll 4
         for (int k = 0; k < BPE_ROWS; k++)
             if (least[k] < 0) bpe_merge_pair(pairs, &rows[k], &orders[k], least[k], 4);
     } while (all < 0);
