@@ -25,6 +25,9 @@ from bpe.wordcounts import Arrays, Splitter, WordCounts
 #: The blocks of a corpus are this far apart in the order of first appearances.
 STRIDE = 1 << 36
 
+#: Tables begin with slots for a large file, together at most so many: new memory is where threads wait for each other.
+BYTES_PER_SLOT, MOST_SLOTS = 256, 1 << 18
+
 
 def count_words(
     *,
@@ -88,16 +91,18 @@ def count_into(
     would have the process take more than `max_memory` bytes go to disk.
     """
     splitter = Splitter(counts)
-    tables = _Tables(threads, max_memory)
+    slots = 0
     total: int | None = None
     if files is not None:
         paths = listed_files(files)
         separators = separators_of(separator, per_line)
         cut = splitter.cutter(separators)
-        total = total_size(paths) if progress else None
+        total = total_size(paths)
+        slots = min((total or 0) // BYTES_PER_SLOT, MOST_SLOTS) // threads if max_memory is None else 0
         blocks = file_blocks(paths, separator, per_line, cut, separators + splitter.specials)
     else:
         blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8)  # type: ignore[arg-type]
+    tables = _Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:
         number, block = numbered
@@ -121,8 +126,9 @@ def count_into(
 class _Tables:
     """The tables that threads fill, and those that were full, on disk."""
 
-    def __init__(self, threads: int, max_memory: int | None) -> None:
+    def __init__(self, threads: int, slots: int, max_memory: int | None) -> None:
         self._threads = threads
+        self._slots = slots
         self._idle: list[WordTable] = []
         self._spill: Spill | None = None
         # A table that grows has its old slots beside the new ones, twice as many, and joining fills arrays beside it.
@@ -135,7 +141,7 @@ class _Tables:
         try:
             table = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
-            table = WordTable()
+            table = WordTable(self._slots)
         try:
             yield table
         finally:

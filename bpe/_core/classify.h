@@ -64,11 +64,11 @@ static inline int bpe_clz(uint64_t bits) {
 /* What a level's functions may be compiled for; they are inlined where a whole scan is compiled for the same. */
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define BPE_X86 1
-#define BPE_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#define BPE_AVX512 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vbmi,avx512vbmi2")))
+#define BPE_FOR_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define BPE_FOR_AVX512 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vbmi,avx512vbmi2")))
 #else
-#define BPE_AVX2
-#define BPE_AVX512
+#define BPE_FOR_AVX2
+#define BPE_FOR_AVX512
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -128,7 +128,7 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #include <immintrin.h>
 
 /* A byte is in [low, low + span) where byte - low, as an unsigned number, is below span; min(x, m) == x says x <= m. */
-#define LEVEL(name) BPE_AVX2 static inline void bpe_avx2_##name
+#define LEVEL(name) BPE_FOR_AVX2 static inline void bpe_avx2_##name
 #define STEP 32
 #define V __m256i
 #define MASK __m256i
@@ -152,20 +152,20 @@ static const uint8_t bpe_ending_class[128] __attribute__((aligned(64))) = {
     ['e'] = 8 | 128, ['S'] = 16, ['T'] = 16, ['D'] = 16, ['M'] = 16, ['L'] = 32, ['V'] = 64, ['R'] = 64, ['E'] = 128,
 };
 
-BPE_AVX512 static inline __m512i bpe_looked_up(const uint8_t *table, __m512i v) {
+BPE_FOR_AVX512 static inline __m512i bpe_looked_up(const uint8_t *table, __m512i v) {
     __m512i low = _mm512_load_si512((const void *)table), high = _mm512_load_si512((const void *)(table + 64));
     return _mm512_maskz_permutex2var_epi8(~_mm512_movepi8_mask(v), low, v, high);
 }
 
 /* The compiler must not know a mask, or it makes a comparison wait for another's result, to spare an `and`. */
-BPE_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
+BPE_FOR_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
     uint64_t bits = mask;
     __asm__("" : "+r"(bits));
     return bits;
 }
 
 #define BIT(v, n) bpe_bits(_mm512_movepi8_mask(_mm512_slli_epi16(v, 7 - (n))))
-BPE_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
+BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
     __m512i v = _mm512_loadu_si512((const void *)text), class = bpe_looked_up(bpe_ascii_class, v);
     memset(out, 0, sizeof *out);
     out->letter = BIT(class, 0);
@@ -178,7 +178,7 @@ BPE_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *o
     out->lead = BIT(v, 7) & BIT(v, 6);
 }
 
-BPE_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
+BPE_FOR_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
     __m512i class = bpe_looked_up(bpe_ending_class, _mm512_loadu_si512((const void *)text));
     uint64_t l, v, e;
     if (any_case) class = _mm512_srli_epi16(class, 4);
@@ -193,7 +193,7 @@ BPE_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_ca
 #define AT(p) _mm512_loadu_si512((const void *)(p))
 #define IN(v, low, span)                                                                                              \
     _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8((char)(low))), _mm512_set1_epi8(span))
-BPE_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide *out) {
+BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide *out) {
     __mmask64 second = IN(AT(text + 1), 0x80, 64), third = IN(AT(text + 2), 0x80, 64);
     out->two = bpe_bits(IN(AT(text), 0xC2, 30) & second);
     out->three = bpe_bits(IN(AT(text), 0xE0, 16) & second & third);
@@ -239,7 +239,7 @@ BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, i
 /* Write `base` plus the place of each bit that is set, in order; up to 64 places are written, those behind the last one
  * anything. Answers how many are set. */
 #ifdef BPE_X86
-BPE_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t base, uint32_t *out) {
     static const uint8_t places[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                        16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
                                        32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
@@ -260,7 +260,7 @@ BPE_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t bas
     return n;
 }
 
-BPE_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_FOR_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t base, uint32_t *out) {
     ptrdiff_t n = __builtin_popcountll(bits);
     for (ptrdiff_t i = 0; i < n; i += 8) {
         for (int j = 0; j < 8; j++) { /* _tzcnt_u64(0) is 64 */

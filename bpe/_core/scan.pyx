@@ -56,8 +56,8 @@ cdef extern from *:
     #endif
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
-    BPE_WHOLE BPE_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
-    BPE_WHOLE BPE_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_WHOLE BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_WHOLE BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
     BPE_APART static void bpe_classify_chunk(struct bpe_cursor*);
     BPE_APART static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     BPE_APART static uint64_t bpe_slashes(struct bpe_cursor*, uint64_t, uint64_t);

@@ -117,8 +117,11 @@ cdef class WordTable:
     cdef readonly count_t total    # of all counts
     cdef bint overflowed           # a word was refused since the last check
 
-    def __cinit__(self):
+    def __cinit__(self, size_t slots=0):
+        """Make an empty table, with room for some 5 words in 8 of so many slots before it first grows."""
         self.n_slots = 1 << 12
+        while self.n_slots < slots:
+            self.n_slots *= 2
         self.n_index = 1 << 8
         self.slots = <Slot*>zeroed(self.n_slots * sizeof(Slot))
         self.index = <LongSlot*>zeroed(self.n_index * sizeof(LongSlot))
