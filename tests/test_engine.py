@@ -319,6 +319,21 @@ def test_a_small_cache_gives_the_same_ids_and_stays_small() -> None:
     assert roomy.cache_state()[0]["bytes"] < 33 << 20
 
 
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_words_that_leave_the_cache_and_come_back_at_once(level: str) -> None:
+    """A word whose ids are listed anew while the front table has it still: one key, one value."""
+    random_ = random.Random(11)
+    words = ["".join(random_.choices("abcdefgh", k=random_.randint(4, 7))) for _ in range(6000)]
+    text = " ".join(word for i in range(0, 6000, 40) for word in words[i : i + 40] * 4).encode()
+    spec = byte_spec([(97, 98), (99, 100)], pretokenizer="gpt2")
+    try:
+        chunk.choose_vectors(LEVELS[level])
+        found = kernel_of(spec, 0).encode(text)[0]
+    finally:
+        chunk.choose_vectors(VECTORS)
+    assert found.tolist() == naive(spec, text)
+
+
 def test_keys_that_padding_could_mix_up() -> None:
     """Bytes of 0xFF at the end of a word, and words of eight zeros, beside the same words without them."""
     spec = byte_spec([(0xFF, 0xFF), (97, 0xFF), (97, 256), (0, 0), (258, 258)])

@@ -130,14 +130,18 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nog
 
 
 cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept nogil:
-    """Enter a word into the front table; of a full line the oldest goes."""
+    """Enter a word into the front table; of a full line the oldest goes.
+
+    A word that is there moves to the first place: two values of one key would be joined into one that is neither.
+    """
     cdef Line* line = &cache.front[key * SHORT_KEY_FACTOR >> cache.front_shift]
-    cdef int i
-    for i in range(3, 0, -1):
-        line.keys[i] = line.keys[i - 1]
-        line.values[i] = line.values[i - 1]
-    line.keys[0] = key
-    line.values[0] = value
+    cdef int i = 0
+    while i < 3 and line.keys[i] != key:
+        i += 1
+    while i > 0:
+        line.keys[i], line.values[i] = line.keys[i - 1], line.values[i - 1]
+        i -= 1
+    line.keys[0], line.values[0] = key, value
 
 
 cdef uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
