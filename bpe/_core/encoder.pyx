@@ -3,7 +3,7 @@
 Text goes through it in chunks of some hundred pieces (`chunk.pyx`): the scanner finds pretokens, the split filter
 cuts them where no token reaches across (`splits.pyx`), the word cache is asked for all of them at once
 (`wordcache.pyx`), and then ids are written in order; a piece that no cache knows is merged on the way (`merging.pyx`,
-`backtrack.pyx`).
+`windows.pyx`, `backtrack.pyx`).
 
 Tables are immutable and shared by all threads. Each call takes a workspace (cache, chunk, buffers) from those that are
 idle and gives it back, so that no two threads ever have the same one. They are a chain and not a list, since a list of
