@@ -19,6 +19,7 @@ cimport numpy as cnp
 
 from bpe._core.backtrack cimport Backtracker, Origins
 from bpe._core.chunk cimport Chunk, Feed, Fragment, emit_values, fill
+from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.memory cimport grown, hash_bytes
 from bpe._core.merging cimport (
     SHORT,
@@ -95,6 +96,7 @@ cdef class Workspace:
     cdef int reset(self) noexcept nogil:
         """Ready for the next call; the cache stays."""
         self.out.n = 0
+        self.fresh_data = NULL
         self.unknown = False
         self.unknown_at = -1
         if self.out.room > COPIED:
@@ -392,6 +394,8 @@ cdef class Encoder:
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
             self.look_up(space)
+            if space.fresh_data != NULL and space.fresh_data == space.out.data:
+                fresh_reach(&space.fresh, space.out.data + space.out.n)
             piece = 0
             for i in range(chunk.n_segments):
                 self.emit(space, piece, chunk.segments[i].piece)
@@ -599,8 +603,11 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
 
 
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
-    """Room for what a text of so many bytes is likely to give, in large pages where the system has them."""
+    """Room for what a text of so many bytes is likely to give, in the pages that come quickest."""
     cdef size_t n = n_bytes // 2 + 1024
-    if n > COPIED:
-        reserve(&space.out, n)
+    cdef Ids* out = &space.out
+    if n > COPIED and n > out.room:
+        out.data = <token_t*>grown(out.data, &out.room, n, sizeof(token_t))
+        space.fresh_data = out.data
+        fresh_begin(&space.fresh, out.data, out.room * sizeof(token_t))
     return 0
