@@ -146,11 +146,18 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
 
 cdef uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
     """The value of a key that the front table does not have, which then has it; 0 if there is none."""
-    cdef Line* line = &cache.lines[short_line(cache, key)]
+    cdef uint64_t at = short_line(cache, key), value = value_in(&cache.lines[at], key)
+    if value == 0 and cache.lines[at].keys[3] != EMPTY_KEY:
+        value = value_in(&cache.lines[at ^ 1], key)
+    if value:
+        put_front(cache, key, value)
+    return value
+
+
+cdef inline uint64_t value_in(const Line* line, uint64_t key) noexcept nogil:
     cdef int i
     for i in range(4):
         if line.keys[i] == key:
-            put_front(cache, key, line.values[i])
             return line.values[i]
     return 0
 
@@ -160,12 +167,16 @@ cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil:
     if cache.n_short * 2 >= <size_t>4 << (64 - cache.lines_shift) and 64 - cache.lines_shift < cache.most_lines:
         grow_lines(cache)
     put_front(cache, key, value)
-    put_line(cache, &cache.lines[short_line(cache, key)], key, value)
+    put_line(cache, short_line(cache, key), key, value)
     return 0
 
 
-cdef inline void put_line(Cache* cache, Line* line, uint64_t key, uint64_t value) noexcept nogil:
+cdef inline void put_line(Cache* cache, uint64_t at, uint64_t key, uint64_t value) noexcept nogil:
+    """Enter a word into its line, or if that is full into the neighbour; if both are, one of its line goes."""
+    cdef Line* line = &cache.lines[at]
     cdef int i
+    if line.keys[3] != EMPTY_KEY and cache.lines[at ^ 1].keys[3] == EMPTY_KEY:
+        line = &cache.lines[at ^ 1]
     for i in range(4):
         if line.keys[i] == EMPTY_KEY:
             cache.n_short += 1
@@ -193,7 +204,7 @@ cdef int grow_lines(Cache* cache) noexcept nogil:
     for at in range(n):
         for i in range(4):
             if old[at].keys[i] != EMPTY_KEY:
-                put_line(cache, &lines[short_line(cache, old[at].keys[i])], old[at].keys[i], old[at].values[i])
+                put_line(cache, short_line(cache, old[at].keys[i]), old[at].keys[i], old[at].values[i])
     free(old)
     return 0
 
@@ -203,7 +214,14 @@ cdef int grow_lines(Cache* cache) noexcept nogil:
 
 cdef uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
     """The value of a word of 9 to 16 bytes, or 0."""
-    cdef const Middle* line = &cache.middles[middle_line(cache, lo, hi)]
+    cdef size_t at = middle_line(cache, lo, hi)
+    cdef uint64_t value = value_of_two(&cache.middles[at], lo, hi)
+    if value == 0 and cache.middles[at + 1].value:
+        value = value_of_two(&cache.middles[at ^ 2], lo, hi)
+    return value
+
+
+cdef inline uint64_t value_of_two(const Middle* line, uint64_t lo, uint64_t hi) noexcept nogil:
     if line[0].lo == lo and line[0].hi == hi:
         return line[0].value
     if line[1].lo == lo and line[1].hi == hi:
@@ -234,10 +252,15 @@ cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) exc
 
 
 cdef inline void put_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) noexcept nogil:
-    cdef Middle* place = &cache.middles[middle_line(cache, lo, hi)]
+    """Enter a word into its line, or if that is full into the neighbour; if both are, one of its line goes."""
+    cdef size_t at = middle_line(cache, lo, hi)
+    cdef Middle* place
+    if cache.middles[at + 1].value and not cache.middles[at ^ 3].value:
+        at ^= 2
+    place = &cache.middles[at]
     if place.value:
         place += 1
-        if place.value:                                    # both are taken: one goes
+        if place.value:
             cache.turn += 1
             place -= cache.turn & 1
             cache.n_middle -= 1
