@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 from bpe._core.documents import split
 from bpe.corpus import PathLike, listed_files, map_file, separators_of
 from bpe.errors import FormatError
+from bpe.threads import together
+
+#: Bytes of a file by thread from which on several find its documents; how far they look for a place to begin at.
+PARALLEL, WINDOW = 4 << 20, 2 << 20
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,9 @@ class Documents:
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def file_documents(files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool) -> Iterator[Documents]:
+def file_documents(
+    files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool, threads: int = 1
+) -> Iterator[Documents]:
     """The documents of each file, which is mapped into memory, not read.
 
     Every file is opened once before the first is handed on.
@@ -84,8 +90,7 @@ def file_documents(files: PathLike | Iterable[PathLike], separator: str | None, 
     paths = listed_files(files)
     for path in paths:
         data = map_file(path)
-        bounds = np.array([0, len(data)], dtype=np.int64)
-        starts, ends = split(data, bounds[:1], bounds[1:], separators, per_line, True)
+        starts, ends = _split(data, separators, per_line, threads)
         yield Documents(data, starts, ends, os.fspath(path))
 
 
@@ -94,6 +99,44 @@ def joined_documents(texts: list[bytes], source: str) -> Documents:
     bounds = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     return Documents(memoryview(b"".join(texts)), bounds[:-1], bounds[1:], source)
+
+
+def _split(
+    data: memoryview, separators: list[bytes], keep: bool, threads: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The documents of a file; those of a large one are found on several threads, and its pages mapped."""
+    places = [len(data) * k // threads for k in range(1, threads)]
+    if len(separators) != 1 or len(data) < threads * PARALLEL or _overlaps(separators[0]):
+        places = []
+    starts, ends = [0], []
+    for place in places:
+        found = bytes(data[place : place + WINDOW]).find(separators[0])
+        if found >= 0:
+            behind = place + found + len(separators[0])
+            ends.append(behind if keep else place + found)
+            starts.append(behind)
+    ends.append(len(data))
+    bounds = np.array([starts, ends], dtype=np.int64)
+
+    todo = list(range(len(starts)))
+    parts = [bounds] * len(starts)
+
+    def work() -> None:
+        while todo:
+            try:
+                k = todo.pop()
+            except IndexError:  # another thread was faster
+                return
+            parts[k] = np.array(split(data, bounds[0, k : k + 1], bounds[1, k : k + 1], separators, keep, True))
+
+    together(work, len(starts))
+    joined = np.concatenate(parts, axis=1)
+    return joined[0], joined[1]
+
+
+def _overlaps(separator: bytes) -> bool:
+    """Whether one may begin within another, so that which ones count depends on where the search begins."""
+    return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------

@@ -316,7 +316,7 @@ class TextEncoder:
         _check_out(out, self._spec.vocabulary.limit)
         count = thread_count(threads)
         allowed = self._policy([], allowed_special, disallowed_special)
-        documents = file_documents(files, separator, per_line)
+        documents = file_documents(files, separator, per_line, count)
         return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
 
     def encode_stream(

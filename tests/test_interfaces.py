@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import streams
+from bpe import documents, streams
 from bpe._core import cutting
 from bpe.normalizers import NFC, Lowercase
 from bpe.pretokenize import NAMES, Pretokenizer
@@ -535,3 +535,20 @@ def test_random_cuts_of_a_long_text() -> None:
     bounds = [0, *sorted(choose.sample(range(len(data)), 30)), len(data)]
     parts = [data[a:b] for a, b in pairwise(bounds)]
     assert joined(tok.encode_stream(parts, allowed_special="all")) == expected
+
+
+@pytest.mark.parametrize("separator", ["ab", "aa", "a", "\n", None])
+def test_documents_of_a_file_on_several_threads(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
+    """The same ones as on one thread, empty ones and those at separators that overlap too."""
+    monkeypatch.setattr(documents, "PARALLEL", 20)
+    monkeypatch.setattr(documents, "WINDOW", 16)
+    random_ = random.Random(3)
+    path = tmp_path / "text"
+    for size in (0, 59, 61, 500, 2000):
+        path.write_bytes("".join(random_.choices("aab\n", k=size)).encode())
+        for per_line in (False, separator is None):
+            (one,) = documents.file_documents(path, separator, per_line)
+            for threads in (2, 3):
+                (several,) = documents.file_documents(path, separator, per_line, threads)
+                assert np.array_equal(one.starts, several.starts)
+                assert np.array_equal(one.ends, several.ends)

@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
+    FEW_IDS = 8               # of a piece that `emit_values` writes
     ENOUGH = PIECES - 63      # for fewer the scanner is asked once more
 
 cdef struct Fragment:         # a text, or an id between texts
@@ -64,4 +65,4 @@ cdef struct Chunk:
 
 cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil
 
-cdef size_t emit_values(const uint64_t* value, size_t n, token_t** out) noexcept nogil
+cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil

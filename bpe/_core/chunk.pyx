@@ -41,7 +41,7 @@ cdef extern from "lookup.h" nogil:
         size_t n_missed
 
     void bpe_look_up(const Run* run, const Line* lines, int shift, Found* found)
-    size_t bpe_emit(const uint64_t* value, size_t n, token_t** out)
+    size_t bpe_emit(const uint64_t* value, size_t n, const token_t* listed, token_t** out)
     size_t bpe_count_high(const byte_t* text, size_t n)
     int bpe_choose_look_up(int most)
 
@@ -55,12 +55,12 @@ def choose_vectors(int most):
     return bpe_choose_look_up(most)
 
 
-cdef size_t emit_values(const uint64_t* value, size_t n, token_t** out) noexcept nogil:
-    """Write the ids of n values up to the first one that has none in itself; how many values that were.
+cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil:
+    """Write the ids of n values up to the first one that is 0 or has more than FEW_IDS; how many values that were.
 
-    `out` moves on behind the ids; room for 16 more is needed.
+    `out` moves on behind the ids; room for FEW_IDS by value and 16 more is needed.
     """
-    return bpe_emit(value, n, out)
+    return bpe_emit(value, n, listed, out)
 
 
 cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil:

@@ -18,7 +18,7 @@ cimport cython
 cimport numpy as cnp
 
 from bpe._core.backtrack cimport Backtracker, Origins
-from bpe._core.chunk cimport Chunk, Feed, Fragment, emit_values, fill
+from bpe._core.chunk cimport FEW_IDS, Chunk, Feed, Fragment, emit_values, fill
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.memory cimport grown, hash_bytes
 from bpe._core.merging cimport (
@@ -342,9 +342,9 @@ cdef class Encoder:
         cdef const uint64_t* values = space.chunk.value
         cdef token_t* out
         while True:
-            reserve(&space.out, 2 * (end - start) + 16)
+            reserve(&space.out, FEW_IDS * (end - start) + 16)
             out = space.out.data + space.out.n
-            start += emit_values(values + start, end - start, &out)
+            start += emit_values(values + start, end - start, space.cache.listed, &out)
             space.out.n = out - space.out.data
             if start >= end:
                 return 0
@@ -563,7 +563,7 @@ cdef object as_array(Ids* ids):
 
 
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
-    """Write the ids of a value that says where they are listed."""
+    """Write the ids, more than a few, of a value that says where they are listed."""
     cdef const token_t* listed = space.cache.listed + (value >> 32)
     cdef size_t n = listed[0], i
     cdef Ids* out = &space.out

@@ -1,6 +1,6 @@
 """Many texts to ids, on several threads: one flat array and the number of ids of each text.
 
-Texts are shared out in parts of about half a megabyte, a longer one cut where a pretoken certainly starts. Each thread
+Texts are shared out in parts of about a megabyte, a longer one cut where a pretoken certainly starts. Each thread
 encodes a part into a buffer of its own, which stays in its caches, and copies the ids from there to their place in the
 result as soon as all parts before have theirs. With one thread the result is written where it stays.
 
@@ -23,7 +23,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 #: Bytes of text in a part.
-PART = 1 << 19
+PART = 1 << 20
 
 
 cdef class Waiting:

@@ -47,12 +47,24 @@ typedef struct {
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF. */
 typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *found);
 
-/* Write the ids of n values up to the first one that has none in itself, and answer how many values that were.
+/* Write the ids of n values up to the first one that is 0 or has more than BPE_FEW_IDS, and answer how many values that were.
  *
  * A value is its word's first id + 1 in the lower half, and in the upper half the second id + 1, or 0 where there is
- * none; a lower half of 0 says that the ids are elsewhere. Room is needed for 16 ids more than come.
+ * none; or the lower half is 0, and the upper half the place in `listed` where their number stands before the ids.
+ * Room is needed for BPE_FEW_IDS ids by value and 16 more, and behind what is listed for as many.
  */
-typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, uint32_t **out);
+typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out);
+
+enum { BPE_FEW_IDS = 8 };
+
+/* Write the ids of a value that says where they are, all in one copy; answers whether they are few enough. */
+static inline int bpe_emit_listed(uint64_t value, const uint32_t *listed, uint32_t **to) {
+    const uint32_t *from = listed + (value >> 32);
+    if (value == 0 || *from > BPE_FEW_IDS) return 0;
+    memcpy(*to, from + 1, BPE_FEW_IDS * sizeof *from);
+    *to += *from;
+    return 1;
+}
 
 /* How many of n bytes are beyond ASCII; any number above n if one of them is 0xFF. */
 typedef size_t (*bpe_count_high_t)(const uint8_t *text, size_t n);
@@ -106,13 +118,17 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
     })
 }
 
-static size_t bpe_emit_plain(const uint64_t *value, size_t n, uint32_t **out) {
+static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
     uint32_t *to = *out;
     size_t i = 0;
-    for (; i < n && (uint32_t)value[i]; i++) {
-        to[0] = (uint32_t)value[i] - 1;
-        to[1] = (uint32_t)(value[i] >> 32) - 1;
-        to += 1 + (value[i] >> 32 != 0);
+    for (; i < n; i++) {
+        if ((uint32_t)value[i]) {
+            to[0] = (uint32_t)value[i] - 1;
+            to[1] = (uint32_t)(value[i] >> 32) - 1;
+            to += 1 + (value[i] >> 32 != 0);
+        } else if (!bpe_emit_listed(value[i], listed, &to)) {
+            break;
+        }
     }
     *out = to;
     return i;
@@ -241,22 +257,28 @@ BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *li
     out->n_others = found.n_others;
 }
 
-BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, uint32_t **out) {
+/* Eight values by one compression; of a group that has ids elsewhere, what lies between those. */
+BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
     uint32_t *to = *out;
-    size_t i = 0;
-    for (; i < n; i += 8) {
-        uint32_t all = n - i < 8 ? ((uint32_t)1 << 2 * (n - i)) - 1 : 0xFFFF, lacking;
+    for (size_t i = 0; i < n; i += 8) {
+        uint32_t all = n - i < 8 ? ((uint32_t)1 << 2 * (n - i)) - 1 : 0xFFFF;
         __m512i ids = _mm512_maskz_loadu_epi32((__mmask16)all, value + i);
-        uint32_t some = _mm512_test_epi32_mask(ids, ids);
-        lacking = ~some & all & 0x5555;
-        some &= lacking ? (lacking & -lacking) - 1 : ~(uint32_t)0;
+        uint32_t some = _mm512_test_epi32_mask(ids, ids), lacking = ~some & all & 0x5555;
         ids = _mm512_sub_epi32(ids, _mm512_set1_epi32(1));
+        while (lacking) {
+            uint32_t first = lacking & -lacking, before = some & (first - 1);
+            size_t k = i + ((size_t)__builtin_ctz(lacking) >> 1);
+            _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)before, ids));
+            to += __builtin_popcount(before);
+            if (!bpe_emit_listed(value[k], listed, &to)) {
+                *out = to;
+                return k;
+            }
+            some &= ~(4 * first - 1);
+            lacking &= lacking - 1;
+        }
         _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)some, ids));
         to += __builtin_popcount(some);
-        if (lacking) {
-            *out = to;
-            return i + ((size_t)__builtin_ctz(lacking) >> 1);
-        }
     }
     *out = to;
     return n;

@@ -115,13 +115,61 @@ cdef inline uint64_t find_front(const Cache* cache, uint64_t key) noexcept nogil
     return 0
 
 
+cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept nogil:
+    """Enter a word into the front table; of a full line the oldest goes.
+
+    A word that is there moves to the first place: two values of one key would be joined into one that is neither.
+    """
+    cdef Line* line = &cache.front[key * SHORT_KEY_FACTOR >> cache.front_shift]
+    cdef int i = 0
+    while i < 3 and line.keys[i] != key:
+        i += 1
+    while i > 0:
+        line.keys[i], line.values[i] = line.keys[i - 1], line.values[i - 1]
+        i -= 1
+    line.keys[0], line.values[0] = key, value
+
+
+cdef inline uint64_t value_in(const Line* line, uint64_t key) noexcept nogil:
+    cdef int i
+    for i in range(4):
+        if line.keys[i] == key:
+            return line.values[i]
+    return 0
+
+
+cdef inline uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
+    """The value of a key that the front table does not have, which then has it; 0 if there is none."""
+    cdef inline uint64_t at = short_line(cache, key), value = value_in(&cache.lines[at], key)
+    if value == 0 and cache.lines[at].keys[3] != EMPTY_KEY:
+        value = value_in(&cache.lines[at ^ 1], key)
+    if value:
+        put_front(cache, key, value)
+    return value
+
+
+cdef inline uint64_t value_of_two(const Middle* line, uint64_t lo, uint64_t hi) noexcept nogil:
+    if line[0].lo == lo and line[0].hi == hi:
+        return line[0].value
+    if line[1].lo == lo and line[1].hi == hi:
+        return line[1].value
+    return 0
+
+
+cdef inline uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
+    """The value of a word of 9 to 16 bytes, or 0."""
+    cdef size_t at = middle_line(cache, lo, hi)
+    cdef inline uint64_t value = value_of_two(&cache.middles[at], lo, hi)
+    if value == 0 and cache.middles[at + 1].value:
+        value = value_of_two(&cache.middles[at ^ 2], lo, hi)
+    return value
+
+
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil
 cdef size_t cache_bytes(const Cache* cache) noexcept nogil
 cdef void close_cache(Cache* cache) noexcept nogil
 cdef int copy_words(Cache* cache, const Cache* seeds) except -1 nogil
 cdef void empty_cache(Cache* cache) noexcept nogil
-cdef uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil
-cdef uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil
 cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed) noexcept nogil
 cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil
 cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
