@@ -17,7 +17,13 @@ from bpe.memory import LEAST, check_memory, resident
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("2G", 2 << 30), ("1.5 GiB", 3 << 29), ("900mb", 900 << 20), (" 4000000K ", 4000000 << 10), (1 << 40, 1 << 40)],
+    [
+        ("20G", 20 << 30),
+        ("15.5 GiB", 31 << 29),
+        ("9000mb", 9000 << 20),
+        (" 40000000K ", 40000000 << 10),
+        (1 << 40, 1 << 40),
+    ],
 )
 def test_amounts(value: int | str, expected: int) -> None:
     assert check_memory(value) == expected
