@@ -62,8 +62,8 @@ class Block:
                 self.mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
 
 
-def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False) -> Iterator[Block]:
-    """Texts, each a document, in blocks; with `utf8`, bytes that are not UTF-8 are an error.
+def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1) -> Iterator[Block]:
+    """Texts, each a document, in blocks for so many threads; with `utf8`, bytes that are not UTF-8 are an error.
 
     Raises:
         TypeError: for one text in place of several, or what is no text.
@@ -83,7 +83,7 @@ def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = Fals
             yield from _joined(waiting)
             waiting, size = [], 0
             view = memoryview(data)
-            for start, end in _ranges(view, cut):
+            for start, end in _ranges(view, cut, threads):
                 yield _whole(view[start:end], f"text {number}", start)
             continue
         waiting.append(data)
@@ -95,9 +95,17 @@ def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = Fals
 
 
 def file_blocks(
-    files: Iterable[PathLike], separator: str | None, per_line: bool, cut: Cut | None, strings: list[bytes]
+    files: Iterable[PathLike],
+    separator: str | None,
+    per_line: bool,
+    cut: Cut | None,
+    strings: list[bytes],
+    threads: int = 1,
 ) -> Iterator[Block]:
-    """The documents of files in blocks; a regular file is mapped into memory, anything else read bit by bit."""
+    """The documents of files in blocks for so many threads.
+
+    A regular file is mapped into memory, anything else read bit by bit.
+    """
     separators = separators_of(separator, per_line)
     for path in files:
         with open(path, "rb") as file:
@@ -105,7 +113,7 @@ def file_blocks(
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 pieces: Iterator[tuple[Bytes, int, mmap.mmap | None]] = _read(file, cut, strings)
             else:
-                pieces = _mapped(file, separators, cut)
+                pieces = _mapped(file, separators, cut, threads)
             for text, offset, mapped in pieces:
                 block = _whole(text, source, offset)
                 yield replace(block, separators=separators, keep=per_line, mapped=mapped)
@@ -171,17 +179,23 @@ def _joined(texts: list[bytes]) -> Iterator[Block]:
         yield Block(b"".join(texts), starts, ends, [], False, "", 0)
 
 
-def _ranges(text: Bytes, cut: Cut) -> Iterator[tuple[int, int]]:
-    """A long text in parts of about BLOCK bytes: (start, end)."""
+def _ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
+    """A long text in parts of about BLOCK bytes: (start, end). Several threads get smaller ones towards the end.
+
+    The last part is at most an eighth of BLOCK then, so that no thread waits long for another.
+    """
+    least = BLOCK if threads == 1 else max(BLOCK // 16, 1)
     start = 0
     while start < len(text):
-        end = len(text) if len(text) - start <= 2 * BLOCK else cut(text, start + BLOCK)
+        left = len(text) - start
+        size = max(min(BLOCK, left // (2 * threads)), least)
+        end = len(text) if left <= 2 * least else cut(text, start + size)
         yield start, end
         start = end
 
 
 def _mapped(
-    file: BufferedReader, separators: list[bytes], cut: Cut | None
+    file: BufferedReader, separators: list[bytes], cut: Cut | None, threads: int
 ) -> Iterator[tuple[Bytes, int, mmap.mmap | None]]:
     """A file mapped into memory in parts: (text, its offset, the map)."""
     if not os.fstat(file.fileno()).st_size:
@@ -190,7 +204,7 @@ def _mapped(
     whole = memoryview(mapped)
     if cut is None:
         cut = _behind_a_document(mapped, separators)
-    for start, end in _ranges(whole, cut):
+    for start, end in _ranges(whole, cut, threads):
         yield whole[start:end], start, mapped
 
 

@@ -19,13 +19,13 @@ from bpe.pretokenize import Pretokenizer
 from bpe.progress import ProgressLike, check_progress, progress_bar
 from bpe.spilling import Spill
 from bpe.text import TextLike
-from bpe.threads import in_order, thread_count
+from bpe.threads import in_order, shared_out, thread_count
 from bpe.wordcounts import Arrays, Splitter, WordCounts
 
 #: The blocks of a corpus are this far apart in the order of first appearances.
 STRIDE = 1 << 36
 
-#: Tables begin with slots for a large file, together at most so many: new memory is where threads wait for each other.
+#: A table begins with slots for its share of the files, at most so many: new memory to grow is what threads wait for.
 BYTES_PER_SLOT, MOST_SLOTS = 256, 1 << 18
 
 
@@ -98,10 +98,10 @@ def count_into(
         separators = separators_of(separator, per_line)
         cut = splitter.cutter(separators)
         total = total_size(paths)
-        slots = min((total or 0) // BYTES_PER_SLOT, MOST_SLOTS) // threads if max_memory is None else 0
-        blocks = file_blocks(paths, separator, per_line, cut, separators + splitter.specials)
+        slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
+        blocks = file_blocks(paths, separator, per_line, cut, separators + splitter.specials, threads)
     else:
-        blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8)  # type: ignore[arg-type]
+        blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8, threads=threads)  # type: ignore[arg-type]
     tables = _Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:
@@ -115,7 +115,8 @@ def count_into(
 
     try:
         with progress_bar(progress, "count", total, "B") as bar:
-            for done in in_order(count, enumerate(blocks), threads):
+            # What gives texts may be bound to the caller's thread; files are not.
+            for done in (in_order if files is None else shared_out)(count, enumerate(blocks), threads):
                 bar(done)
         counts._filled = tables.joined()
     finally:
@@ -162,7 +163,8 @@ class _Tables:
         self._idle.clear()
         whole = tables.pop() if tables else WordTable()
         if tables:
-            deque(in_order(lambda longer: whole.absorb(tables, longer), (False, True), min(self._threads, 2)), maxlen=0)
+            halves = shared_out(lambda longer: whole.absorb(tables, longer), (False, True), min(self._threads, 2))
+            deque(halves, maxlen=0)
         return whole
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -70,6 +70,56 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
+    """`work(part)` of each part in whatever order they are done, on this thread and `threads - 1` more.
+
+    Each takes the next part when it is free, so that `parts` is iterated on any of them, one at a time. Of several
+    exceptions that of the first part is raised. Threads that only waited for others would take their cores.
+    """
+    import threading
+
+    lock = threading.Lock()
+    waiting = enumerate(parts)
+    done: deque[Result] = deque()
+    errors: list[tuple[int, BaseException]] = []
+
+    def one() -> bool:
+        number = sys.maxsize  # an error of `parts` itself comes behind all parts that were taken
+        try:
+            with lock:
+                if errors:
+                    return False
+                number, part = next(waiting, (-1, None))
+            if number >= 0:
+                done.append(work(part))  # type: ignore[arg-type]
+        except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
+            errors.append((number, error))
+            return False
+        return number >= 0
+
+    def all_others() -> None:
+        while one():
+            pass
+
+    started: list[threading.Thread] = []
+    try:
+        for number in range(1, threads):
+            thread = threading.Thread(target=all_others, name=f"bpe_{number}")
+            thread.start()
+            started.append(thread)
+        while one():
+            while done:
+                yield done.popleft()
+    finally:
+        with lock:
+            waiting = enumerate(())
+        for thread in started:
+            thread.join()
+    if errors:
+        raise min(errors, key=lambda error: error[0])[1]
+    yield from done
 
 
 def together(work: Callable[[], None], threads: int) -> None:

@@ -129,6 +129,13 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(TEXT.encode())
     blocks = list(file_blocks([path], None, False, lambda text, at: min(len(text), at), []))
     assert [block.offset for block in blocks] == list(range(0, len(TEXT.encode()) - 500, 500))
+    for threads in (2, 5):  # smaller ones towards the end
+        shared = list(file_blocks([path], None, False, lambda text, at: min(len(text), at), [], threads))
+        sizes = [len(block.text) for block in shared]
+        assert sizes[0] == min(500, len(TEXT.encode()) // (2 * threads))
+        assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
+        assert max(sizes[-2:]) <= 64
+        assert b"".join(bytes(block.text) for block in shared) == TEXT.encode()
     for _ in range(2):
         for block in blocks:
             assert TEXT.encode()[block.offset :].startswith(bytes(block.text))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count, pairwise
 from threading import Lock
 
 import numpy as np
@@ -21,7 +23,7 @@ from bpe._core.splits import SplitFilter
 from bpe.encoding import NO_TOKEN, Encoder, symbol_tables
 from bpe.pretokenize import VECTORS
 from bpe.spec import TokenizerSpec
-from bpe.threads import together
+from bpe.threads import shared_out, together
 from bpe.vocabulary import Vocabulary
 
 Merge = tuple[int, int]
@@ -414,6 +416,28 @@ def test_an_error_in_a_thread_is_raised() -> None:
     for threads in (1, 3):
         with pytest.raises(KeyError, match="as it should"):
             together(fail, threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_parts_are_shared_out_once_and_the_first_error_is_raised(threads: int) -> None:
+    assert sorted(shared_out(lambda part: part * part, range(100), threads)) == [part * part for part in range(100)]
+    assert list(shared_out(str, [], threads)) == []
+
+    def fail(part: int) -> None:
+        if part in (3, 4):
+            raise KeyError(part)
+
+    with pytest.raises(KeyError, match="3"):
+        list(shared_out(fail, count(), threads))
+
+    def parts() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("as it should")
+
+    with pytest.raises(OSError, match="as it should"):
+        list(shared_out(str, parts(), threads))
+    with closing(shared_out(str, count(), threads)) as endless:
+        next(endless)  # the others stop with the caller
 
 
 def test_threads_may_share_a_job_in_any_number() -> None:
