@@ -6,10 +6,11 @@ Not here: what is wrong with lines that are not plain, and vocabularies that no 
 
 import numpy as np
 
-from bpe._core.memory cimport mix
+from bpe._core.memory cimport mix, prefetch
+from bpe._core.pages cimport release, zeroed
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 cdef extern from *:
@@ -24,6 +25,7 @@ cdef enum:
     SHORT = 7                 # bytes that fit a key with their number
     FILTER = 1 << 14          # words of 64 bits: 128 KB, which stay in the second-level cache
     FOREIGN = 64              # a byte that is no digit of base64
+    AHEAD = 16                # tokens prefetched ahead of the one to enter; a power of two
 
 cdef struct Slot:
     uint64_t key              # of `key_of`; 0 where empty
@@ -34,7 +36,12 @@ cdef struct Strings:          # the tokens and a table to find them by their byt
     const int64_t* offsets
     Slot* slots
     size_t mask
-    uint64_t* filter          # or NULL
+    uint64_t* filter
+
+cdef struct Split:            # of a token in two, both of which may be tokens
+    Py_ssize_t cut
+    uint64_t left             # keys
+    uint64_t right
 
 cdef struct Pairs:            # the merges found so far
     uint64_t* slots           # 2 by slot: left << 32 | right, what they make
@@ -175,72 +182,59 @@ cdef inline void note(uint64_t* filter, uint64_t hashed) noexcept nogil:
     filter[hashed >> 46 & (FILTER - 1)] |= <uint64_t>1 << (hashed >> 40 & 63)
 
 
-cdef int begin_strings(Strings* strings, const byte_t* blob, const int64_t* offsets, Py_ssize_t n) except -1:
-    cdef size_t size = 16
-    while size < <size_t>n + <size_t>n // 4:
-        size *= 2
-    strings.blob, strings.offsets, strings.mask = blob, offsets, size - 1
-    strings.slots = <Slot*>calloc(size, sizeof(Slot))
-    strings.filter = NULL
-    if strings.slots == NULL:
-        raise MemoryError(f"no memory for a table of {n} tokens")
-    return 0
-
-
-cdef token_t find_string(
-    Strings* strings, const byte_t* data, Py_ssize_t size, uint64_t key, uint64_t hashed
+cdef inline bint is_string(
+    const Strings* strings, token_t token, const byte_t* data, Py_ssize_t size
 ) noexcept nogil:
+    """Whether a token has these bytes, where the keys are the same."""
+    return size <= SHORT or (
+        strings.offsets[token + 1] - strings.offsets[token] == size
+        and memcmp(strings.blob + strings.offsets[token], data, size) == 0
+    )
+
+
+cdef token_t find_string(const Strings* strings, const byte_t* data, Py_ssize_t size, uint64_t key) noexcept nogil:
     """The token of these bytes, or NO_TOKEN."""
-    cdef size_t at = hashed & strings.mask
+    cdef size_t at = scattered(key) & strings.mask
     cdef token_t token
     while strings.slots[at].key != 0:
         if strings.slots[at].key == key:
-            token = strings.slots[at].token
-            if size <= SHORT or (
-                strings.offsets[token + 1] - strings.offsets[token] == size
-                and memcmp(strings.blob + strings.offsets[token], data, size) == 0
-            ):
+            token = <token_t>strings.slots[at].token
+            if is_string(strings, token, data, size):
                 return token
         at = (at + 1) & strings.mask
     return NO_TOKEN
 
 
-cdef token_t enter_string(Strings* strings, token_t token) noexcept nogil:
-    """Enter a token; the one entered before that has the same bytes, or NO_TOKEN."""
+cdef bint enter_string(Strings* strings, token_t token, uint64_t key) noexcept nogil:
+    """Enter a token; False where one of the same bytes is in."""
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token]
-    cdef uint64_t key = key_of(data, size), hashed = scattered(key)
-    cdef token_t same = NO_TOKEN
+    cdef uint64_t hashed = scattered(key)
     cdef size_t at = hashed & strings.mask
-    if strings.filter == NULL:
-        same = find_string(strings, data, size, key, hashed)
-        if same != NO_TOKEN:
-            return same
-    else:
-        note(strings.filter, hashed)
     while strings.slots[at].key != 0:
+        if strings.slots[at].key == key and is_string(strings, <token_t>strings.slots[at].token, data, size):
+            return False
         at = (at + 1) & strings.mask
     strings.slots[at].key = key
     strings.slots[at].token = token
-    return NO_TOKEN
+    note(strings.filter, hashed)
+    return True
 
 
-def first_repeated(bytes blob, const int64_t[::1] offsets):
-    """The first of the strings `blob[offsets[i]:offsets[i + 1]]` that is there before: (before, i), or None."""
-    cdef Py_ssize_t n = offsets.shape[0] - 1, i
-    cdef token_t same = NO_TOKEN
-    cdef Strings strings
-    cdef bytes padded = blob + bytes(8)
-    if n < 1:
-        return None
-    begin_strings(&strings, padded, &offsets[0], n)
-    with nogil:
-        for i in range(n):
-            same = enter_string(&strings, <token_t>i)
-            if same != NO_TOKEN:
-                break
-    free(strings.slots)
-    return None if same == NO_TOKEN else (int(same), i)
+cdef bint enter_strings(Strings* strings, Py_ssize_t n) noexcept nogil:
+    """Enter all tokens; False where two are the same."""
+    cdef uint64_t keys[AHEAD]
+    cdef uint64_t key
+    cdef Py_ssize_t i
+    for i in range(n + AHEAD):
+        if i >= AHEAD and not enter_string(strings, <token_t>(i - AHEAD), keys[i & (AHEAD - 1)]):
+            return False
+        if i < n:
+            keys[i & (AHEAD - 1)] = key = key_of(
+                strings.blob + strings.offsets[i], strings.offsets[i + 1] - strings.offsets[i]
+            )
+            prefetch(&strings.slots[scattered(key) & strings.mask])
+    return True
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------
@@ -298,17 +292,14 @@ cdef bint stay_apart(Pairs* pairs, const int[:, ::1] made_of, token_t left, toke
             right = <token_t>made_of[right, 0]
 
 
-cdef bint find_merge(
-    Strings* strings, Pairs* pairs, int[:, ::1] made_of, uint64_t* sums, token_t token
-) noexcept nogil:
-    """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens.
+cdef Py_ssize_t find_splits(const Strings* strings, uint64_t* sums, token_t token, Split* splits) noexcept nogil:
+    """The splits of a token whose parts may both be tokens, and the tokens' slots on their way; how many.
 
-    `sums` has room for a sum by place of the token.
+    `sums` and `splits` have room for one by place of the token.
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut
-    cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left_key, right_key, left_hash, right_hash
-    cdef token_t left, right
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut, n = 0
+    cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left, right, left_hash, right_hash
     if size > SHORT + 1:
         for cut in range(size - 1, 0, -1):
             right_sum += data[cut] * power
@@ -316,60 +307,106 @@ cdef bint find_merge(
             sums[cut] = right_sum
     for cut in range(1, size):
         left_sum = left_sum * BASE + data[cut - 1]
-        left_key = short_key(data, cut) if cut <= SHORT else long_key(left_sum)
-        right_key = short_key(data + cut, size - cut) if size - cut <= SHORT else long_key(sums[cut])
-        left_hash, right_hash = scattered(left_key), scattered(right_key)
-        if not (seen(strings.filter, left_hash) and seen(strings.filter, right_hash)):
+        left = short_key(data, cut) if cut <= SHORT else long_key(left_sum)
+        right = short_key(data + cut, size - cut) if size - cut <= SHORT else long_key(sums[cut])
+        left_hash, right_hash = scattered(left), scattered(right)
+        splits[n].cut, splits[n].left, splits[n].right = cut, left, right
+        n += seen(strings.filter, left_hash) & seen(strings.filter, right_hash)    # a branch would often go wrong
+    for cut in range(n):
+        prefetch(&strings.slots[scattered(splits[cut].left) & strings.mask])
+        prefetch(&strings.slots[scattered(splits[cut].right) & strings.mask])
+    return n
+
+
+cdef token_t find_part(
+    const Strings* strings, const int[:, ::1] made_of, const byte_t* data, Py_ssize_t size, uint64_t key
+) noexcept nogil:
+    """The token of these bytes if it is a byte or the merges known so far make it, or NO_TOKEN."""
+    cdef token_t token = find_string(strings, data, size, key)
+    return token if token != NO_TOKEN and (size == 1 or made_of[token, 0] >= 0) else NO_TOKEN
+
+
+cdef bint find_merge(
+    const Strings* strings, Pairs* pairs, int[:, ::1] made_of, token_t token, const Split* splits, Py_ssize_t n
+) noexcept nogil:
+    """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens."""
+    cdef const byte_t* data = strings.blob + strings.offsets[token]
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i
+    cdef token_t left, right
+    for i in range(n):
+        left = find_part(strings, made_of, data, splits[i].cut, splits[i].left)
+        if left == NO_TOKEN:
             continue
-        left = find_string(strings, data, cut, left_key, left_hash)
-        right = find_string(strings, data + cut, size - cut, right_key, right_hash)
-        if left == NO_TOKEN or right == NO_TOKEN:
-            continue
-        if stay_apart(pairs, made_of, left, right):
+        right = find_part(strings, made_of, data + splits[i].cut, size - splits[i].cut, splits[i].right)
+        if right != NO_TOKEN and stay_apart(pairs, made_of, left, right):
             made_of[token, 0], made_of[token, 1] = <int>left, <int>right
             enter_pair(pairs, left, right, token)
             return True
     return False
 
 
+cdef int find_merges(
+    const Strings* strings, Pairs* pairs, int[:, ::1] made_of, uint64_t* sums, Split* splits, Py_ssize_t longest
+) noexcept nogil:
+    """Find the merges of all tokens; the next token's parts are fetched from memory meanwhile.
+
+    `splits` has room for twice as many as the longest token has bytes.
+    """
+    cdef Py_ssize_t n = made_of.shape[0], i, n_splits, n_next = 0
+    cdef Split* mine = splits
+    cdef Split* following = splits + longest
+    for i in range(-1, n):
+        n_splits = n_next
+        n_next = find_splits(strings, sums, <token_t>(i + 1), following) if i + 1 < n else 0
+        if i >= 0:
+            find_merge(strings, pairs, made_of, <token_t>i, mine, n_splits)
+        mine, following = following, mine
+    return 0
+
+
 def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
-    """Recover the merges of distinct tokens given by rising rank: token i is `blob[offsets[i]:offsets[i + 1]]`.
+    """Recover the merges of tokens given by rising rank: token i is `blob[offsets[i]:offsets[i + 1]]`.
 
     A token's merge is the pair of tokens that its bytes come to by the merges of better rank; at most one split of the
     token is such a pair. A token that has none is never reached by merging, and is part of no merge.
 
     Returns:
-        int32 pairs of places, shape (n, 2); -1, -1 for a token of one byte and for one that merging never reaches.
+        int32 pairs of places, shape (n, 2); -1, -1 for a token of one byte and for one that merging never reaches. None
+        where two tokens are the same.
 
     """
-    cdef Py_ssize_t n = offsets.shape[0] - 1, i
+    cdef Py_ssize_t n = offsets.shape[0] - 1, longest = max(np.diff(offsets).max(initial=0), 1)
+    cdef size_t size = 16, room
     cdef Strings strings
     cdef Pairs pairs
     cdef uint64_t* filters
+    cdef uint64_t* sums
+    cdef Split* splits
     cdef bytes padded = blob + bytes(8)
+    cdef bint distinct = False
     found = np.full((n, 2), -1, dtype=np.int32)
     cdef int[:, ::1] made_of = found
-    longest = np.empty(max(np.diff(offsets).max(initial=0), 1), dtype=np.uint64)
-    cdef uint64_t[::1] sums = longest
-    begin_strings(&strings, padded, &offsets[0], n)
-    pairs.mask = strings.mask
-    pairs.slots = <uint64_t*>malloc((pairs.mask + 1) * 2 * sizeof(uint64_t))
+    while size < <size_t>n + <size_t>n // 4:
+        size *= 2
+    room = size * sizeof(Slot)                             # the table of pairs is as large
+    strings = Strings(blob=padded, offsets=&offsets[0], slots=<Slot*>zeroed(room), mask=size - 1, filter=NULL)
+    pairs = Pairs(slots=<uint64_t*>zeroed(room), mask=size - 1, filter=NULL)
     filters = <uint64_t*>calloc(2 * FILTER, sizeof(uint64_t))
-    if pairs.slots == NULL or filters == NULL:
-        free(strings.slots)
-        free(pairs.slots)
+    sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
+    splits = <Split*>calloc(2 * longest, sizeof(Split))
+    try:
+        if strings.slots == NULL or pairs.slots == NULL or filters == NULL or sums == NULL or splits == NULL:
+            raise MemoryError(f"no memory for a table of {n} merges")
+        strings.filter, pairs.filter = filters, filters + FILTER
+        with nogil:
+            memset(pairs.slots, 0xFF, room)
+            distinct = enter_strings(&strings, n)
+            if distinct:
+                find_merges(&strings, &pairs, made_of, sums, splits, longest)
+    finally:
+        release(strings.slots, room)
+        release(pairs.slots, room)
         free(filters)
-        raise MemoryError(f"no memory for a table of {n} merges")
-    strings.filter, pairs.filter = filters, filters + FILTER
-    with nogil:
-        memset(pairs.slots, 0xFF, (pairs.mask + 1) * 2 * sizeof(uint64_t))
-        for i in range(n):
-            if offsets[i + 1] - offsets[i] == 1:
-                enter_string(&strings, <token_t>i)
-        for i in range(n):
-            if offsets[i + 1] - offsets[i] > 1 and find_merge(&strings, &pairs, made_of, &sums[0], <token_t>i):
-                enter_string(&strings, <token_t>i)
-    free(strings.slots)
-    free(pairs.slots)
-    free(filters)
-    return found
+        free(sums)
+        free(splits)
+    return found if distinct else None

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.ranks import first_repeated, merges_of_ranks, read_ranks
+from bpe._core.ranks import merges_of_ranks, read_ranks
 from bpe.errors import FormatError, shown
 from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec
@@ -46,16 +46,13 @@ def read(
         except (OSError, EOFError, ValueError) as error:
             raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
     tokens = read_ranks(data)
-    repeated = None if tokens is None else _repeated(tokens, special_tokens)
-    if tokens is None or (repeated is not None and repeated < len(tokens[2])):
+    merges = None if tokens is None else merges_of_ranks(*tokens[:2])
+    if tokens is None or merges is None:
         tokens = _read_line_by_line(data, path)  # which says what is wrong, or takes what is unusual
-        repeated = _repeated(tokens, special_tokens)
-    if repeated is not None:
-        name = list(special_tokens)[repeated - len(tokens[2])]
-        raise FormatError(f"special token {name!r} is an ordinary token too; leave it out of special_tokens", path=path)
-    blob, offsets, ranks = tokens
-    vocabulary = _vocabulary(blob, offsets, ranks, special_tokens, path)
-    pairs, ids, shared_ranks, unreached = recover_merges(blob, offsets, ranks)
+        merges = merges_of_ranks(*tokens[:2])
+        assert merges is not None
+    vocabulary = _vocabulary(*tokens, special_tokens, path)
+    pairs, ids, shared_ranks, unreached = recover_merges(*tokens, merges)
     return TokenizerSpec(
         model="byte",
         vocabulary=vocabulary,
@@ -104,13 +101,13 @@ def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
     return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
 
 
-def _repeated(tokens: Tokens, special_tokens: Mapping[str, int]) -> int | None:
-    """The first that is the same as one before it, of the tokens and, numbered after them, the special tokens."""
-    blob, offsets, _ = tokens
-    names = [name.encode() for name in special_tokens]
-    ends = offsets[-1] + np.cumsum([len(name) for name in names], dtype=np.int64)
-    found = first_repeated(b"".join([blob, *names]), np.concatenate((offsets, ends)))
-    return None if found is None else found[1]
+def _is_ordinary(token: bytes, blob: bytes, offsets: NDArray[np.int64]) -> bool:
+    """Whether these bytes are one of the tokens `blob[offsets[i]:offsets[i + 1]]`."""
+    data = np.frombuffer(blob, dtype=np.uint8)
+    starts = offsets[:-1][np.diff(offsets) == len(token)]
+    for place, byte in enumerate(token):
+        starts = starts[data[starts + place] == byte]
+    return len(starts) > 0
 
 
 def _vocabulary(
@@ -120,10 +117,13 @@ def _vocabulary(
     special_tokens: Mapping[str, int],
     path: str | None,
 ) -> Vocabulary:
-    """The tokens and the special tokens, after refusing ids that are the same."""
+    """The tokens and the special tokens, after refusing those that are the same."""
     special: dict[int, bytes] = {}
     for name, number in special_tokens.items():
         token = name.encode()
+        if _is_ordinary(token, blob, offsets):
+            what = f"special token {name!r} is an ordinary token too"
+            raise FormatError(f"{what}; leave it out of special_tokens", path=path)
         at = int(np.searchsorted(ranks, number))
         if at < len(ranks) and ranks[at] == number:
             raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
@@ -139,16 +139,17 @@ def _vocabulary(
 
 
 def recover_merges(
-    blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32]
+    blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32], pairs: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int32] | None]:
     """The merges of tokens given by rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`.
+
+    `pairs` is what `merges_of_ranks` finds.
 
     Returns:
         (pairs of ids; the ids they make; their ranks where several share one, or None; the ids of the tokens that these
         merges never reach, or None where that is not known).
 
     """
-    pairs = merges_of_ranks(blob, offsets)
     without = np.flatnonzero((pairs[:, 0] < 0) & (np.diff(offsets) > 1))
     by_bytes: dict[bytes, int] = {}
     if len(without):
