@@ -179,4 +179,5 @@ def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> 
         merges=np.ascontiguousarray(merges[:, :2]),
         merge_ids=np.ascontiguousarray(merges[:, 2]),
         ends_word=ends_word,
+        unreached=None,
     )

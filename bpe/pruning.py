@@ -136,6 +136,7 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,
         ends_word=None if spec.ends_word is None else (spec.ends_word & kept)[: smaller.limit],
+        unreached=None,  # not known of fewer merges
     )
 
 

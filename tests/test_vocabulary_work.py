@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 from contextlib import suppress
 from itertools import product
@@ -219,6 +220,20 @@ def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
     names = {spell(token): number for token, number in tok.vocab().items()}
     steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
     return {(names[step[0]], names[step[2]]) for step in steps}
+
+
+def test_pruned_rank_files_keep_tokens_that_no_merge_makes(tmp_path: Path) -> None:
+    """A word that is such a token is that token, by whatever id it has after pruning."""
+    tokens = [*(bytes([byte]) for byte in range(256)), b"ab", b"xyz", b"cd"]
+    path = tmp_path / "ranks.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens)))
+    tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<e>": 300})
+    assert tok.encode("xyz").tolist() == [257]
+    smaller, remap = tok.prune([256])
+    assert smaller.encode("xyz").tolist() == [remap[257]] == [256]
+    assert smaller.encode("abcd").tolist() == [97, 98, 257]
+    assert tok.prune([257])[0].encode("xyzcd").tolist() == [120, 121, 122, 257]
+    assert tok.truncate_vocab(259).encode("xyz").tolist() == [257]
 
 
 def test_prune_names_what_it_refuses() -> None:
