@@ -189,7 +189,7 @@ def draw(rows: list[Row], folder: Path) -> None:
             if max(map(len, lines.values())) > 1:
                 name = f"{corpus}-{'size' if axis == 1 else 'vocabulary'}-{other}-{threads}.png"
                 what = f"V={other}" if axis == 1 else f"{other / 1e6:.0f} MB"
-                draw_one(folder / name, lines, label, f"{corpus}, {what}, {threads} threads")
+                draw_one(folder / name, lines, label, f"{corpus}, {what}, threads: {threads}")
 
 
 def draw_one(path: Path, lines: dict[str, list[tuple[float, float, float]]], label: str, title: str) -> None:
