@@ -131,11 +131,11 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
 
 
 cdef inline uint64_t value_in(const Line* line, uint64_t key) noexcept nogil:
+    cdef uint64_t value = 0                                # no branch: half of them would be guessed wrong
     cdef int i
     for i in range(4):
-        if line.keys[i] == key:
-            return line.values[i]
-    return 0
+        value |= line.values[i] & -<uint64_t>(line.keys[i] == key)
+    return value
 
 
 cdef inline uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
