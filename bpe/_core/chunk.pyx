@@ -46,7 +46,7 @@ cdef extern from "lookup.h" nogil:
     int bpe_choose_look_up(int most)
 
 cdef enum:
-    NARROW = (1 << 31) - 1    # bytes that pieces without bounds of their own are looked up together in
+    NARROW = 0x7FFFFFFF       # bytes that pieces without bounds of their own are looked up together in
     FEW_HIGH = 8              # text with fewer than one byte in so many beyond ASCII is not cut
 
 
