@@ -2,8 +2,8 @@
 
 A kernel that runs without the GIL calls `share`; each helper, a Python thread in `help`, sleeps until then. The
 kernel decides what a part is, from its number alone, so that no result depends on which thread is how fast. Waking a
-helper takes 10 to 50 microseconds. A forked child has no helpers: it must
-not go on with what its parent was doing. Not here: starting the threads (`bpe/threads.py`).
+helper takes 10 to 50 microseconds. A forked child has no helpers: it must not go on with what its parent was doing.
+Not here: starting the threads (`bpe/threads.py`).
 """
 
 from cpython.pythread cimport (
@@ -60,7 +60,7 @@ cdef class Team:
                 with nogil:
                     self.serve(part)
                 return
-            except MemoryError as error:
+            except BaseException as error:                 # whatever it is: the caller waits, and raises it
                 self.error, self.failed = error, True
                 PyThread_release_lock(self.ends[part])
 
