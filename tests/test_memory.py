@@ -107,18 +107,23 @@ for _ in range(12):
     tok.encode(text)
     del text, words
 gc.collect()
-print(resident() - before)
+print(resident() - before, tok._encoder._core.cache_state()[0]["bytes"])
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
-@pytest.mark.parametrize(("given", "most"), [("32M", 100 << 20), ("2M", 24 << 20)])
+@pytest.mark.parametrize(("given", "most"), [("32M", 32 << 20), ("2M", 2 << 20)])
 def test_the_cache_keeps_to_its_memory(given: str, most: int) -> None:
-    """After words that are all different, of every length that the cache has a table for."""
+    """After words that are all different, of every length that the cache has a table for.
+
+    The process also keeps what the C library does not give back of the texts, so that its own bound is loose.
+    """
     done = subprocess.run(
         [sys.executable, "-c", ENCODING, given], capture_output=True, text=True, check=True, timeout=60
     )
-    assert int(done.stdout) < most
+    process, cache = map(int, done.stdout.split())
+    assert process < 100 << 20
+    assert 0 < cache <= most
 
 
 def test_cache_memory_is_kept_and_changes_nothing_else() -> None:
