@@ -19,7 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from peers import TOKENIZERS
-from report import VOCAB_NAMES, beginning, corpora, finish, keep, machine, measure, middle, plot, table, vocabularies
+from report import (
+    beginning,
+    corpora,
+    finish,
+    keep,
+    machine,
+    measure,
+    middle,
+    peers_parser,
+    plot,
+    table,
+    vocabularies,
+)
 
 WHOLE = ("bpe", "gigatoken")
 HEAD = ("corpus", "vocabulary", "library", "MB", "cold GB/s", "ratio", "warm GB/s", "ratio", "peak MB")
@@ -27,13 +39,7 @@ HEAD = ("corpus", "vocabulary", "library", "MB", "cold GB/s", "ratio", "warm GB/
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text")
-    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
-    parser.add_argument("--peer", choices=TOKENIZERS, action="append", help="may be repeated; default all")
-    parser.add_argument("--less", type=float, default=20, metavar="MB", help="for the slower libraries; default 20")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    parser = peers_parser(__doc__, TOKENIZERS, "cl100k", 20)
     parser.add_argument("--plot", type=Path, help="draw the speeds of the second call")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []

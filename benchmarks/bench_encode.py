@@ -32,6 +32,7 @@ from report import (
     machine,
     measure,
     middle,
+    peers_parser,
     plot,
     table,
     vocabularies,
@@ -44,14 +45,8 @@ HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "pea
 
 def main() -> None:
     """Measure, compare, print tables, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
-    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
+    parser = peers_parser(__doc__, TOKENIZERS, "all three", 5)
     parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
-    parser.add_argument("--peer", choices=TOKENIZERS, action="append", help="may be repeated; default all")
-    parser.add_argument("--less", type=float, default=5, metavar="MB", help="for the slower libraries; default 5")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, help="draw the speeds of the first pass")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []

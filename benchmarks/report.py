@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import lzma
@@ -19,6 +20,18 @@ VOCABULARIES = SHARED.parent / "vocab"
 VOCAB_NAMES = ("r50k", "cl100k", "o200k")
 SEPARATOR = b"<|endoftext|>"
 NAMES = ("english", "korean", "japanese", "python")
+
+
+def peers_parser(doc: str | None, peers: Iterable[str], vocabs: str, less: float) -> argparse.ArgumentParser:
+    """The options of a benchmark that has corpora, vocabularies (the default in words) and peers, some on less text."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help=f"may be repeated; default {vocabs}")
+    parser.add_argument("--peer", choices=list(peers), action="append", help="may be repeated; default all")
+    parser.add_argument("--less", type=float, default=less, metavar="MB", help=f"for the slower ones; default {less}")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    return parser
 
 
 def corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str] = NAMES) -> list[Path]:

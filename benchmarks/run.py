@@ -84,17 +84,23 @@ def encode(peer: Any, path: str, threads: int, ranks: str) -> dict[str, Any]:
     }
     encoder = peer.encoder(table, threads)
     before = peak()
+    took, result = twice(lambda: encoder(texts))
+    top = peak()
+    ids, lengths = flat(result)
+    digest = hashlib.sha256(ids.tobytes() + lengths.tobytes()).hexdigest()
+    return {"cold": took[0], "warm": took[1], "peak": top, "before": before, "ids": len(ids), "output": digest}
+
+
+def twice(work: Callable[[], Any]) -> tuple[list[float], Any]:
+    """The seconds of a first and of a second call, and what the second gave; the first's is let go before."""
     took = []
     result: Any = None
     for _ in range(2):
         result = None
         began = time.perf_counter()
-        result = encoder(texts)
+        result = work()
         took.append(time.perf_counter() - began)
-    top = peak()
-    ids, lengths = flat(result)
-    digest = hashlib.sha256(ids.tobytes() + lengths.tobytes()).hexdigest()
-    return {"cold": took[0], "warm": took[1], "peak": top, "before": before, "ids": len(ids), "output": digest}
+    return took, result
 
 
 def vocab_of(described: str) -> Vocab:
@@ -116,13 +122,7 @@ def corpus(peer: Any, path: str, threads: int, way: str, described: str) -> dict
     tok = peer.load(vocab_of(described), threads)
     loaded = time.perf_counter() - began
     before = peak()
-    took = []
-    result: Any = None
-    for _ in range(2):
-        result = None
-        began = time.perf_counter()
-        result = peer.corpus(tok, way, path, texts)
-        took.append(time.perf_counter() - began)
+    took, result = twice(lambda: peer.corpus(tok, way, path, texts))
     top = peak()
     ids, lengths = flat(result)
     digest = hashlib.sha256(ids.tobytes() + lengths[lengths > 0].tobytes()).hexdigest()

@@ -116,7 +116,7 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nog
     if n <= 2:
         return (<uint64_t>ids[0] + 1) | (<uint64_t>ids[1] + 1 << 32 if n > 1 else 0)
     if at + n + 1 > cache.most_listed:
-        cache.full = n <= LONG_WORD                        # one that never fits asks for nothing
+        cache.full |= n <= LONG_WORD                       # one that never fits asks for nothing
         return 0
     cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 9, sizeof(token_t))  # copied by eight
     cache.listed[at] = <token_t>n
