@@ -140,12 +140,12 @@ def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: boo
 @settings(max_examples=80)
 @given(st.data(), st.sampled_from([0, 3]))
 def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
-    """Pieces beyond the short ones, of few letters, so that borders fail and tokens are taken back."""
+    """Pieces beyond the short ones, some beyond any window, of few letters: borders fail and tokens are taken back."""
     merges = data.draw(random_merges(ordered=True))
     spec = byte_spec(merges)
     letters = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
     choose = random.Random(data.draw(st.integers(0, 999)))
-    text = bytes(choose.choices(letters, k=data.draw(st.integers(60, 700))))
+    text = bytes(choose.choices(letters, k=data.draw(st.integers(60, 700) | st.integers(2049, 2200))))
     if data.draw(st.booleans()):
         period = choose.randint(1, 7)
         text = text[: choose.randint(0, 80)] + text[:period] * (len(text) // period) + text[-choose.randint(1, 80) :]

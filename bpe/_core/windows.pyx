@@ -15,8 +15,9 @@ there is none, and at the end of the last window, the tokens nearest to the wind
 behind them they may come out otherwise. The next step begins behind those that were kept.
 
 If its first token may not stand there, one more token is taken back and merged again with what follows; where that
-leads nowhere the window grows, and if that does not help either, the whole piece is left to backtracking, which is
-slower and needs a trie of all tokens, but is sure to end. A window with the text of the one before it comes to the
+leads nowhere the window grows, and if that does not help either, a piece that is one large window is merged as such
+(in cl100k, a line of 71 `=` and a newline after a space), and a longer one is left to backtracking, which is slower and
+needs a trie of all tokens, but is sure to end. A window with the text of the one before it comes to the
 same tokens: a letter repeated a million times is merged once. Needs ranks in order, as backtracking does.
 """
 
@@ -77,7 +78,7 @@ cdef bint merge_windows(
     cdef Piece piece = Piece(pairs=pairs, alphabet=alphabet, text=text, symbols=scratch.symbols, n=n)
     cdef Window window
     cdef Row rows[ROWS]
-    cdef Py_ssize_t at = 0, furthest = 0, patience = PATIENCE, failed = 0, kept
+    cdef Py_ssize_t at = 0, furthest = 0, patience = PATIENCE if n > LARGE else TRIES, failed = 0, kept
     cdef size_t base = out.n
     cdef bint stepped
     cdef token_t last
@@ -109,7 +110,7 @@ cdef bint merge_windows(
             furthest = max(furthest, at)
         if patience == 0:
             out.n = base
-            return False
+            return n <= LARGE and merge_whole(&piece, &window, scratch, out)
     return True
 
 
@@ -163,6 +164,16 @@ cdef int merge_window(const Piece* piece, Window* window, Scratch* scratch, Ids*
     memcpy(window.tokens, out.data + base, window.n * sizeof(token_t))
     out.n = base
     return 0
+
+
+cdef bint merge_whole(const Piece* piece, Window* window, Scratch* scratch, Ids* out) except -1 nogil:
+    """Append the ids of a piece that is not longer than a window can be; True."""
+    window.at, window.size = 0, piece.n
+    merge_window(piece, window, scratch, out)
+    reserve(out, window.n)
+    memcpy(out.data + out.n, window.tokens, window.n * sizeof(token_t))
+    out.n += window.n
+    return True
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
