@@ -105,9 +105,13 @@ cdef bint merge_windows(
             else:
                 kept = keep(origins, window.tokens, window.n, window.size, at + window.size == n, out)
             at += kept
-            failed = 0 if kept else failed + TRIES
-            patience = min(patience + 1, <Py_ssize_t>PATIENCE) if at > furthest else patience - 1
-            furthest = max(furthest, at)
+            if at > furthest:
+                furthest = at
+                failed = 0
+                patience = min(patience + 1, <Py_ssize_t>PATIENCE)
+            else:
+                failed += 1 if kept else TRIES
+                patience -= 1
         if patience == 0:
             out.n = base
             return n <= LARGE and merge_whole(&piece, &window, scratch, out)
