@@ -48,12 +48,12 @@ cdef extern from "classify.h" nogil:
     int clz "bpe_clz"(uint64_t bits)
 
 cdef enum:
-    LARGE = 2048              # symbols of a window, where one of SHORT does not do
+    LARGE = 2048              # symbols of a window at most, where one of SHORT does not do
     OVERLAP = 12              # symbols that two windows of a step have in common
     STRIDE = SHORT - OVERLAP
     STEP = STRIDE * (ROWS - 1) + SHORT   # symbols of all of a step's windows
     MARGIN = 5                # symbols at a window's end whose tokens are not kept, at least
-    TRIES = 3                 # steps in a row that may fail before the window grows
+    TRIES = 3                 # steps in a row that may fail before the window grows to four times its size
     PATIENCE = 64             # steps that may fail before the piece is given up, but for those made good
 
 cdef struct Piece:
@@ -78,16 +78,17 @@ cdef bint merge_windows(
     cdef Piece piece = Piece(pairs=pairs, alphabet=alphabet, text=text, symbols=scratch.symbols, n=n)
     cdef Window window
     cdef Row rows[ROWS]
-    cdef Py_ssize_t at = 0, furthest = 0, patience = PATIENCE if n > LARGE else TRIES, failed = 0, kept
+    cdef Py_ssize_t at = 0, furthest = 0, patience = PATIENCE if n > LARGE else 2 * TRIES, failed = 0, kept, wanted
     cdef size_t base = out.n
     cdef bint stepped
     cdef token_t last
     window.size = 0
     while at < n:
         stepped = False
-        if (failed >= TRIES and window.size < LARGE) or not comes_again(&piece, &window, at):
+        wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
+        if window.size < wanted or not comes_again(&piece, &window, at):
             window.at = at
-            window.size = min(<Py_ssize_t>(SHORT if failed < TRIES else LARGE), n - at)
+            window.size = min(wanted, n - at)
             stepped = failed == 0 and n - at >= STEP
             if stepped:
                 merge_step(&piece, &window, rows)
