@@ -56,6 +56,7 @@ class Encoder:
         self._chars = spec.model == "char"
         scanner = scanner_of(spec.pretokenizer)
         self._symbols = inner, last, mark = symbol_tables(spec)
+        ends = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
         self._core = core.Encoder(
@@ -70,7 +71,8 @@ class Encoder:
             self._unk,
             spec.fuse_unk,
             self._chars,
-            spec.end_of_word is not None,
+            None if spec.end_of_word is None else ends.view(np.uint8),
+            0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
             -1 if scanner is None else scanner,
             cache_memory,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count, pairwise
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import pytest
@@ -295,7 +296,7 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     n = len(spec.merges)
     return Kernel(
         inner, last, spec.merges, spec.merge_ids, np.arange(n, dtype=np.int32), spec.vocabulary.blob,
-        spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, False, 1, memory,
+        spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, None, 0, 1, memory,
     )  # fmt: skip
 
 
@@ -319,6 +320,35 @@ def test_a_small_cache_gives_the_same_ids_and_stays_small() -> None:
     assert state["bytes"] < 1 << 20
     assert state["short"] <= state["short_room"]
     assert roomy.cache_state()[0]["bytes"] < 33 << 20
+
+
+@pytest.mark.parametrize("level", ["none", "avx512"])
+@pytest.mark.parametrize("glued", [False, True])
+@pytest.mark.parametrize(("model", "pretokenizer"), [("char", "whitespace"), ("byte", "clip"), ("byte", "gpt2")])
+def test_words_that_are_cut_have_their_mark_at_the_end_alone(
+    model: str, pretokenizer: str, glued: bool, level: str
+) -> None:
+    """The same characters as a word, as its end and before that; each word as it is without cuts and caches."""
+    random_ = random.Random(5)
+    letters = CLOSE.replace(" ", "")
+    words = ["".join(random_.choices(letters, k=random_.choice((1, 2, 3, 5, 9, 40)))) for _ in range(2000)]
+    words += [word + random_.choice(words) for word in words[:1000]]
+    options: dict[str, Any] = {"unk_token": "<unk>"} if model == "char" else {}
+    tok = bpe.train(
+        texts=words[:300], num_merges=150, model=model, pretokenizer=pretokenizer, end_of_word="</w>",
+        end_of_word_glued=glued, **options,
+    )  # fmt: skip
+    text = " ".join(random_.choices(words, k=6000))
+    pieces.choose_vectors(LEVELS[level])
+    try:
+        for memory in (1 << 18, 32 << 20):
+            encoder = Encoder(tok.spec, cache_memory=memory)
+            expected = [number for piece in encoder.pieces(text, frozenset()) for number in encoder.piece_ids(piece)]
+            for _ in range(2):
+                assert encoder.encode(text).tolist() == expected
+            assert sum(state["earlier"] for state in encoder._core.cache_state()) > 20
+    finally:
+        pieces.choose_vectors(VECTORS)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))

@@ -11,6 +11,11 @@ cdef enum:
     FEW_IDS = 8               # of a piece that `emit_values` writes
     ENOUGH = PIECES - 63      # for fewer the scanner is asked once more
 
+cdef enum:                    # what a part is of its piece; joints.h has the same numbers
+    ALL = 0
+    LAST = 1                  # the last one of several
+    EARLIER = 2
+
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
     Py_ssize_t size           # -1: `token` is the id
@@ -48,7 +53,7 @@ cdef struct Segment:          # the end of a fragment in a chunk
 
 cdef struct Chunk:
     Py_ssize_t n
-    byte_t part[PIECES + 64]  # whether a piece is a part of one that was cut
+    byte_t part[PIECES + 64]  # what each is of the piece that the scanner found
     uint64_t value[PIECES + 8]  # its ids, as the cache has them; 0 where it has none
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[PIECES + 8]  # which pieces they are, in order
@@ -63,6 +68,9 @@ cdef struct Chunk:
     Segment segments[PIECES]
 
 
-cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil
+cdef void fill(
+    Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache,
+    const Cache* earlier,      # of the parts before the last ones, if it is not `cache`
+) noexcept nogil
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil

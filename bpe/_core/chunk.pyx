@@ -63,7 +63,9 @@ cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, 
     return bpe_emit(value, n, listed, out)
 
 
-cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil:
+cdef void fill(
+    Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache, const Cache* earlier
+) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
     chunk.n = chunk.n_segments = 0
     chunk.n_missed = chunk.n_others = 0
@@ -72,7 +74,7 @@ cdef void fill(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cach
             if not feed.open and not open_fragment(chunk, feed):
                 return
             find_pieces(feed, joints, PIECES - chunk.n)
-        take_pieces(chunk, feed, joints, cache)
+        take_pieces(chunk, feed, joints, cache, earlier)
         if feed.next == feed.n_found and not feed.open:
             chunk.segments[chunk.n_segments] = Segment(piece=chunk.n, fragment=feed.done)
             chunk.n_segments += 1
@@ -134,12 +136,22 @@ cdef void find_pieces(Feed* feed, const Joints* joints, Py_ssize_t limit) noexce
             feed.gapless &= feed.end[i] == feed.start[i + 1]
 
 
-cdef inline void take_pieces(Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache) noexcept nogil:
+cdef inline void take_pieces(
+    Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache, const Cache* earlier
+) noexcept nogil:
     """Move found pieces into the chunk while there is room."""
-    cdef Py_ssize_t n
+    cdef Py_ssize_t n, i, at
     if feed.cutting:
         n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
-        add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
+        if earlier == cache:
+            add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
+            return
+        for i in range(n):
+            at = feed.cut_start[i]
+            add_piece(
+                chunk, feed.cursor.text + at, feed.cut_end[i] - at, feed.readable,
+                earlier if chunk.part[chunk.n] == EARLIER else cache,
+            )
         return
     n = min(feed.n_found - feed.next, PIECES - chunk.n)
     memset(&chunk.part[chunk.n], 0, n)

@@ -8,7 +8,7 @@ from bpe._core.pairtable cimport PairTable
 from bpe._core.splits cimport SplitFilter
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport Cache
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     SHORT_TEXT = 4096         # bytes: for less it does not pay to let the GIL go
@@ -18,6 +18,7 @@ cdef class Workspace:
     """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
 
     cdef Cache cache
+    cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
@@ -40,6 +41,10 @@ cdef class Encoder:
     cdef Backtracker tracker  # built when a long piece comes
     cdef Workspace seeds      # whose cache has the words that are tokens; built with the first workspace
     cdef Alphabet alphabet
+    cdef Alphabet unmarked    # the same for a part that is not the end of its word
+    cdef bint marked          # the end of a word is marked, in one way or the other
+    cdef const uint8_t[::1] ends   # of each token, where it is, whether it ends with the mark
+    cdef Py_ssize_t mark_size      # in bytes
     cdef int scanner
     cdef size_t memory
     cdef bint small_ranks
@@ -55,19 +60,22 @@ cdef class Encoder:
     cdef Workspace idle       # the one that was given back last
 
     cdef token_t whole_word(self, const byte_t* word, Py_ssize_t size) noexcept nogil
-    cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size) except -1 nogil
+    cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil
     cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil
     cdef int build_tracker(self) except -1
+    cdef Cache* cache_of(self, Workspace space, int part) noexcept nogil
     cdef int look_up(self, Workspace space) except -1 nogil
     cdef uint64_t work_out(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, bint part, uint64_t lo, uint64_t hi
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
     ) except? 0 nogil
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
+    cdef int sow(self, Workspace space) except -1 nogil
     cdef int build_seeds(self) except -1
+    cdef int seed(self, Cache* cache, token_t token, const byte_t* word, Py_ssize_t size) except -1 nogil
     cdef object taken(self, Workspace space)
 
 

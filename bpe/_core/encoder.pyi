@@ -22,7 +22,8 @@ class Encoder:
         unk: int,
         fuse_unk: bool,
         chars: bool,
-        marked: bool,
+        ends: NDArray[np.uint8] | None,
+        mark_size: int,
         scanner: int,
         memory: int = ...,
     ) -> None: ...

@@ -5,6 +5,9 @@ cuts them where no token reaches across (`splits.pyx`), the word cache is asked 
 (`wordcache.pyx`), and then ids are written in order; a piece that no cache knows is merged on the way (`merging.pyx`,
 `windows.pyx`, `backtrack.pyx`).
 
+Where the end of a word is marked, the same bytes are one thing at the end of a word and another before that: the parts
+of a word that was cut, but for the last one, are merged without the mark, and have a cache of their own.
+
 Tables are immutable and shared by all threads. Each call takes a workspace (cache, chunk, buffers) from those that are
 idle and gives it back, so that no two threads ever have the same one. They are a chain and not a list, since a list of
 one frees its memory when that is taken; the lock of the critical section is the GIL where there is one.
@@ -18,7 +21,7 @@ cimport cython
 cimport numpy as cnp
 
 from bpe._core.backtrack cimport Backtracker, Origins
-from bpe._core.chunk cimport FEW_IDS, Chunk, Feed, Fragment, emit_values, fill
+from bpe._core.chunk cimport ALL, EARLIER, FEW_IDS, Chunk, Feed, Fragment, emit_values, fill
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.memory cimport grown, hash_bytes
 from bpe._core.merging cimport (
@@ -51,12 +54,13 @@ from bpe._core.wordcache cimport (
     keep_middle,
     keep_short,
     key_size,
+    limit_words,
     open_cache,
     short_key,
     value_of,
 )
 from bpe._core.windows cimport merge_windows
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -77,8 +81,11 @@ CACHE_MEMORY = 32 << 20
 
 cdef class Workspace:
 
-    def __cinit__(self, size_t memory):
+    def __cinit__(self, size_t memory, bint marked=False):
         open_cache(&self.cache, memory)
+        if marked:                                         # they share all but the lists of ids
+            open_cache(&self.earlier, memory // 2)
+            limit_words(&self.cache, memory // 2)
         self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
         self.feed = <Feed*>calloc(1, sizeof(Feed))
         if self.chunk == NULL or self.feed == NULL:
@@ -88,6 +95,7 @@ cdef class Workspace:
 
     def __dealloc__(self):
         close_cache(&self.cache)
+        close_cache(&self.earlier)
         free_scratch(&self.scratch)
         free(self.chunk)
         free(self.feed)
@@ -135,7 +143,8 @@ cdef class Encoder:
         uint32_t unk,                      # the unknown token, or NO_TOKEN
         bint fuse_unk,
         bint chars,                        # symbols are characters, not bytes
-        bint marked,                       # the end of a word is marked, in one way or the other
+        const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
+        Py_ssize_t mark_size,              # in bytes
         int scanner,                       # of _core/scan; -1 where spans are given
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
@@ -152,9 +161,11 @@ cdef class Encoder:
         self.alphabet.chars = chars
         symbols = np.unique(np.concatenate([np.asarray(inner), np.asarray(last), np.array([mark], dtype=np.uint32)]))
         self.symbols = symbols[symbols != NO_TOKEN].astype(np.uint32)
-        self.alphabet.plain = (
-            not chars and mark == NO_TOKEN and len(self.symbols) == 256 and np.array_equal(inner, last)
-        )
+        self.unmarked = self.alphabet
+        self.unmarked.last, self.unmarked.n_last, self.unmarked.mark = &inner[0], inner.shape[0], NO_TOKEN
+        self.unmarked.plain = not chars and not np.any(np.asarray(inner) == NO_TOKEN)
+        self.alphabet.plain = self.unmarked.plain and mark == NO_TOKEN and np.array_equal(inner, last)
+        self.marked, self.ends, self.mark_size = ends is not None, ends, mark_size
         self.table = PairTable(merges, ids, ranks)
         if not chars:
             self.table.index_bytes(inner)
@@ -162,7 +173,7 @@ cdef class Encoder:
         if unk not in self.symbols and (np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)):
             self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
         self.small_ranks = not len(ranks) or int(ranks[len(ranks) - 1]) < MOST_RANK
-        if not marked and not fuse_unk:
+        if not fuse_unk:
             self.splits = SplitFilter()
             self.splits.add_merges(merges, blob, offsets)
 
@@ -185,7 +196,7 @@ cdef class Encoder:
                         keep[i] = not self.origins.reached[ids[i]]
                         continue
                     space.out.n = 0
-                    self.merge_piece(space, data + offsets[i], offsets[i + 1] - offsets[i])
+                    self.merge_piece(space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
                     keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
         chosen = np.flatnonzero(kept)
         if not len(chosen):
@@ -216,20 +227,21 @@ cdef class Encoder:
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
-    cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size) except -1 nogil:
+    cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil:
         """Emit the ids that merging makes of a piece, which is not empty."""
         cdef Py_ssize_t n, unknown = -1
         cdef Ids* out = &space.out
-        if self.alphabet.plain and size <= SHORT and self.small_ranks:
+        cdef const Alphabet* alphabet = &self.unmarked if part == EARLIER else &self.alphabet
+        if alphabet.plain and size <= SHORT and self.small_ranks:
             reserve(out, size)
-            out.n += merge_bytes(&self.table.pairs, &self.alphabet, piece, size, out.data + out.n)
+            out.n += merge_bytes(&self.table.pairs, alphabet, piece, size, out.data + out.n)
             return 0
-        if self.alphabet.plain and self.origins.ordered:
+        if alphabet.plain and self.origins.ordered:
             return self.merge_long(space, piece, size, size)
         space.scratch.symbols = <token_t*>grown(
             space.scratch.symbols, &space.scratch.symbols_room, size + 1, sizeof(token_t)
         )
-        n = symbols_of(&self.alphabet, piece, size, space.scratch.symbols, &unknown)
+        n = symbols_of(alphabet, piece, size, space.scratch.symbols, &unknown)
         if unknown >= 0:
             space.unknown = True
         if n > SHORT or not self.small_ranks:
@@ -276,6 +288,10 @@ cdef class Encoder:
             at = (at + 1) & self.whole_mask
         return NO_TOKEN
 
+    cdef inline Cache* cache_of(self, Workspace space, int part) noexcept nogil:
+        """The cache for pieces, or for parts of them that have no mark where the last ones have."""
+        return &space.earlier if self.marked and part == EARLIER else &space.cache
+
     cdef int look_up(self, Workspace space) except -1 nogil:
         """Find the values of the pieces of the chunk that the front table does not have, and work out what is new.
 
@@ -283,19 +299,21 @@ cdef class Encoder:
         """
         cdef Chunk* chunk = space.chunk
         cdef Cache* cache = &space.cache
+        cdef Cache* earlier = self.cache_of(space, EARLIER)
         cdef const byte_t* word
         cdef size_t i
         cdef Py_ssize_t size, number
         cdef uint64_t key, value
         for i in range(chunk.n_missed):
             key, number = chunk.missed_key[i], chunk.missed[i]
-            value = find_short(cache, key)
+            value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
             if value == 0:
                 value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, 0)
             chunk.value[number] = value
         for i in range(chunk.n_others):
             word, size, number, value = chunk.word[i], chunk.size[i], chunk.others[i], 0
             if size <= LONG_WORD:
+                cache = self.cache_of(space, chunk.part[number])
                 if is_middle(word, size):
                     value = find_middle(cache, chunk.lo[i], chunk.hi[i])
                 else:
@@ -306,14 +324,14 @@ cdef class Encoder:
         return 0
 
     cdef uint64_t work_out(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, bint part, uint64_t lo, uint64_t hi
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
     ) except? 0 nogil:
         """The value of a piece that is in no table, by merging, which is kept; 0 where the cache cannot have one.
 
         A whole word whose token is not what merging makes of it is not kept: as a part of a longer piece the same bytes
         are something else. `lo` and `hi` are the keys, of a long word the hash.
         """
-        cdef Cache* cache = &space.cache
+        cdef Cache* cache = self.cache_of(space, part)
         cdef size_t before = space.out.n
         cdef token_t token = NO_TOKEN
         cdef uint64_t value
@@ -321,10 +339,10 @@ cdef class Encoder:
             return 0
         if self.whole != NULL:
             token = self.whole_word(word, size)
-        if token != NO_TOKEN and not part:
-            return value_of(cache, &token, 1)
-        self.merge_piece(space, word, size)
-        value = 0 if space.unknown else value_of(cache, space.out.data + before, space.out.n - before)
+        if token != NO_TOKEN and part == ALL:
+            return value_of(&space.cache, &token, 1)
+        self.merge_piece(space, word, size, part)
+        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, space.out.n - before)
         space.out.n = before
         space.unknown = False                              # until its turn comes
         if value == 0 or token != NO_TOKEN:
@@ -366,10 +384,10 @@ cdef class Encoder:
         else:
             at = place_of(chunk.missed, chunk.n_missed, number)
             word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-        if self.whole != NULL and not chunk.part[number]:
+        if self.whole != NULL and chunk.part[number] == ALL:
             token = self.whole_word(word, size)
         if token == NO_TOKEN:
-            return self.merge_piece(space, word, size)
+            return self.merge_piece(space, word, size, chunk.part[number])
         reserve(&space.out, 1)
         space.out.data[space.out.n] = token
         space.out.n += 1
@@ -388,9 +406,11 @@ cdef class Encoder:
         while True:
             if space.cache.full:
                 empty_cache(&space.cache)
+                if self.marked:
+                    empty_cache(&space.earlier)
                 if self.seeds is not None:
-                    copy_words(&space.cache, &self.seeds.cache)
-            fill(chunk, feed, &joints, &space.cache)
+                    self.sow(space)
+            fill(chunk, feed, &joints, &space.cache, self.cache_of(space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
             self.look_up(space)
@@ -456,7 +476,7 @@ cdef class Encoder:
                 token = self.whole_word(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            self.merge_piece(space, piece, len(piece))
+            self.merge_piece(space, piece, len(piece), ALL)
         return [space.out.data[i] for i in range(space.out.n)]
 
     def cache_state(self):
@@ -473,7 +493,8 @@ cdef class Encoder:
                 "long_room": space.cache.longs_mask + 1,
                 "kept": space.cache.n_kept,
                 "listed": space.cache.n_listed,
-                "bytes": cache_bytes(&space.cache),
+                "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
+                "bytes": cache_bytes(&space.cache) + (cache_bytes(&space.earlier) if self.marked else 0),
             })
             space = space.next
         return states
@@ -489,10 +510,10 @@ cdef class Encoder:
                 self.idle = space.next
                 space.next = None
                 return space
-        space = Workspace(self.memory)
+        space = Workspace(self.memory, self.marked)
         if self.seeds is None:
             self.build_seeds()
-        copy_words(&space.cache, &self.seeds.cache)
+        self.sow(space)
         return space
 
     cdef int give_back(self, Workspace space) except -1:
@@ -503,38 +524,60 @@ cdef class Encoder:
             self.idle = space
         return 0
 
+    cdef int sow(self, Workspace space) except -1 nogil:
+        """Enter the words that are tokens into empty caches."""
+        copy_words(&space.cache, &self.seeds.cache)
+        if self.marked:
+            copy_words(&space.earlier, &self.seeds.earlier)
+        return 0
+
     cdef int build_seeds(self) except -1:
-        """A cache with the words that are tokens: merging their own bytes gives them."""
-        cdef Workspace seeds = Workspace(self.memory)
-        cdef Cache* cache = &seeds.cache
+        """Caches with the words, and parts of words, that are tokens: merging their own bytes gives them.
+
+        A token in which a mark stands anywhere else than at its end is odd: no text's symbols become it.
+        """
+        cdef Workspace seeds = Workspace(self.memory, self.marked)
         cdef const byte_t[::1] blob
         cdef const int64_t[::1] offsets = self.offsets
+        cdef const int[:, ::1] merges = self.merges
+        cdef const int[::1] ids = self.ids
+        cdef byte_t[::1] odd = np.zeros(self.origins.limit + 1, dtype=np.uint8)
         cdef token_t token
-        cdef Py_ssize_t size
-        cdef uint64_t lo, hi, value
-        cdef const byte_t* word
-        if self.origins.ordered and self.splits is not None and len(self.blob):
+        cdef Py_ssize_t i
+        cdef bint ends
+        if self.origins.ordered and len(self.blob):
             blob = self.blob
             with nogil:
+                for i in range(ids.shape[0] if self.marked else 0):
+                    odd[ids[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
+                    odd[ids[i]] |= self.ends[ids[i]] ^ self.ends[merges[i, 1]]
                 for token in range(<token_t>self.origins.limit):
-                    size = offsets[token + 1] - offsets[token]
-                    if not self.origins.reached[token] or size == 0 or size > MIDDLE_WORD:
+                    if not self.origins.reached[token] or odd[token] or offsets[token] == offsets[token + 1]:
                         continue
-                    word = &blob[offsets[token]]
-                    if word[size - 1] == 0xFF or (self.whole != NULL and self.whole_word(word, size) != NO_TOKEN):
-                        continue
-                    value = value_of(cache, &token, 1)
-                    if not has_ids(value):
-                        continue
-                    if size <= SHORT_WORD:
-                        keep_short(cache, short_key(word, size, word + size), value)
-                    else:
-                        memcpy(&lo, word, 8)
-                        hi = short_key(word + 8, size - 8, word + size)
-                        keep_middle(cache, lo, hi, value)
+                    ends = self.marked and self.ends[token]
+                    i = offsets[token + 1] - offsets[token] - (self.mark_size if ends else 0)
+                    self.seed(
+                        &seeds.earlier if self.marked and not ends else &seeds.cache, token, &blob[offsets[token]], i
+                    )
         if self.seeds is None:                             # no other thread was faster
             self.seeds = seeds
         return 0
+
+    cdef int seed(self, Cache* cache, token_t token, const byte_t* word, Py_ssize_t size) except -1 nogil:
+        """Enter a word that is a token, unless it is too long or has ids of its own."""
+        cdef uint64_t lo, hi, value
+        if size == 0 or size > MIDDLE_WORD or word[size - 1] == 0xFF:
+            return 0
+        if self.whole != NULL and self.whole_word(word, size) != NO_TOKEN:
+            return 0
+        value = value_of(cache, &token, 1)
+        if not has_ids(value):
+            return 0
+        if size <= SHORT_WORD:
+            return keep_short(cache, short_key(word, size, word + size), value)
+        memcpy(&lo, word, 8)
+        hi = short_key(word + 8, size - 8, word + size)
+        return keep_middle(cache, lo, hi, value)
 
     cdef object taken(self, Workspace space):
         """The output as an array of its own; the workspace goes back."""

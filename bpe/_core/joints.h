@@ -96,7 +96,7 @@ static void bpe_find_safe_plain(const uint8_t *slice, size_t words, const bpe_jo
 typedef struct {
     ptrdiff_t *start;
     ptrdiff_t *end;
-    uint8_t *part;   /* whether each is less than a piece */
+    uint8_t *part;   /* of each: 0 where it is a whole piece, 1 the last part of one, 2 a part before that */
     size_t room;
     ptrdiff_t at;    /* where the next part begins */
     uint64_t fresh;  /* 1 where a piece begins there too, else 0 */
@@ -117,7 +117,7 @@ static void bpe_list_parts_plain(
             if (parts->n == parts->room) return;
             parts->start[parts->n] = parts->at;
             parts->end[parts->n] = parts->at = text + (ptrdiff_t)(64 * i) + bit;
-            parts->part[parts->n++] = (uint8_t)(~(parts->fresh & last) & 1);
+            parts->part[parts->n++] = (uint8_t)(last ? ~parts->fresh & 1 : 2);
             parts->fresh = last;
             parts->n_ended += last;
         }
@@ -215,6 +215,7 @@ BPE_JOINTS_AVX512 static void bpe_list_parts_avx512(
             listed = _mm512_alignr_epi64(listed, listed, 1);
         }
         __m512i part = _mm512_andnot_si512(_mm512_movm_epi8(last & (last << 1 | fresh)), _mm512_set1_epi8(1));
+        part = _mm512_sub_epi8(part, _mm512_movm_epi8(~last));
         _mm512_storeu_si512((void *)(parts->part + n), part);
         fresh = last >> (count - 1) & 1;
         n_ended += (size_t)__builtin_popcountll(last);

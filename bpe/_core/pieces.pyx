@@ -4,7 +4,7 @@ The parts are the pieces that are then looked up. Where a cut is safe says the s
 finding pieces, and what is done with them (`chunk.pyx`).
 """
 
-from bpe._core.chunk cimport Feed
+from bpe._core.chunk cimport ALL, EARLIER, LAST, Feed
 from bpe._core.splits cimport Joints, SplitFilter, is_joint, may_cut
 from bpe._core.types cimport byte_t
 from libc.stdint cimport uint64_t
@@ -49,7 +49,7 @@ def safe_places(SplitFilter split not None, const byte_t[::1] text):
 cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
     """Move found pieces to `cut_start` and `cut_end`, cut where that is safe, while there is room; how many come.
 
-    `part` gets whether each is a part of a piece that was cut; 64 more may be written behind those there is room for.
+    `part` gets what each is of its piece; 64 more may be written behind those there is room for.
     """
     cdef Py_ssize_t n = cut_slice(feed, joints, room, part) if feed.gapless else 0
     return n if n else cut_pieces(feed, joints, room, part)
@@ -94,7 +94,7 @@ cdef inline Py_ssize_t cut_pieces(Feed* feed, const Joints* joints, Py_ssize_t r
         start, end = feed.start[feed.next], feed.end[feed.next]
         if end - start <= 4:
             feed.cut_start[n], feed.cut_end[n] = start, end
-            part[n] = False
+            part[n] = ALL
             n += 1
         else:
             n = cut(feed, joints, start, end, n, room, part)
@@ -126,7 +126,7 @@ cdef inline Py_ssize_t cut(
     while pos + 3 <= end and n < room:
         safe = is_joint(text + pos - 3) and may_cut(joints, text + pos)
         feed.cut_start[n], feed.cut_end[n] = at, pos
-        part[n] = True
+        part[n] = EARLIER
         n += safe
         at = pos if safe else at
         if text[pos] & 0xF0 == 0xE0:                       # nearly always, so that it need not wait for the byte
@@ -137,6 +137,6 @@ cdef inline Py_ssize_t cut(
         feed.within = at - start
         return n
     feed.cut_start[n], feed.cut_end[n] = at, end
-    part[n] = at > start
+    part[n] = LAST if at > start else ALL
     feed.within = 0
     return n + 1

@@ -23,6 +23,9 @@ cdef enum Rule:        # how the patterns that are read by windows differ
     SINGLE_DIGITS = 4  # a number is a pretoken by itself, not three together
     CASED = 8          # o200k and its kin: words are cut where capitals begin; a slash joins newlines behind others
     CONTRACTIONS = 16  # a contraction is a pretoken, or under CASED the end of one
+    GAPS = 32          # white space is in no pretoken
+    CLASSES = 64       # with GAPS: pretokens have characters of one class each
+    CLIP_RULES = 32 | 64 | 16 | 4 | 1
 
 cdef enum:
     CHUNK_WORDS = 64   # up to 4 KB of text are classified at a time; their masks stay in the first-level cache

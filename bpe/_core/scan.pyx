@@ -8,7 +8,7 @@ that have no windows. Not here: patterns without a scanner, which `bpe/pretokeni
 import numpy as np
 
 from bpe._core.characters cimport contraction, contraction_any_case, gap_of, next_of, next_t
-from bpe._core.scanners cimport CL100K, GPT2, LLAMA3, O200K, QWEN2, TEKKEN, WHOLE
+from bpe._core.scanners cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, TEKKEN, WHITESPACE, WHOLE
 from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport (
     BPE_UNICODE_VERSION,
@@ -58,6 +58,10 @@ cdef extern from *:
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
     BPE_WHOLE BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
     BPE_WHOLE BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_WHOLE BPE_FOR_AVX2 static Py_ssize_t bpe_gaps_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_WHOLE BPE_FOR_AVX512 static Py_ssize_t bpe_gaps_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_APART static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
+    BPE_APART static uint64_t bpe_clip_tokens(struct bpe_cursor*, uint64_t);
     BPE_APART static void bpe_classify_chunk(struct bpe_cursor*);
     BPE_APART static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     BPE_APART static uint64_t bpe_slashes(struct bpe_cursor*, uint64_t, uint64_t);
@@ -166,12 +170,16 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
     cdef uint64_t lead = cursor.masks[word].lead
     cdef Py_ssize_t at = cursor.base + 64 * word, length
     cdef int bit, bits, hard_bits = 0
+    cdef uint32_t code
     if cursor.rules & LINES and not cursor.rules & SINGLE_DIGITS:
         hard_bits |= NUMBER
     while lead:
         bit = bpe_ctz(lead)
         lead &= lead - 1
-        bits = class_of_code(decode_char(cursor.text, at + bit, cursor.end, &length))
+        code = decode_char(cursor.text, at + bit, cursor.end, &length)
+        bits = class_of_code(code)
+        if code == 0x345 and cursor.rules & CLASSES:       # `clip_class_at` says why
+            bits = SPACE
         if length > 1:
             classify_one(&cursor.masks[word], bit, length, bits, bits & hard_bits, cursor.rules)
 
@@ -555,6 +563,151 @@ cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) n
     return scan_patterns(cursor, 0, bounds, limit)
 
 
+# Windows with gaps ----------------------------------------------------------------------------------------------------
+
+
+cdef inline uint64_t starts_between_gaps(
+    Cursor* cursor, const int rules, const Classes* classes, uint64_t* certain, bint* whole
+) noexcept nogil:
+    """Find the pretokens that begin in the window, of the patterns that drop white space.
+
+    `certain` has the bits to look at, and gets those that are, always the lowest ones; `whole` says that the text ends
+    behind them, and becomes False where they are fewer.
+    """
+    cdef uint64_t L = classes.letter, word = ~classes.space & certain[0], other, S, open
+    cdef Py_ssize_t known
+    if not rules & CLASSES:
+        return word & ~(word << 1)
+    other = word & ~(L | classes.number)
+    S = (L & ~(L << 1)) | (classes.number & ~classes.tail) | (other & ~(other << 1))
+    open = other & ~(other << 1) & other >> 1
+    open &= L >> 2 | ~(certain[0] >> 2)                    # `<|` may begin a special token
+    if open:
+        open = clip_tokens(cursor, open)
+        whole[0] &= open == 0
+        certain[0] &= open - 1                             # all, if there is none
+    open = S & classes.apostrophe & L >> 1 & certain[0]
+    if open:
+        known = bpe_ctz(~certain[0]) if ~certain[0] else 64
+        if not whole[0]:                                   # letters may be unknown, and what they cut
+            certain[0] &= (open & ~below(max(known - 3, <Py_ssize_t>0))) - 1 | below(max(known - 3, <Py_ssize_t>0))
+        S = cut_contractions(cursor, rules, S, open & certain[0], L, known, whole)
+    return S & word & certain[0]
+
+
+cdef uint64_t clip_tokens "bpe_clip_tokens"(Cursor* cursor, uint64_t candidates) noexcept nogil:
+    """The first of the candidates where `<|` stands, or 0."""
+    cdef const byte_t* text
+    while candidates:
+        text = cursor.text + cursor.pos + bpe_ctz(candidates)
+        if text[0] == c"<" and text[1] == c"|":
+            return candidates & (0 - candidates)
+        candidates &= candidates - 1
+    return 0
+
+
+cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcept nogil:
+    """Where the pretoken at `pos` ends, which may be longer than the window; letters are followed by windows."""
+    cdef Py_ssize_t start = cursor.pos, at = start, length, _back
+    cdef Classes classes
+    cdef uint64_t run
+    if cursor.rules & CLASSES and not class_at(cursor.text, at, cursor.end, &length) & LETTER:
+        return next_end(cursor.text, at, cursor.end)
+    while cursor.end - at >= 64:
+        cursor.pos = at
+        any_window(cursor, cursor.rules, &classes)
+        run = classes.letter if cursor.rules & CLASSES else ~classes.space
+        if ~run:
+            break
+        at += 64
+        for _back in range(3):                             # windows begin with a character
+            if at < cursor.end and cursor.text[at] & 0xC0 == 0x80:
+                at -= 1
+    cursor.pos = start
+    if at > start and cursor.rules & CLASSES and not class_at(cursor.text, at, cursor.end, &length) & LETTER:
+        return at
+    return next_end(cursor.text, at, cursor.end)
+
+
+cdef inline Py_ssize_t scan_between_gaps(
+    Cursor* cursor, const int rules, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    """`scan_gaps`, a window at a time; each begins behind the last pretoken that ended in the one before."""
+    cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
+    cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
+    cdef uint64_t certain, word, S, E
+    cdef Classes classes
+    cdef bint whole
+    while n + LEAST <= limit and pos < end and pos - first < FAR:
+        cursor.pos = pos
+        whole = end - pos <= 64
+        certain = below(end - pos)
+        if whole or level <= 1 or not ascii_window(cursor.text + pos, level, &classes):
+            any_window(cursor, rules, &classes)
+        S = starts_between_gaps(cursor, rules, &classes, &certain, &whole)
+        word = ~classes.space & certain
+        E = (S | ~word) & word << 1 & certain              # where they end; of the last one that may be unknown
+        count = bpe_places(level, E, <uint32_t>(pos - first), ends + n)
+        begun = bpe_places(level, S, <uint32_t>(pos - first), starts + n)
+        n += count
+        if begun > count and whole:
+            ends[n] = <uint32_t>(end - first)
+            n += 1
+        if whole:
+            pos = end
+        elif begun > count and S > 1:
+            pos += 63 - bpe_clz(S)
+        elif begun > count or certain == 0:                # longer than the window, or not certain there
+            pos = gap_end(cursor.text, pos, end)
+            cursor.pos = pos
+            if pos < end:
+                count = long_run(cursor, next_end) if certain else next_end(cursor.text, pos, end)
+                if count - first > <Py_ssize_t>0xFFFFFFFF:
+                    break
+                starts[n], ends[n] = <uint32_t>(pos - first), <uint32_t>(count - first)
+                n += 1
+                pos = count
+        elif E:
+            pos += 63 - bpe_clz(E)
+        else:
+            pos = gap_end(cursor.text, pos, end)
+    cursor.pos = pos
+    return n
+
+
+cdef inline Py_ssize_t scan_gapped_patterns(
+    Cursor* cursor, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    """`scan_gaps` with a level's instructions."""
+    if cursor.scanner == CLIP:
+        return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
+    return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
+
+
+cdef Py_ssize_t gaps_avx512 "bpe_gaps_avx512"(
+    Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    return scan_gapped_patterns(cursor, 3, starts, ends, limit)
+
+
+cdef Py_ssize_t gaps_avx2 "bpe_gaps_avx2"(
+    Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    return scan_gapped_patterns(cursor, 2, starts, ends, limit)
+
+
+cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
+    """Find pretokens with gaps between them and move on behind them; their places are counted from `pos` before.
+
+    More than `limit - LEAST` are found, at most `limit`, but at the end of the text, and before one of 4 GiB.
+    """
+    if level_chosen == 3:
+        return gaps_avx512(cursor, starts, ends, limit)
+    if level_chosen == 2:
+        return gaps_avx2(cursor, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 0, starts, ends, limit)
+
+
 # What the other kernels call ------------------------------------------------------------------------------------------
 
 
@@ -570,7 +723,11 @@ cdef inline int rules_of(int scanner) noexcept nogil:
         return LINES | CONTRACTIONS | CASED
     if scanner == TEKKEN:
         return LINES | CASED | SINGLE_DIGITS
-    return CONTRACTIONS if scanner == GPT2 else 0
+    if scanner == GPT2:
+        return CONTRACTIONS
+    if scanner == CLIP:
+        return CLIP_RULES
+    return GAPS if scanner == WHITESPACE else 0
 
 
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -609,7 +766,7 @@ cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) 
     More than `limit - LEAST` are found, at most `limit`, but at the end of the text. None at all are found by scanners
     that leave gaps, and where the next pretoken has 4 GiB: `scan` finds those.
     """
-    if not cursor.rules:
+    if not cursor.rules or cursor.rules & GAPS:
         return 0
     if level_chosen == 3:
         return scan_avx512(cursor, bounds, limit)
@@ -624,14 +781,19 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
     Text between pretokens (white space, for the scanners that drop it) is passed over.
     """
     cdef uint32_t bounds[FOUND + 1]
+    cdef uint32_t behind[FOUND]
     cdef Py_ssize_t n = 0, first = cursor.pos, i
-    if limit >= LEAST:
+    cdef const uint32_t* last = &bounds[1]
+    if limit >= LEAST and cursor.rules & GAPS:
+        n = scan_gaps(cursor, bounds, behind, min(limit, <Py_ssize_t>FOUND))
+        last = behind
+    elif limit >= LEAST:
         n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>FOUND))
     if n == 0:
         return scan_characters(cursor, starts, ends, limit)
     for i in range(n):
         starts[i] = first + bounds[i]
-        ends[i] = first + bounds[i + 1]
+        ends[i] = first + last[i]
     return n
 
 

@@ -165,6 +165,8 @@ cdef inline uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) n
     return value
 
 
+cdef void limit_words(Cache* cache, size_t memory) noexcept nogil
+
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil
 cdef size_t cache_bytes(const Cache* cache) noexcept nogil
 cdef void close_cache(Cache* cache) noexcept nogil
