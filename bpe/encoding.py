@@ -13,7 +13,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core import chunk, merging, pieces
+from bpe._core import chunk, merging, pieces, transcoding
 from bpe._core import encoder as core
 from bpe._core.gather import Job
 from bpe.batch import TokenBatch
@@ -26,12 +26,15 @@ from bpe.threads import together
 from bpe.vocabulary import ORDINARY
 
 NO_TOKEN = 0xFFFFFFFF
+#: Characters from which on a str is not made UTF-8 as a whole.
+LONG_TEXT = 1 << 16
 
 Item = str | bytes | int
 
 chunk.choose_vectors(VECTORS)
 merging.choose_vectors(VECTORS)
 pieces.choose_vectors(VECTORS)
+transcoding.choose_vectors(VECTORS)
 
 
 class Encoder:
@@ -103,6 +106,8 @@ class Encoder:
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
         if self._direct and not allowed:
+            if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
+                return self.encode_batch([text], 1).ids  # which holds no more than a part of it as UTF-8
             data = self._checked(text)
             ids, known = self._core.encode(data)
             if not known:
@@ -173,14 +178,14 @@ class Encoder:
         if scanner_of(self.spec.pretokenizer) is None:
             return self._encode_one_by_one(texts, threads, allowed)
         if self._direct and not allowed:
-            items: list[Item] = [self._checked(text) for text in texts]
+            items: list[Item] = [text if isinstance(text, str) else self._checked(text) for text in texts]
             bounds = np.arange(len(texts) + 1, dtype=np.int64)
         else:
             rows_of_items = [list(self._items(text, allowed)) for text in texts]
             items = list(chain.from_iterable(rows_of_items))
             bounds = np.zeros(len(texts) + 1, dtype=np.int64)
             np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
-        job = Job(self._core, threads > 1, Lock())
+        job = Job(self._core, threads, Lock())
         job.add_items(items, bounds)
         batch, bad = self._run(job, threads)
         if bad >= 0:
@@ -202,7 +207,7 @@ class Encoder:
         bounds = zip(starts.tolist(), ends.tolist(), strict=True)
         if not self._direct or self._chars:
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads)
-        job = Job(self._core, threads > 1, Lock())
+        job = Job(self._core, threads, Lock())
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         batch, bad = self._run(job, threads)
         if bad >= 0:

@@ -472,7 +472,7 @@ def test_parts_are_shared_out_once_and_the_first_error_is_raised(threads: int) -
 
 def test_threads_may_share_a_job_in_any_number() -> None:
     encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
-    job = Job(encoder._core, True, Lock())
+    job = Job(encoder._core, 8, Lock())
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
     together(job.work, 8)

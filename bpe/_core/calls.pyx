@@ -12,23 +12,18 @@ from bpe._core.chunk cimport PIECES, Fragment
 from bpe._core.encoder cimport SHORT_TEXT, Encoder, Workspace, feed_fragments
 from bpe._core.merging cimport reserve
 from bpe._core.scan cimport begin, scan
+from bpe._core.transcoding cimport BEYOND, Units, most_utf8, to_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport MIDDLE_WORD, SHORT_WORD, find_front, find_middle, find_short, has_ids, short_key
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 cnp.import_array()
 
 cdef extern from "Python.h":
-    bint PyUnicode_IS_COMPACT_ASCII(object text)
-    int PyUnicode_KIND(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
-    const void* PyUnicode_DATA(object text)
-    int PyUnicode_1BYTE_KIND
-    int PyUnicode_2BYTE_KIND
 
 cdef enum:
-    MOST_BYTES = 4            # of a character in UTF-8
     FEW_BYTES = 256           # of a text for which filling a chunk takes longer than it spares
     SMALL_BATCH = 1 << 16     # characters: for less it does not pay to let the GIL go
 
@@ -113,22 +108,24 @@ cdef object encode_few(Encoder encoder, list texts):
 
 
 cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
-    """Append the ids of a short text; False for any other and where more is to do: surrogates, unknown symbols."""
-    cdef byte_t utf8[SHORT_TEXT]
+    """Append the ids of a short text; False for any other and where there are unknown symbols."""
+    cdef byte_t utf8[SHORT_TEXT + BEYOND]
     cdef Fragment fragment
+    cdef Units units
     if type(text) is str:
-        fragment.size = PyUnicode_GET_LENGTH(text)
-        fragment.text = <const byte_t*>PyUnicode_DATA(text)
-        if not PyUnicode_IS_COMPACT_ASCII(text):
-            fragment.size = transcode(text, fragment.size, utf8)
-            fragment.text = utf8
+        units = units_of(text)
+        fragment.text, fragment.size = units.data, units.n
+        if units.width:
+            if most_utf8(&units) > SHORT_TEXT:
+                return False
+            fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
         elif fragment.size <= FEW_BYTES and append_known(encoder, space, fragment.text, fragment.size):
             return True
     elif type(text) is bytes and not encoder.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
-    if not 0 <= fragment.size < SHORT_TEXT:
+    if fragment.size >= SHORT_TEXT:
         return False
     feed_fragments(space.feed, &fragment, 1, encoder.scanner)
     encoder.run(space, NULL)
@@ -164,50 +161,3 @@ cdef bint append_known(Encoder encoder, Workspace space, const byte_t* text, Py_
         out += 1 + (value >> 32 != 0)
     space.out.n = out - space.out.data
     return True
-
-
-# UTF-8 ----------------------------------------------------------------------------------------------------------------
-
-
-ctypedef fused unit_t:
-    uint8_t
-    uint16_t
-    uint32_t
-
-
-cdef Py_ssize_t transcode(text, Py_ssize_t n, byte_t* out):
-    """Write a str of n characters as UTF-8; how many bytes, or -1 for one that is not short, or has surrogates.
-
-    str.encode would make an object of it, and PyUnicode_AsUTF8AndSize a second copy that lives as long as the str.
-    """
-    cdef const void* data = PyUnicode_DATA(text)
-    if n > SHORT_TEXT // MOST_BYTES:
-        return -1
-    if PyUnicode_KIND(text) == PyUnicode_2BYTE_KIND:
-        return to_utf8(<const uint16_t*>data, n, out)
-    if PyUnicode_KIND(text) == PyUnicode_1BYTE_KIND:
-        return to_utf8(<const uint8_t*>data, n, out)
-    return to_utf8(<const uint32_t*>data, n, out)
-
-
-cdef inline Py_ssize_t to_utf8(const unit_t* text, Py_ssize_t n, byte_t* out) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef uint32_t code, surrogates = 0
-    cdef byte_t* end = out
-    for i in range(n):
-        code = text[i]
-        if code < 0x80:
-            end[0] = <byte_t>code
-            end += 1
-        elif code < 0x800:
-            end[0], end[1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
-            end += 2
-        elif code < 0x10000:
-            surrogates |= code - 0xD800 < 0x800
-            end[0], end[1], end[2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
-            end += 3
-        else:
-            end[0], end[1] = 0xF0 | code >> 18, 0x80 | code >> 12 & 0x3F
-            end[2], end[3] = 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
-            end += 4
-    return -1 if surrogates else end - out

@@ -74,4 +74,17 @@ static inline void bpe_fresh_reach(bpe_fresh *fresh, const void *place) {
 #endif
 }
 
+/* Hand on what lies before `place`, in whole pages of 2 MB, for `part` to reach while another thread begins behind it. */
+static inline void bpe_fresh_part(bpe_fresh *fresh, const void *place, bpe_fresh *part) {
+    *part = *fresh;
+#if defined(__linux__)
+    char *end = (char *)(((uintptr_t)place + BPE_FRESH_HUGE - 1) & ~(BPE_FRESH_HUGE - 1));
+    if (end > fresh->end) end = fresh->end;
+    part->end = end > fresh->next ? end : fresh->next;
+    fresh->next = part->end;
+#else
+    (void)place;
+#endif
+}
+
 #endif

@@ -1,0 +1,69 @@
+"""The characters of a str as UTF-8, for threads that do not hold the GIL.
+
+`str.encode` would make an object of it in the one thread that holds the GIL, and `PyUnicode_AsUTF8AndSize` a second
+copy that lives as long as the str. Not here: bytes that are no UTF-8, which encoding takes as they are.
+"""
+
+from bpe._core.scanners cimport WHOLE
+from bpe._core.types cimport byte_t
+from bpe._core.unicode cimport LETTER, SPACE, class_of_code
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport free, malloc
+
+cdef extern from "transcode.h" nogil:
+    byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
+    uint32_t bpe_unit(const void* text, int width, size_t at)
+    int bpe_choose_transcoding(int most)
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
+    int PyUnicode_KIND(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    const void* PyUnicode_DATA(object text)
+
+
+def choose_vectors(int most):
+    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
+    return bpe_choose_transcoding(most)
+
+
+cdef Units units_of(text):
+    """The characters of a str, which must live as long as they are used."""
+    cdef Units units
+    units.data = <const byte_t*>PyUnicode_DATA(text)
+    units.n = PyUnicode_GET_LENGTH(text)
+    units.width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
+    return units
+
+
+cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
+    """Write the characters; how many bytes they are. A surrogate pair is its character, a lone one U+FFFD."""
+    return bpe_transcode(units.data, units.width, units.n, out) - out
+
+
+cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
+    """`scan.certain_start` for characters: the first place at or after `pos` where a text may be cut; `n` if none."""
+    cdef int before, here
+    if scanner == WHOLE or pos >= units.n:
+        return units.n
+    before = class_of_code(bpe_unit(units.data, units.width, pos - 1)) if pos > 0 else 0
+    while pos < units.n:
+        here = class_of_code(bpe_unit(units.data, units.width, pos))
+        if here & SPACE and before & LETTER:
+            return pos
+        before = here
+        pos += 1
+    return units.n
+
+
+def utf8(str text):
+    """The UTF-8 of a str that is not ASCII: for tests, `text.to_bytes` is the twin."""
+    cdef Units units = units_of(text)
+    cdef byte_t* out = <byte_t*>malloc(most_utf8(&units) + BEYOND)
+    if out == NULL:
+        raise MemoryError("no memory for the UTF-8 of a str")
+    try:
+        return PyBytes_FromStringAndSize(<char*>out, to_utf8(&units, out))
+    finally:
+        free(out)

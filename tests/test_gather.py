@@ -1,0 +1,55 @@
+"""Many texts at once, whatever they are made of, on any number of threads: the same ids as text by text."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpe
+from bpe._core import gather, transcoding
+from bpe.pretokenize import VECTORS
+from bpe.text import to_bytes
+
+#: Characters of one to four bytes of UTF-8, surrogates, and what is at the borders between them.
+EDGES = "a~\x7f\x80é\xff\u0100\u07ff\u0800가\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000😊\U0010ffff"
+SYLLABLES = ["low", "lower ", " ", "\n", "é", "가나 ", "猫", "😊", "\ud800", "1"]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_utf8_of_a_str(level: int) -> None:
+    if transcoding.choose_vectors(level) != level:
+        pytest.skip("this machine has no such vectors")
+
+    @given(st.text(st.sampled_from(EDGES) | st.characters(), max_size=60), st.sampled_from(EDGES[3:]))
+    def check(text: str, wide: str) -> None:
+        text += wide  # not ASCII
+        assert transcoding.utf8(text) == to_bytes(text)
+
+    check()
+    transcoding.choose_vectors(VECTORS)
+
+
+def texts_of(number: int) -> list[str | bytes]:
+    """Texts of all widths, short, empty and longer than what is transcoded at once, and some of them bytes."""
+    choose = random.Random(number)
+    texts: list[str | bytes] = []
+    for _ in range(60):
+        words = choose.choices(SYLLABLES, k=choose.randint(1, 9))
+        text = "".join(words) * choose.choice([0, 1, 1, 1, 2, 50, 3000])
+        texts.append(text if choose.random() < 0.7 else to_bytes(text))
+    return [*texts, "가나 low " * 60_000, "low é " * 50_000]
+
+
+@pytest.mark.parametrize("merges", [0, 20])
+def test_batches_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without merges there are more ids than the room at first is for."""
+    monkeypatch.setattr(gather, "PART", 2000)
+    monkeypatch.setattr(gather, "LEAST", 100)
+    tok = bpe.train(texts=["low lower lowest 가나 나가 é猫"] * 3, num_merges=merges)
+    texts = texts_of(merges)
+    expected = [tok.encode(to_bytes(text)).tolist() for text in texts]
+    for threads in (1, 2, 5):
+        assert tok.encode_batch(texts, threads=threads).to_list() == expected
