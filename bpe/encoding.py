@@ -77,6 +77,7 @@ class Encoder:
             None if spec.end_of_word is None else ends.view(np.uint8),
             0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
             -1 if scanner is None else scanner,
+            spec.unreached if spec.ignore_merges else None,
             cache_memory,
         )
         if spec.ignore_merges:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import count, pairwise
 from threading import Lock
 from typing import Any
@@ -287,6 +288,21 @@ def test_a_filter_of_too_many_pairs_is_given_up() -> None:
     assert split.cuts("日本語猫無".encode()) == []
 
 
+# Tokens that are said to be never reached -----------------------------------------------------------------------------
+
+
+def test_a_wrong_word_about_unreached_tokens_ends_in_an_error() -> None:
+    """`aa` comes first, so that `baa` is never made; the spec says that it is, and a long piece meets it."""
+    spec = byte_spec([(97, 97), (98, 97), (257, 97)], ignore_merges=True)
+    ranks = np.arange(3, dtype=np.int32) + (1 << 26)  # too many for the merging of short pieces
+    text = b"aaaab" * 14
+    right = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks))
+    assert right.encode(text).tolist() == naive(spec, text)
+    wrong = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks, unreached=np.empty(0, dtype=np.int32)))
+    with pytest.raises(ValueError, match="`unreached` does not fit its merges"):
+        wrong.encode(text)
+
+
 # Cache ----------------------------------------------------------------------------------------------------------------
 
 
@@ -296,7 +312,7 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     n = len(spec.merges)
     return Kernel(
         inner, last, spec.merges, spec.merge_ids, np.arange(n, dtype=np.int32), spec.vocabulary.blob,
-        spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, None, 0, 1, memory,
+        spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, None, 0, 1, None, memory,
     )  # fmt: skip
 
 

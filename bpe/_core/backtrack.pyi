@@ -14,6 +14,7 @@ class Origins:
         ids: NDArray[np.int32],
         ranks: NDArray[np.int32],
         limit: int,
+        unreached: NDArray[np.int32] | None,
     ) -> Self: ...
 
 class Backtracker:

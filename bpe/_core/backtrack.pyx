@@ -23,7 +23,7 @@ cdef class Origins:
 
     def __cinit__(
         self, PairTable table, const uint32_t[::1] symbols, const int[:, ::1] merges, const int[::1] ids,
-        const int[::1] ranks, limit,
+        const int[::1] ranks, limit, const int[::1] unreached,
     ):
         """Note the parts of each token, and which tokens are ever reached.
 
@@ -31,12 +31,14 @@ cdef class Origins:
             symbols: the tokens of single symbols, without NO_TOKEN.
             merges, ids, ranks: merge i joins `merges[i]` to `ids[i]` by the rank `ranks[i]`.
             limit: one more than the greatest id.
+            unreached: the tokens that merging their own symbols does not give, or None: they are found out then.
 
         `ordered` says whether the vocabulary is one that backtracking serves; without it nothing is known of tokens.
 
         """
         cdef Py_ssize_t n = merges.shape[0], i
         cdef token_t a, b, made
+        cdef bint known = unreached is not None
         self.limit = limit
         self.parts = <Parts*>calloc(self.limit + 1, sizeof(Parts))
         self.reached = <byte_t*>calloc(self.limit + 1, 1)
@@ -61,9 +63,14 @@ cdef class Origins:
                 if self.parts[a].order >= self.parts[made].order or self.parts[b].order >= self.parts[made].order:
                     self.ordered = False
                 self.parts[made].size = self.parts[a].size + self.parts[b].size
-                self.reached[made] = (
+                self.reached[made] = known or (
                     self.reached[a] and self.reached[b] and self.side_by_side(&table.pairs, a, b, <uint64_t>ranks[i])
                 )
+
+        if known and self.ordered:
+            for i in range(unreached.shape[0]):
+                if <size_t>unreached[i] < self.limit:
+                    self.reached[unreached[i]] = 0
 
     def __dealloc__(self):
         free(self.parts)
@@ -271,6 +278,9 @@ cdef class Backtracker:
                         token = self.longest(NULL, byte_ids, piece + at, n - at)
                 continue
             token = self.shorter(token)
+            if token == NO_TOKEN and last == NO_TOKEN:     # only of tokens that are not what was said of them
+                with gil:
+                    raise ValueError("a text has no ids: the spec's `unreached` does not fit its merges; make it None")
             if token == NO_TOKEN:                          # nothing may follow here: take the last token back
                 failed[at >> 6] |= <uint64_t>1 << (at & 63)
                 out.n -= 1

@@ -25,6 +25,7 @@ class Encoder:
         ends: NDArray[np.uint8] | None,
         mark_size: int,
         scanner: int,
+        unreached: NDArray[np.int32] | None,
         memory: int = ...,
     ) -> None: ...
     def set_whole_words(

@@ -146,6 +146,7 @@ cdef class Encoder:
         const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
         Py_ssize_t mark_size,              # in bytes
         int scanner,                       # of _core/scan; -1 where spans are given
+        unreached,                         # int32: tokens that merging their own bytes does not give; None: not known
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
         self.merges, self.ids = merges, ids
@@ -159,8 +160,10 @@ cdef class Encoder:
         self.alphabet.unk = unk
         self.alphabet.fuse_unk = fuse_unk
         self.alphabet.chars = chars
-        symbols = np.unique(np.concatenate([np.asarray(inner), np.asarray(last), np.array([mark], dtype=np.uint32)]))
-        self.symbols = symbols[symbols != NO_TOKEN].astype(np.uint32)
+        is_symbol = np.zeros(len(offsets) - 1, dtype=np.bool_)           # np.unique would import numpy.ma: 8 ms
+        for some in (np.asarray(inner), np.asarray(last), np.array([mark], dtype=np.uint32)):
+            is_symbol[some[some != NO_TOKEN]] = True
+        self.symbols = np.flatnonzero(is_symbol).astype(np.uint32)
         self.unmarked = self.alphabet
         self.unmarked.last, self.unmarked.n_last, self.unmarked.mark = &inner[0], inner.shape[0], NO_TOKEN
         self.unmarked.plain = not chars and not np.any(np.asarray(inner) == NO_TOKEN)
@@ -169,8 +172,10 @@ cdef class Encoder:
         self.table = PairTable(merges, ids, ranks)
         if not chars:
             self.table.index_bytes(inner)
-        self.origins = Origins(self.table, self.symbols, merges, ids, ranks, len(offsets) - 1)
-        if unk not in self.symbols and (np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)):
+        self.origins = Origins(self.table, self.symbols, merges, ids, ranks, len(offsets) - 1, unreached)
+        if unk != NO_TOKEN and unk not in self.symbols and (
+            np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)
+        ):
             self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
         self.small_ranks = not len(ranks) or int(ranks[len(ranks) - 1]) < MOST_RANK
         if not fuse_unk:

@@ -25,4 +25,5 @@ cdef class PairTable:
     cdef object held          # the arrays behind the pointers
 
     cdef allocate(self, Py_ssize_t n)
+    cdef int fetch(self, token_t left, token_t right) noexcept nogil
     cdef int insert(self, token_t left, token_t right, uint64_t merge) noexcept nogil

@@ -6,11 +6,13 @@ second-level cache. Two bytes are looked up in a square of all pairs of bytes. N
 
 import numpy as np
 
+from bpe._core.memory cimport prefetch
 from bpe._core.types cimport NO_TOKEN, token_t
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef enum:
     KNOWN_BITS = 8            # bits of the filter per merge, at least
+    AHEAD = 16                # merges whose slots are fetched ahead of the one to enter
 
 
 cdef class PairTable:
@@ -20,10 +22,12 @@ cdef class PairTable:
 
         Of a pair given twice the better rank counts.
         """
-        cdef Py_ssize_t n = merges.shape[0], i
+        cdef Py_ssize_t n = merges.shape[0], i, ahead
         self.allocate(n)
         with nogil:
             for i in range(n):
+                ahead = min(i + AHEAD, n - 1)
+                self.fetch(merges[ahead, 0], merges[ahead, 1])
                 self.insert(merges[i, 0], merges[i, 1], <uint64_t>ranks[i] << 32 | <uint64_t>ids[i])
 
     cdef allocate(self, Py_ssize_t n):
@@ -42,6 +46,11 @@ cdef class PairTable:
         self.pairs.known = &known[0]
         self.pairs.known_mask = bits - 1
         self.pairs.of_bytes = NULL
+
+    cdef inline int fetch(self, token_t left, token_t right) noexcept nogil:
+        """Have the slot of a merge fetched that is soon to be entered."""
+        prefetch(&self.pairs.slots[pair_hash(<uint64_t>left << 32 | right) & self.pairs.mask])
+        return 0
 
     cdef int insert(self, token_t left, token_t right, uint64_t merge) noexcept nogil:
         """Enter a merge; there is room for it."""

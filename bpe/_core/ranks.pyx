@@ -23,7 +23,7 @@ cdef extern from *:
 
 cdef enum:
     SHORT = 7                 # bytes that fit a key with their number
-    FILTER = 1 << 14          # words of 64 bits: 128 KB, which stay in the second-level cache
+    FILTER_BITS = 20          # log2: 128 KB, which stay in the second-level cache
     FOREIGN = 64              # a byte that is no digit of base64
     AHEAD = 16                # tokens prefetched ahead of the one to enter; a power of two
 
@@ -36,17 +36,27 @@ cdef struct Strings:          # the tokens and a table to find them by their byt
     const int64_t* offsets
     Slot* slots
     size_t mask
-    uint64_t* filter
+    uint32_t* filter
 
 cdef struct Split:            # of a token in two, both of which may be tokens
     Py_ssize_t cut
     uint64_t left             # keys
     uint64_t right
 
+cdef struct Parts:            # the two tokens that a token is made of; -1, -1 where it is a byte, or never reached
+    int left
+    int right
+
 cdef struct Pairs:            # the merges found so far
     uint64_t* slots           # 2 by slot: left << 32 | right, what they make
     size_t mask
-    uint64_t* filter
+    uint32_t* filter
+    Parts* made_of            # by token
+
+cdef struct Work:             # on one token: while it is under way, the next ones' memory is fetched
+    Split* splits             # with room for one by place of the longest token; so the following
+    Parts* parts              # the splits that are two tokens; the first is most likely the merge
+    Py_ssize_t n
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -173,33 +183,37 @@ cdef inline uint64_t scattered(uint64_t key) noexcept nogil:
     return mix(key, <uint64_t>0xD6E8FEB86659FD93)
 
 
-cdef inline bint seen(const uint64_t* filter, uint64_t hashed) noexcept nogil:
+cdef inline bint seen(const uint32_t* filter, uint64_t hashed) noexcept nogil:
     """Whether something of this hash may have been noted; False is certain."""
-    return filter[hashed >> 46 & (FILTER - 1)] >> (hashed >> 40 & 63) & 1
+    cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
+    return filter[bit >> 5] >> (bit & 31) & 1
 
 
-cdef inline void note(uint64_t* filter, uint64_t hashed) noexcept nogil:
-    filter[hashed >> 46 & (FILTER - 1)] |= <uint64_t>1 << (hashed >> 40 & 63)
+cdef inline void note(uint32_t* filter, uint64_t hashed) noexcept nogil:
+    cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
+    filter[bit >> 5] |= <uint32_t>1 << (bit & 31)
 
 
-cdef inline bint is_string(
+cdef bint is_string(
     const Strings* strings, token_t token, const byte_t* data, Py_ssize_t size
 ) noexcept nogil:
-    """Whether a token has these bytes, where the keys are the same."""
-    return size <= SHORT or (
+    """Whether a token of more bytes than a key has is these, where the keys are the same."""
+    return (
         strings.offsets[token + 1] - strings.offsets[token] == size
         and memcmp(strings.blob + strings.offsets[token], data, size) == 0
     )
 
 
-cdef token_t find_string(const Strings* strings, const byte_t* data, Py_ssize_t size, uint64_t key) noexcept nogil:
+cdef inline token_t find_string(
+    const Strings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
+) noexcept nogil:
     """The token of these bytes, or NO_TOKEN."""
     cdef size_t at = scattered(key) & strings.mask
     cdef token_t token
     while strings.slots[at].key != 0:
         if strings.slots[at].key == key:
             token = <token_t>strings.slots[at].token
-            if is_string(strings, token, data, size):
+            if size <= SHORT or is_string(strings, token, data, size):
                 return token
         at = (at + 1) & strings.mask
     return NO_TOKEN
@@ -212,7 +226,9 @@ cdef bint enter_string(Strings* strings, token_t token, uint64_t key) noexcept n
     cdef uint64_t hashed = scattered(key)
     cdef size_t at = hashed & strings.mask
     while strings.slots[at].key != 0:
-        if strings.slots[at].key == key and is_string(strings, <token_t>strings.slots[at].token, data, size):
+        if strings.slots[at].key == key and (
+            size <= SHORT or is_string(strings, <token_t>strings.slots[at].token, data, size)
+        ):
             return False
         at = (at + 1) & strings.mask
     strings.slots[at].key = key
@@ -265,7 +281,7 @@ cdef int enter_pair(Pairs* pairs, token_t left, token_t right, token_t made) noe
     return 0
 
 
-cdef bint stay_apart(Pairs* pairs, const int[:, ::1] made_of, token_t left, token_t right) noexcept nogil:
+cdef bint stay_apart(Pairs* pairs, token_t left, token_t right) noexcept nogil:
     """Whether the bytes of two tokens, one after the other, come to just these two by the merges known so far.
 
     Both sides are taken apart in the order opposite to merging, the later merge first, and at each step it is asked
@@ -275,31 +291,31 @@ cdef bint stay_apart(Pairs* pairs, const int[:, ::1] made_of, token_t left, toke
     er apart: nothing before er of low|e. Take low apart: nothing before low of w|e. These are single bytes: done.
     """
     cdef token_t limit = NO_TOKEN, found       # merges of this token and later ones do not come into it
-    cdef bint left_whole, right_whole
+    cdef Parts left_parts, right_parts
     while True:
         found = find_pair(pairs, left, right)
         if found != NO_TOKEN and found < limit:
             return False
-        left_whole = made_of[left, 0] < 0
-        right_whole = made_of[right, 0] < 0
-        if left_whole and right_whole:
-            return True
-        if not left_whole and (right_whole or left > right):
+        left_parts, right_parts = pairs.made_of[left], pairs.made_of[right]
+        if left_parts.right >= 0 and (right_parts.left < 0 or left > right):
             limit = left
-            left = <token_t>made_of[left, 1]
-        else:
+            left = <token_t>left_parts.right
+        elif right_parts.left >= 0:
             limit = right + 1                  # at equal tokens the left one is merged first
-            right = <token_t>made_of[right, 0]
+            right = <token_t>right_parts.left
+        else:
+            return True
 
 
-cdef Py_ssize_t find_splits(const Strings* strings, uint64_t* sums, token_t token, Split* splits) noexcept nogil:
-    """The splits of a token whose parts may both be tokens, and the tokens' slots on their way; how many.
+cdef void find_splits(const Strings* strings, uint64_t* sums, token_t token, Work* work) noexcept nogil:
+    """Find the splits of a token whose parts may both be tokens, and have the tokens' slots fetched.
 
-    `sums` and `splits` have room for one by place of the token.
+    `sums` has room for one by place of the token.
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut, n = 0
     cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left, right, left_hash, right_hash
+    cdef Split* splits = work.splits
     if size > SHORT + 1:
         for cut in range(size - 1, 0, -1):
             right_sum += data[cut] * power
@@ -315,52 +331,73 @@ cdef Py_ssize_t find_splits(const Strings* strings, uint64_t* sums, token_t toke
     for cut in range(n):
         prefetch(&strings.slots[scattered(splits[cut].left) & strings.mask])
         prefetch(&strings.slots[scattered(splits[cut].right) & strings.mask])
-    return n
+    work.n = n
 
 
-cdef token_t find_part(
-    const Strings* strings, const int[:, ::1] made_of, const byte_t* data, Py_ssize_t size, uint64_t key
-) noexcept nogil:
-    """The token of these bytes if it is a byte or the merges known so far make it, or NO_TOKEN."""
-    cdef token_t token = find_string(strings, data, size, key)
-    return token if token != NO_TOKEN and (size == 1 or made_of[token, 0] >= 0) else NO_TOKEN
+cdef void find_parts(const Strings* strings, const Pairs* pairs, token_t token, Work* work) noexcept nogil:
+    """Find the splits that are two tokens, and have fetched what is known of these.
 
-
-cdef bint find_merge(
-    const Strings* strings, Pairs* pairs, int[:, ::1] made_of, token_t token, const Split* splits, Py_ssize_t n
-) noexcept nogil:
-    """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens."""
+    The first of them is the one whose worse part is best: nine times of ten that is the merge.
+    """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i
-    cdef token_t left, right
-    for i in range(n):
-        left = find_part(strings, made_of, data, splits[i].cut, splits[i].left)
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i, n = 0
+    cdef token_t left, right, worst = NO_TOKEN
+    cdef Parts* parts = work.parts
+    cdef Split split
+    for i in range(work.n):
+        split = work.splits[i]
+        left = find_string(strings, data, split.cut, split.left)
         if left == NO_TOKEN:
             continue
-        right = find_part(strings, made_of, data + splits[i].cut, size - splits[i].cut, splits[i].right)
-        if right != NO_TOKEN and stay_apart(pairs, made_of, left, right):
-            made_of[token, 0], made_of[token, 1] = <int>left, <int>right
+        right = find_string(strings, data + split.cut, size - split.cut, split.right)
+        if right == NO_TOKEN:
+            continue
+        prefetch(&pairs.made_of[left])
+        prefetch(&pairs.made_of[right])
+        parts[n] = Parts(<int>left, <int>right)
+        if max(left, right) < worst:
+            worst = max(left, right)
+            parts[0], parts[n] = parts[n], parts[0]
+        n += 1
+    if n:
+        prefetch(&pairs.slots[2 * (scattered(<uint64_t>parts[0].left << 32 | <uint64_t>parts[0].right) & pairs.mask)])
+    work.n = n
+
+
+cdef inline bint is_made(const Strings* strings, const Pairs* pairs, token_t token) noexcept nogil:
+    """Whether a token is a byte, or the merges known so far make it."""
+    return pairs.made_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
+
+
+cdef bint find_merge(const Strings* strings, Pairs* pairs, token_t token, const Work* work) noexcept nogil:
+    """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens."""
+    cdef Py_ssize_t i
+    cdef token_t left, right
+    for i in range(work.n):
+        left, right = <token_t>work.parts[i].left, <token_t>work.parts[i].right
+        if is_made(strings, pairs, left) and is_made(strings, pairs, right) and stay_apart(pairs, left, right):
+            pairs.made_of[token] = work.parts[i]
             enter_pair(pairs, left, right, token)
             return True
     return False
 
 
 cdef int find_merges(
-    const Strings* strings, Pairs* pairs, int[:, ::1] made_of, uint64_t* sums, Split* splits, Py_ssize_t longest
+    const Strings* strings, Pairs* pairs, uint64_t* sums, Work* works, Py_ssize_t n
 ) noexcept nogil:
-    """Find the merges of all tokens; the next token's parts are fetched from memory meanwhile.
-
-    `splits` has room for twice as many as the longest token has bytes.
-    """
-    cdef Py_ssize_t n = made_of.shape[0], i, n_splits, n_next = 0
-    cdef Split* mine = splits
-    cdef Split* following = splits + longest
-    for i in range(-1, n):
-        n_splits = n_next
-        n_next = find_splits(strings, sums, <token_t>(i + 1), following) if i + 1 < n else 0
-        if i >= 0:
-            find_merge(strings, pairs, made_of, <token_t>i, mine, n_splits)
-        mine, following = following, mine
+    """Find the merges of n tokens, each in three steps; `works` has three of them, which take turns."""
+    cdef Py_ssize_t i
+    cdef Work* first = works
+    cdef Work* second = works + 1
+    cdef Work* third = works + 2
+    for i in range(n + 2):
+        if i < n:
+            find_splits(strings, sums, <token_t>i, first)
+        if 1 <= i <= n:
+            find_parts(strings, pairs, <token_t>(i - 1), second)
+        if i >= 2:
+            find_merge(strings, pairs, <token_t>(i - 2), third)
+        first, second, third = third, first, second
     return 0
 
 
@@ -379,34 +416,43 @@ def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
     cdef size_t size = 16, room
     cdef Strings strings
     cdef Pairs pairs
-    cdef uint64_t* filters
+    cdef uint32_t* filters
     cdef uint64_t* sums
     cdef Split* splits
+    cdef Parts* parts
+    cdef Work works[3]
     cdef bytes padded = blob + bytes(8)
     cdef bint distinct = False
+    cdef int i
     found = np.full((n, 2), -1, dtype=np.int32)
     cdef int[:, ::1] made_of = found
+    if n == 0:
+        return found
     while size < <size_t>n + <size_t>n // 4:
         size *= 2
     room = size * sizeof(Slot)                             # the table of pairs is as large
     strings = Strings(blob=padded, offsets=&offsets[0], slots=<Slot*>zeroed(room), mask=size - 1, filter=NULL)
-    pairs = Pairs(slots=<uint64_t*>zeroed(room), mask=size - 1, filter=NULL)
-    filters = <uint64_t*>calloc(2 * FILTER, sizeof(uint64_t))
+    pairs = Pairs(slots=<uint64_t*>zeroed(room), mask=size - 1, filter=NULL, made_of=<Parts*>&made_of[0, 0])
+    filters = <uint32_t*>calloc(2 << (FILTER_BITS - 5), sizeof(uint32_t))
     sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
-    splits = <Split*>calloc(2 * longest, sizeof(Split))
+    splits = <Split*>calloc(3 * longest, sizeof(Split))
+    parts = <Parts*>calloc(3 * longest, sizeof(Parts))
     try:
-        if strings.slots == NULL or pairs.slots == NULL or filters == NULL or sums == NULL or splits == NULL:
+        if not (strings.slots and pairs.slots and filters and sums and splits and parts):
             raise MemoryError(f"no memory for a table of {n} merges")
-        strings.filter, pairs.filter = filters, filters + FILTER
+        strings.filter, pairs.filter = filters, filters + (1 << (FILTER_BITS - 5))
+        for i in range(3):
+            works[i] = Work(splits=splits + i * longest, parts=parts + i * longest, n=0)
         with nogil:
             memset(pairs.slots, 0xFF, room)
             distinct = enter_strings(&strings, n)
             if distinct:
-                find_merges(&strings, &pairs, made_of, sums, splits, longest)
+                find_merges(&strings, &pairs, sums, works, n)
     finally:
         release(strings.slots, room)
         release(pairs.slots, room)
         free(filters)
         free(sums)
         free(splits)
+        free(parts)
     return found if distinct else None
