@@ -165,9 +165,7 @@ BPE_FOR_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
 }
 
 #define BIT(v, n) bpe_bits(_mm512_movepi8_mask(_mm512_slli_epi16(v, 7 - (n))))
-BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
-    __m512i v = _mm512_loadu_si512((const void *)text), class = bpe_looked_up(bpe_ascii_class, v);
-    memset(out, 0, sizeof *out);
+BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out) {
     out->letter = BIT(class, 0);
     out->upper = BIT(class, 1);
     out->number = BIT(class, 2);
@@ -175,7 +173,21 @@ BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_mask
     out->newline = BIT(class, 4);
     out->blank = BIT(class, 5);
     out->apostrophe = BIT(class, 6);
+}
+
+BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
+    __m512i v = _mm512_loadu_si512((const void *)text);
+    memset(out, 0, sizeof *out);
+    bpe_avx512_bits(bpe_looked_up(bpe_ascii_class, v), out);
     out->lead = BIT(v, 7) & BIT(v, 6);
+}
+
+/* Looked up without waiting for what is ASCII and what not. */
+BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_masks *out) {
+    __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
+    if (bpe_bits(_mm512_movepi8_mask(v))) return 0;
+    bpe_avx512_bits(_mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64))), out);
+    return 1;
 }
 
 BPE_FOR_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
@@ -204,20 +216,19 @@ BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide 
 
 static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
 
-/* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them. */
-BPE_INLINE static inline void bpe_classes(int level, const uint8_t *text, bpe_masks *out) {
+/* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them, if no character of
+ * several bytes begins there; else 0, and the classes are not right. */
+BPE_INLINE static inline int bpe_plain_classes(int level, const uint8_t *text, bpe_masks *out) {
 #ifdef BPE_X86
-    if (level == 3) {
-        bpe_avx512_ascii(text, out);
-        return;
-    }
+    if (level == 3) return bpe_avx512_all_ascii(text, out);
     if (level == 2) {
         bpe_avx2_ascii(text, out);
-        return;
+        return out->lead == 0;
     }
 #endif
     (void)level;
     bpe_classify.ascii(text, out);
+    return out->lead == 0;
 }
 
 /* The letters behind an apostrophe that make a contraction. */
@@ -251,8 +262,10 @@ BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t
     _mm512_storeu_si512((void *)(out + 16 * part),                                                                    \
                         _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, part)), from))
     PLACES(0);
-    PLACES(1);
-    if (n > 32) {
+    _mm256_storeu_si256((__m256i *)(out + 16), _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, 1)),
+                                                                _mm512_castsi512_si256(from)));
+    if (n > 24) { /* seldom, and a vector more, across two lines of the cache, would take longer than to guess */
+        PLACES(1);
         PLACES(2);
         PLACES(3);
     }

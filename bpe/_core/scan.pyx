@@ -35,7 +35,7 @@ cdef extern from "classify.h" nogil:
 
     Level classify "bpe_classify"
     int bpe_choose_classify(int most)
-    void bpe_classes(int level, const byte_t* text, Masks* out)
+    bint bpe_plain_classes(int level, const byte_t* text, Masks* out)
     void bpe_contractions(int level, const byte_t* text, bint any_case, Endings* out)
     Py_ssize_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t* out)
     int bpe_ctz(uint64_t bits)
@@ -262,10 +262,9 @@ ctypedef struct Classes:  # of the characters in a window, on each of their byte
 
 
 cdef inline bint ascii_window(const byte_t* text, const int level, Classes* out) noexcept nogil:
-    """The classes of 64 bytes; False where characters of several bytes begin there, and they are not right."""
+    """The classes of 64 bytes; False where characters of several bytes stand there, and they are not right."""
     cdef Masks masks
-    bpe_classes(level, text, &masks)
-    if masks.lead:
+    if not bpe_plain_classes(level, text, &masks):
         return False
     out.letter, out.number, out.space = masks.letter, masks.number, masks.space
     out.newline, out.blank, out.apostrophe, out.upper = masks.newline, masks.blank, masks.apostrophe, masks.upper
@@ -338,10 +337,13 @@ cdef inline uint64_t starts_in(
         return S
     if rules & CASED and not whole[0]:
         S &= ~(AP & (L << 1) & ~(valid >> 1))              # what may be a contraction, its letters unknown
-    if rules & CASED or classes.tail or left <= 64:
+    if classes.tail or left <= 64:
         if AP & (L >> 1) & valid:
             S = cut_contractions(cursor, rules, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), whole)
         return S
+    if rules & CASED:
+        AP &= L << 1 & L >> 1 & valid
+        return cut_plain_suffixes(cursor, rules, level, S, AP, L, valid, whole) if AP else S
     AP &= S
     S &= AP & ~(valid >> 3) ^ (AP & ~(valid >> 3)) - 1     # all up to the first whose letters are unknown
     if AP & (L >> 1):
@@ -419,6 +421,27 @@ cdef inline uint64_t cut_plain_contractions(
     one = apostrophes & S & endings.one >> 1
     two = apostrophes & S & endings.two >> 1
     return S & ~((one | two) << 1 | two << 2) | one << 2 | two << 3
+
+
+cdef inline uint64_t cut_plain_suffixes(
+    Cursor* cursor, const int rules, const int level, uint64_t S, uint64_t apostrophes, uint64_t L, uint64_t valid,
+    bint* whole
+) noexcept nogil:
+    """Join contractions to the words before them, as CASED has it, where all is ASCII and the text goes on.
+
+    The apostrophes stand between letters. All up to the first one whose letters are unknown is certain.
+    """
+    cdef Endings endings
+    cdef uint64_t one, two, unknown = apostrophes & ~(valid >> 3)
+    bpe_contractions(level, cursor.text + cursor.pos, True, &endings)
+    one = apostrophes & endings.one >> 1
+    two = apostrophes & endings.two >> 1
+    if apostrophes & (one << 2 | two << 3):                # behind a contraction there is no other
+        return cut_contractions(cursor, rules, S, apostrophes, L, 64 - bpe_clz(valid), whole)
+    S &= ~unknown & unknown - 1
+    one &= S
+    two &= S
+    return S & ~(one | two | (one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
 cdef uint64_t slashes "bpe_slashes"(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
@@ -510,15 +533,25 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
 cdef inline Py_ssize_t scan_windows(
     Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """`scan_bounds`, a window at a time; each window begins where the last certain pretoken did."""
+    """`scan_bounds`, a window at a time; each window begins where the last certain pretoken did.
+
+    A window would wait for all that is done with the one before. So in plain text it begins at the last byte behind a
+    letter that is none, which is known long before it is known that a pretoken begins there, and nearly always does.
+    """
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, behind
     cdef uint64_t found, last
+    cdef int step
     cdef Classes classes
     cdef bint whole = False
     while n + LEAST <= limit and pos < end and pos - first < FAR:
         cursor.pos = pos
         if level > 1 and end - pos > 64 and ascii_window(cursor.text + pos, level, &classes):
+            step = 63 - bpe_clz(classes.letter << 1 & ~classes.letter | 1)
             found = starts_in(cursor, rules, level, &classes, 65, &whole)
+            if found >> step & 1 and step:                 # a branch, which is guessed, and not a choice of two steps
+                n += bpe_places(level, found & below(step), <uint32_t>(pos - first), bounds + n)
+                pos += step
+                continue
         else:
             any_window(cursor, rules, &classes)
             found = starts_in(cursor, rules, level, &classes, end - pos, &whole)
