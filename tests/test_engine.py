@@ -382,6 +382,29 @@ def test_words_that_leave_the_cache_and_come_back_at_once(level: str) -> None:
     assert found.tolist() == naive(spec, text)
 
 
+def wide_text(seed: int, characters: int, size: int) -> bytes:
+    """Words of many different characters of three bytes, some in pairs that come again, with some others between."""
+    random_ = random.Random(seed)
+    wide = [chr(0x4E00 + 7 * i) for i in range(characters)]
+    pairs = ["".join(random_.choices(wide, k=random_.choice((2, 2, 3)))) for _ in range(20)]
+    drawn = (random_.choice(pairs if random_.random() < 0.05 else wide) for _ in range(size))
+    return "".join(c + random_.choice(" é,1") if random_.random() < 0.04 else c for c in drawn).encode()
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_more_characters_than_the_front_table_has_room_for(twice: bool) -> None:
+    """Runs of them go by a table of characters; `twice` is a token of two merges, whose vocabulary has no order."""
+    text = wide_text(5, 2500, 5000)
+    spec = bpe.train(texts=[text.decode()], vocab_size=700, pretokenizer="gpt2").spec
+    if twice:
+        merges = [tuple(pair) for pair in spec.merges.tolist()]
+        spec = byte_spec([(0xE4, 0xB8), (0xB8, 0x80), (0xE4, 257), (256, 0x80), *merges[5:200]], pretokenizer="gpt2")
+    kernel = kernel_of(spec, 0)
+    for data in (text, wide_text(6, 2500, 3000), text):
+        assert kernel.encode(data)[0].tolist() == naive(spec, data)
+    assert kernel.cache_state()[0]["lone"] > 1000
+
+
 def test_keys_that_padding_could_mix_up() -> None:
     """Bytes of 0xFF at the end of a word, and words of eight zeros, beside the same words without them."""
     spec = byte_spec([(0xFF, 0xFF), (97, 0xFF), (97, 256), (0, 0), (258, 258)])

@@ -10,11 +10,14 @@ cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
     FEW_IDS = 8               # of a piece that `emit_values` writes
     ENOUGH = PIECES - 63      # for fewer the scanner is asked once more
+    CROWDED = 64              # chunks with runs, before the front table is tried again
+    JOINED = 128              # of a chunk's parts of more than one character that are in runs
 
 cdef enum:                    # what a part is of its piece; joints.h has the same numbers
     ALL = 0
     LAST = 1                  # the last one of several
     EARLIER = 2
+    LONE = 3                  # not a part but a run of them, all of characters of three bytes, most of one
 
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
@@ -51,9 +54,13 @@ cdef struct Segment:          # the end of a fragment in a chunk
     Py_ssize_t piece          # its pieces come before this one
     Py_ssize_t fragment
 
+cdef struct Joined:           # a part of more than one character in a run, or the end of the run
+    const byte_t* text
+    Py_ssize_t size           # 0 at the end
+
 cdef struct Chunk:
     Py_ssize_t n
-    byte_t part[PIECES + 64]  # what each is of the piece that the scanner found
+    byte_t part[PIECES + 64]  # what each is of the piece that the scanner found; or LONE
     uint64_t value[PIECES + 8]  # its ids, as the cache has them; 0 where it has none
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[PIECES + 8]  # which pieces they are, in order
@@ -64,6 +71,10 @@ cdef struct Chunk:
     Py_ssize_t size[PIECES]   # in bytes
     uint64_t lo[PIECES]       # their keys; of long ones, the hash
     uint64_t hi[PIECES]
+    Py_ssize_t crowded        # chunks that may have runs, since the front table had too few of one before them
+    size_t n_joined
+    size_t next_joined        # the first one whose ids are not written yet
+    Joined joined[JOINED]
     Py_ssize_t n_segments
     Segment segments[PIECES]
 

@@ -6,7 +6,7 @@ front table (`encoder.pyx`).
 """
 
 from bpe._core.memory cimport hash_bytes, prefetch
-from bpe._core.pieces cimport cut_found
+from bpe._core.pieces cimport cut_found, join_lone
 from bpe._core.scan cimport begin, scan, scan_bounds
 from bpe._core.splits cimport Joints
 from bpe._core.types cimport byte_t, token_t
@@ -47,6 +47,7 @@ cdef extern from "lookup.h" nogil:
 
 cdef enum:
     NARROW = 0x7FFFFFFF       # bytes that pieces without bounds of their own are looked up together in
+    FEW_MISSED = 8            # the front table serves where it has all pieces but one of so many
     FEW_HIGH = 8              # text with fewer than one byte in so many beyond ASCII is not cut
 
 
@@ -67,9 +68,13 @@ cdef void fill(
     Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
+    if chunk.n_joined == 0 and chunk.n_missed * FEW_MISSED > <size_t>chunk.n:
+        chunk.crowded = CROWDED
+    elif chunk.crowded:
+        chunk.crowded -= 1
     chunk.n = chunk.n_segments = 0
-    chunk.n_missed = chunk.n_others = 0
-    while chunk.n < ENOUGH and chunk.n_segments < PIECES:
+    chunk.n_missed = chunk.n_others = chunk.n_joined = chunk.next_joined = 0
+    while chunk.n < ENOUGH and chunk.n_segments < PIECES and chunk.n_joined < JOINED // 2:
         if feed.next == feed.n_found:
             if not feed.open and not open_fragment(chunk, feed):
                 return
@@ -144,6 +149,8 @@ cdef inline void take_pieces(
     if feed.cutting:
         n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
         if earlier == cache:
+            if feed.gapless and chunk.crowded:
+                n = join_lone(chunk, feed, n)
             add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
             return
         for i in range(n):
@@ -237,6 +244,8 @@ cdef inline void note_keys(
 ) noexcept nogil:
     """Note one of the words that one key does not hold, and its keys."""
     chunk.word[i], chunk.size[i] = word, size
+    if chunk.part[chunk.others[i]] == LONE:
+        return
     if SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
         memcpy(&chunk.lo[i], word, 8)
         chunk.hi[i] = short_key(word + 8, size - 8, readable)

@@ -11,7 +11,13 @@ from bpe._core.wordcache cimport Cache
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
+    LONE_ROOM = 1 << 16       # code points, of which those of three bytes are some
     SHORT_TEXT = 4096         # bytes: for less it does not pay to let the GIL go
+
+
+cdef struct Lone:             # a character of three bytes that no token reaches out of
+    token_t ids[3]
+    uint32_t n                # 0 where it has not come yet
 
 
 cdef class Workspace:
@@ -19,6 +25,7 @@ cdef class Workspace:
 
     cdef Cache cache
     cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
+    cdef Lone* lone           # by code point
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
@@ -70,6 +77,11 @@ cdef class Encoder:
     ) except? 0 nogil
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
+    cdef int emit_run(self, Workspace space, const byte_t* text) except -1 nogil
+    cdef int emit_lone(self, Workspace space, const byte_t* text, const byte_t* end) except -1 nogil
+    cdef int emit_joined(self, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil
+    cdef bint stay_apart(self, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil
+    cdef bint learn_lone(self, Workspace space, const byte_t* text) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1

@@ -20,8 +20,8 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 
-from bpe._core.backtrack cimport Backtracker, Origins
-from bpe._core.chunk cimport ALL, EARLIER, FEW_IDS, Chunk, Feed, Fragment, emit_values, fill
+from bpe._core.backtrack cimport NO_LIMIT, Backtracker, Origins
+from bpe._core.chunk cimport ALL, EARLIER, FEW_IDS, LONE, Chunk, Feed, Fragment, Joined, emit_values, fill
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.memory cimport grown, hash_bytes
 from bpe._core.merging cimport (
@@ -46,6 +46,7 @@ from bpe._core.wordcache cimport (
     close_cache,
     copy_words,
     empty_cache,
+    find_front,
     find_long,
     find_middle,
     find_short,
@@ -88,7 +89,8 @@ cdef class Workspace:
             limit_words(&self.cache, memory // 2)
         self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
         self.feed = <Feed*>calloc(1, sizeof(Feed))
-        if self.chunk == NULL or self.feed == NULL:
+        self.lone = <Lone*>calloc(LONE_ROOM, sizeof(Lone))   # takes memory where it is written to
+        if self.chunk == NULL or self.feed == NULL or self.lone == NULL:
             raise MemoryError("no memory for a chunk of pieces")
         self.unknown = False
         self.unknown_at = -1
@@ -97,6 +99,7 @@ cdef class Workspace:
         close_cache(&self.cache)
         close_cache(&self.earlier)
         free_scratch(&self.scratch)
+        free(self.lone)
         free(self.chunk)
         free(self.feed)
         free(self.out.data)
@@ -317,7 +320,7 @@ cdef class Encoder:
             chunk.value[number] = value
         for i in range(chunk.n_others):
             word, size, number, value = chunk.word[i], chunk.size[i], chunk.others[i], 0
-            if size <= LONG_WORD:
+            if size <= LONG_WORD and chunk.part[number] != LONE:
                 cache = self.cache_of(space, chunk.part[number])
                 if is_middle(word, size):
                     value = find_middle(cache, chunk.lo[i], chunk.hi[i])
@@ -386,6 +389,8 @@ cdef class Encoder:
         cdef token_t token = NO_TOKEN
         if at < chunk.n_others and chunk.others[at] == number:
             word, size = chunk.word[at], chunk.size[at]
+            if chunk.part[number] == LONE:
+                return self.emit_run(space, word)
         else:
             at = place_of(chunk.missed, chunk.n_missed, number)
             word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
@@ -397,6 +402,96 @@ cdef class Encoder:
         space.out.data[space.out.n] = token
         space.out.n += 1
         return 0
+
+    # Runs of characters of three bytes --------------------------------------------------------------------------------
+
+    cdef int emit_run(self, Workspace space, const byte_t* text) except -1 nogil:
+        """Write the ids of a run of parts, the next one of the chunk."""
+        cdef Joined* joined
+        while True:
+            joined = &space.chunk.joined[space.chunk.next_joined]
+            space.chunk.next_joined += 1
+            self.emit_lone(space, text, joined.text)
+            if joined.size == 0:
+                return 0
+            self.emit_joined(space, joined.text, joined.size)
+            text = joined.text + joined.size
+
+    cdef int emit_lone(self, Workspace space, const byte_t* text, const byte_t* end) except -1 nogil:
+        """Write the ids of characters that no token reaches out of."""
+        cdef const Lone* lone
+        cdef token_t* out
+        while text < end:
+            reserve(&space.out, end - text + 1)            # 1: a character's number of ids is written behind them
+            out = space.out.data + space.out.n
+            while text < end:
+                lone = lone_of(space, text)
+                if lone.n == 0:
+                    break
+                memcpy(out, lone, sizeof(Lone))
+                out += lone.n
+                text += 3
+            space.out.n = out - space.out.data
+            if text < end and not self.learn_lone(space, text):
+                self.merge_piece(space, text, 3, EARLIER)
+                text += 3
+        return 0
+
+    cdef int emit_joined(self, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
+        """Write the ids of a part that has more characters.
+
+        Most such parts have hashes that some token's borders have too, and no joined characters; and most come once,
+        so that only those with joined ones are kept in the cache.
+        """
+        cdef uint64_t value, lo, hi = 0
+        if size <= SHORT_WORD:
+            lo = short_key(word, size, word + size)
+            value = find_front(&space.cache, lo)
+        else:
+            memcpy(&lo, word, 8)
+            hi = short_key(word + 8, size - 8, word + size)
+            value = find_middle(&space.cache, lo, hi)
+        if value == 0:
+            if self.stay_apart(space, word, size):
+                return self.emit_lone(space, word, word + size)
+            if size <= SHORT_WORD:
+                value = find_short(&space.cache, lo)
+        if value == 0:
+            value = self.work_out(space, word, size, EARLIER, lo, hi)
+        if value == 0:
+            return self.merge_piece(space, word, size, EARLIER)
+        return emit_value(space, value)
+
+    cdef bint stay_apart(self, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
+        """Whether no two characters of a part are joined; False also where that is not known without merging it."""
+        cdef Py_ssize_t at
+        cdef const Lone* left
+        cdef const Lone* right = NULL
+        if not self.origins.ordered or self.alphabet.chars:
+            return False
+        for at in range(0, size, 3):
+            left, right = right, lone_of(space, word + at)
+            if right.n == 0 and not self.learn_lone(space, word + at):
+                return False
+            if at and not self.origins.side_by_side(
+                &self.table.pairs, left.ids[left.n - 1], right.ids[0], NO_LIMIT
+            ):
+                return False
+        return True
+
+    cdef bint learn_lone(self, Workspace space, const byte_t* text) except -1 nogil:
+        """Work out what a character is by itself; False where it has a symbol without an id."""
+        cdef size_t before = space.out.n
+        cdef Lone* lone = lone_of(space, text)
+        if space.unknown:
+            return False
+        self.merge_piece(space, text, 3, EARLIER)
+        if not space.unknown:
+            lone.n = <token_t>(space.out.n - before)
+            memcpy(lone.ids, space.out.data + before, lone.n * sizeof(token_t))
+        space.out.n = before
+        space.unknown = False                              # until its turn comes
+        return lone.n > 0
 
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
         """Emit the ids of all that the feed has; `lengths` gets the number of ids of each fragment, unless NULL."""
@@ -487,6 +582,7 @@ cdef class Encoder:
     def cache_state(self):
         """What the caches of idle workspaces hold, for tests and benchmarks: a list of dicts of int."""
         cdef Workspace space = self.idle
+        cdef int i
         states = []
         while space is not None:
             states.append({
@@ -498,6 +594,7 @@ cdef class Encoder:
                 "long_room": space.cache.longs_mask + 1,
                 "kept": space.cache.n_kept,
                 "listed": space.cache.n_listed,
+                "lone": sum(space.lone[i].n > 0 for i in range(LONE_ROOM)),
                 "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
                 "bytes": cache_bytes(&space.cache) + (cache_bytes(&space.earlier) if self.marked else 0),
             })
@@ -610,6 +707,18 @@ cdef object as_array(Ids* ids):
     return array
 
 
+cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids of any value."""
+    cdef Ids* out = &space.out
+    if not has_ids(value):
+        return emit_listed(space, value)
+    reserve(out, 2)
+    out.data[out.n] = <token_t>value - 1
+    out.data[out.n + 1] = <token_t>(value >> 32) - 1
+    out.n += 1 + (value >> 32 != 0)
+    return 0
+
+
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
     """Write the ids, more than a few, of a value that says where they are listed."""
     cdef const token_t* listed = space.cache.listed + (value >> 32)
@@ -620,6 +729,11 @@ cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
         memcpy(out.data + out.n + i, listed + 1 + i, 4 * sizeof(token_t))
     out.n += n
     return 0
+
+
+cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:
+    """The place of a character of three bytes."""
+    return &space.lone[(text[0] & 15) << 12 | (text[1] & 63) << 6 | text[2] & 63]
 
 
 cdef inline bint is_middle(const byte_t* word, Py_ssize_t size) noexcept nogil:

@@ -3,7 +3,9 @@
  * The filter is words of 32 bits. The last byte of a character of three bytes and the three of the one behind it are
  * hashed to a word and a bit in it, which is set if some token begins within the first character and reaches into the
  * second; the first two bytes, hashed with them, to another bit of the same word, which is set if some token holds the
- * first whole. So a border takes one load. The level is chosen once, as for classify.h.
+ * first whole. So a border takes one load. Tokens that end after the second one's first byte would set 4,096 bits: they
+ * have a table of their own, of the last byte of the first character and that byte, which fits two registers. The level
+ * is chosen once, as for classify.h.
  */
 #ifndef BPE_JOINTS_H
 #define BPE_JOINTS_H
@@ -23,13 +25,18 @@
 
 typedef struct {
     const uint32_t *bits; /* NULL where nothing may be cut */
-    int shift;            /* 32 - log2 of how many words there are, at most 2**13 */
+    int shift;            /* 32 - log2 of how many words there are, less one behind them that has all bits set */
+    uint16_t ends[64];    /* by a character's last byte, a bit for each first byte that a token ends after it with */
 } bpe_joints;
 
 static inline uint32_t bpe_joint_hash(uint32_t last_and_three) { return last_and_three * BPE_JOINT_FACTOR; }
 static inline uint32_t bpe_joint_within(uint32_t hash) { return (uint32_t)1 << (hash >> 14 & 31); }
 static inline uint32_t bpe_joint_whole(uint32_t hash, uint32_t first_two) {
     return (uint32_t)1 << ((first_two ^ hash) * BPE_FIRST_FACTOR >> 27);
+}
+
+static inline uint32_t bpe_joint_ends(const bpe_joints *joints, uint8_t last, uint8_t first) {
+    return joints->ends[last & 63] >> (first & 15) & 1;
 }
 
 /* Whether the text may be cut at `border`, where a character of three bytes follows another. */
@@ -39,7 +46,8 @@ static inline int bpe_may_cut(const bpe_joints *joints, const uint8_t *border) {
     memcpy(&last_and_three, border - 1, 4);
     memcpy(&first_two, border - 3, 2);
     hash = bpe_joint_hash(last_and_three);
-    return !(joints->bits[hash >> joints->shift] & (bpe_joint_within(hash) | bpe_joint_whole(hash, first_two)));
+    return !(joints->bits[hash >> joints->shift] & (bpe_joint_within(hash) | bpe_joint_whole(hash, first_two))) &&
+           !bpe_joint_ends(joints, border[-1], border[0]);
 }
 
 /* A slice of text is cut at once. Its places are bits of words, the first of each the lowest, and the number of a place
@@ -104,6 +112,13 @@ typedef struct {
     size_t n_ended;  /* pieces of which the last part is one of these */
 } bpe_parts;
 
+/* How many parts have three bytes. */
+static inline size_t bpe_count_threes(const ptrdiff_t *start, const ptrdiff_t *end, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) count += end[i] - start[i] == 3;
+    return count;
+}
+
 /* Turn places where parts end, safe ones and ends of pieces, to parts while there is room; the slice begins at `text`. */
 typedef void (*bpe_list_parts_t)(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts);
@@ -142,7 +157,9 @@ BPE_JOINTS_AVX512 static void bpe_find_safe_avx512(
     const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
     const __m512i order = _mm512_loadu_si512((const void *)bpe_sixty_four);
     const __m128i down = _mm_cvtsi32_si128(joints->shift);
-    const __m512i one = _mm512_set1_epi32(1);
+    const __m512i one = _mm512_set1_epi32(1), all_set = _mm512_sll_epi32(one, _mm_cvtsi32_si128(32 - joints->shift));
+    const __m512i ends_low = _mm512_loadu_si512((const void *)joints->ends);
+    const __m512i ends_high = _mm512_loadu_si512((const void *)(joints->ends + 32));
     uint32_t places[BPE_BORDERS], bits[BPE_BORDERS];
     uint16_t open[BPE_BORDERS / 16 + 8];
     uint64_t leads[BPE_SLICE_WORDS + 2], tails[BPE_SLICE_WORDS + 2];
@@ -172,7 +189,11 @@ BPE_JOINTS_AVX512 static void bpe_find_safe_avx512(
             __m512i within = _mm512_and_si512(_mm512_srli_epi32(hash, 14), _mm512_set1_epi32(31));
             within = _mm512_sllv_epi32(one, within);
             two = _mm512_sllv_epi32(one, _mm512_srli_epi32(two, 27));
-            _mm512_storeu_si512((void *)(places + n + k), _mm512_srl_epi32(hash, down));
+            __m512i first = _mm512_and_si512(_mm512_srli_epi32(four, 8), _mm512_set1_epi32(15));
+            __m512i ends = _mm512_permutex2var_epi16(ends_low, four, ends_high); /* of each two, the lower one */
+            __mmask16 closed = _mm512_test_epi32_mask(ends, _mm512_sllv_epi32(one, first));
+            hash = _mm512_mask_mov_epi32(_mm512_srl_epi32(hash, down), closed, all_set);
+            _mm512_storeu_si512((void *)(places + n + k), hash);
             _mm512_storeu_si512((void *)(bits + n + k), _mm512_or_si512(within, two));
             listed = _mm512_shuffle_i64x2(listed, listed, 0x39);
         }

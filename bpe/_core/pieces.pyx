@@ -4,9 +4,10 @@ The parts are the pieces that are then looked up. Where a cut is safe says the s
 finding pieces, and what is done with them (`chunk.pyx`).
 """
 
-from bpe._core.chunk cimport ALL, EARLIER, LAST, Feed
-from bpe._core.splits cimport Joints, SplitFilter, is_joint, may_cut
+from bpe._core.chunk cimport ALL, EARLIER, JOINED, LAST, LONE, Chunk, Feed, Joined
+from bpe._core.splits cimport Joints, SplitFilter, is_joint, is_three, may_cut
 from bpe._core.types cimport byte_t
+from bpe._core.wordcache cimport SHORT_WORD
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
@@ -24,9 +25,15 @@ cdef extern from "joints.h" nogil:
         size_t n
         size_t n_ended
 
+    size_t bpe_count_threes(const Py_ssize_t* start, const Py_ssize_t* end, size_t n)
     void bpe_find_safe(const byte_t* slice, size_t words, const Joints* joints, uint64_t* safe)
     void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, Parts* parts)
     int bpe_choose_joints(int most)
+
+
+cdef enum:
+    MOST_LONE = 8             # runs are made where all parts but one of so many have one character
+    MOST_JOINED = 15          # bytes of a part in a run
 
 
 def choose_vectors(int most):
@@ -53,6 +60,52 @@ cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byt
     """
     cdef Py_ssize_t n = cut_slice(feed, joints, room, part) if feed.gapless else 0
     return n if n else cut_pieces(feed, joints, room, part)
+
+
+cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, Py_ssize_t n) noexcept nogil:
+    """Join the n parts that come next to runs if nearly all are characters of three bytes; how many there are then.
+
+    Such a text has more characters than the cache has words, and so its characters have a table of their own. A run is
+    of parts that lie side by side; those that have more than one character are listed.
+    """
+    cdef Py_ssize_t* start = feed.cut_start
+    cdef Py_ssize_t* end = feed.cut_end
+    cdef byte_t* part = &chunk.part[chunk.n]
+    cdef Py_ssize_t i = 0, first, joined = 0
+    cdef size_t listed
+    if bpe_count_threes(start, end, n) * MOST_LONE < <size_t>n * (MOST_LONE - 1):
+        return n
+    while i < n:
+        first = i
+        listed = chunk.n_joined
+        while i < n and part[i] != ALL and may_run(chunk, feed, start[i], end[i]):
+            i += 1
+        if i > first and end[i - 1] - start[first] > SHORT_WORD:
+            chunk.joined[chunk.n_joined] = Joined(text=feed.cursor.text + end[i - 1], size=0)
+            chunk.n_joined += 1
+            part[joined] = LONE
+        else:                                              # the next part alone, or a few characters as one part
+            chunk.n_joined = listed
+            part[joined] = part[first]
+            i = max(i, first + 1)
+        start[joined], end[joined] = start[first], end[i - 1]
+        joined += 1
+    return joined
+
+
+cdef inline bint may_run(Chunk* chunk, const Feed* feed, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """Whether a part may be in a run, which then has it; the list keeps room for the run's end."""
+    cdef Py_ssize_t at
+    if end - start == 3:
+        return chunk.n_joined < JOINED
+    if (end - start) % 3 or end - start > MOST_JOINED or chunk.n_joined + 1 >= JOINED:
+        return False
+    for at in range(start, end, 3):
+        if not is_three(feed.cursor.text + at):
+            return False
+    chunk.joined[chunk.n_joined] = Joined(text=feed.cursor.text + start, size=end - start)
+    chunk.n_joined += 1
+    return True
 
 
 cdef Py_ssize_t cut_slice(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:

@@ -1,28 +1,31 @@
 """Where a piece may be cut: between two characters that no token holds side by side."""
 
 from bpe._core.types cimport byte_t
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint16_t, uint32_t
 
 cdef extern from "joints.h" nogil:
     ctypedef struct Joints "bpe_joints":
         const uint32_t* bits      # NULL where nothing may be cut
-        int shift                 # 32 - log2 of how many words of 32 bits there are
+        int shift                 # 32 - log2 of how many words of 32 bits there are, but for one with all bits set
+        uint16_t ends[64]         # by a character's last byte, a bit for each first byte that tokens end after it with
     uint32_t joint_hash "bpe_joint_hash"(uint32_t last_and_three)
     uint32_t joint_within "bpe_joint_within"(uint32_t hashed)
     uint32_t joint_whole "bpe_joint_whole"(uint32_t hashed, uint32_t first_two)
     bint may_cut "bpe_may_cut"(const Joints* joints, const byte_t* border)
 
 cdef enum:
-    JOINT_WORDS = 13          # log2 of the filter's words while it is filled: 32 KB
-    FEWEST_WORDS = 7          # and at least, when it is folded
+    JOINT_WORDS = 15          # log2 of the filter's words while it is filled: 128 KB
+    FEWEST_WORDS = 9          # and at least, when it is folded
+
+
+cdef inline bint is_three(const byte_t* text) noexcept nogil:
+    """Whether a character of three bytes stands there."""
+    return text[0] & 0xF0 == 0xE0 and text[1] & 0xC0 == 0x80 and text[2] & 0xC0 == 0x80
 
 
 cdef inline bint is_joint(const byte_t* text) noexcept nogil:
     """Whether two characters of three bytes stand there."""
-    return (
-        text[0] & 0xF0 == 0xE0 and text[1] & 0xC0 == 0x80 and text[2] & 0xC0 == 0x80
-        and text[3] & 0xF0 == 0xE0 and text[4] & 0xC0 == 0x80 and text[5] & 0xC0 == 0x80
-    )
+    return is_three(text) and is_three(text + 3)
 
 
 cdef class SplitFilter:

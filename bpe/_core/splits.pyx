@@ -7,17 +7,19 @@ and again. Only characters of three bytes are looked at: the vocabularies at han
 The bytes around a border: a token may hold both characters whole, or begin within the first one, or end within the
 second. A bit (`joints.h` says which) is set for
 
-- all six bytes, where the token holds the first character whole; a token that ends within the second one, after its
-  first or second byte, sets the bits of all characters that go on so;
-- the last byte of the first character and the second one, where the token begins within the first.
+- all six bytes, where the token holds the first character whole; a token that ends after the second one's second byte
+  sets the bits of all characters that go on so;
+- the last byte of the first character and the second one, where the token begins within the first;
+- the last byte of the first character and the first one of the second, where the token ends after that.
 
-Two pairs with one hash only lose a cut. A vocabulary with so many such pairs that little could be cut has no filter.
+Two pairs with one hash only lose a cut, and so do two that the last byte of the first does not tell apart. A
+vocabulary with so many such pairs that little could be cut has no filter.
 """
 
 import numpy as np
 
 from bpe._core.types cimport byte_t
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
 cdef enum:
@@ -27,7 +29,8 @@ cdef enum:
 cdef class SplitFilter:
 
     def __init__(self):
-        self.held = np.zeros(1 << JOINT_WORDS, dtype=np.uint32)
+        self.held = np.zeros((1 << JOINT_WORDS) + 1, dtype=np.uint32)
+        self.held[1 << JOINT_WORDS] = 0xFFFFFFFF
         self.joints.bits = &self.held[0]
         self.joints.shift = 32 - JOINT_WORDS
         self.left = MOST_BITS
@@ -53,16 +56,16 @@ cdef class SplitFilter:
             self.add(&word[0], 0, at, at, word.shape[0])
 
     def fold(self):
-        """Make the filter as small as it can be, to stay in the first-level cache; nothing is added after this.
+        """Make the filter as small as it can be, to stay in a near cache; nothing is added after this.
 
         Of 64 bits at most one is set then, which loses few cuts. A hash's first bits are its word in any size.
         """
         cdef Py_ssize_t used = MOST_BITS - self.left
-        words = np.asarray(self.held)
+        words, all_set = np.split(np.asarray(self.held), [1 << JOINT_WORDS])
         while len(words) > 1 << FEWEST_WORDS and 16 * len(words) >= 64 * used and self.joints.bits != NULL:
             words = words[0::2] | words[1::2]
             self.joints.shift += 1
-        self.held = words
+        self.held = np.concatenate([words, all_set])
         if self.joints.bits != NULL:
             self.joints.bits = &self.held[0]
         self.left = 0
@@ -82,26 +85,26 @@ cdef class SplitFilter:
         """Enter the border between `blob[start:before]` and `blob[behind:end]` if it is one between characters."""
         cdef byte_t six[8]
         cdef Py_ssize_t n_left = before - start, n_right = end - behind, i
-        cdef byte_t second, third
+        cdef byte_t third
         if self.left == 0 or n_left == 0 or n_right == 0 or blob[behind] & 0xF0 != 0xE0:
             return 0
         for i in range(1, min(<Py_ssize_t>3, n_left) + 1):
             if blob[before - i] & (0xF0 if i == 3 else 0xC0) != (0xE0 if i == 3 else 0x80):
                 return 0                                   # the first character is not of three bytes
+        if n_right == 1:
+            self.joints.ends[blob[before - 1] & 63] |= <uint16_t>1 << (blob[behind] & 15)
+            return 0
         for i in range(8):
             six[i] = 0
         for i in range(min(<Py_ssize_t>3, n_left)):
             six[2 - i] = blob[before - 1 - i]
         for i in range(min(<Py_ssize_t>3, n_right)):
             six[3 + i] = blob[behind + i]
-        for second in range(0x80, 0xC0):
-            if n_right > 1 and second != six[4]:
+        for third in range(0x80, 0xC0):
+            if n_right > 2 and third != six[5]:
                 continue
-            for third in range(0x80, 0xC0):
-                if n_right > 2 and third != six[5]:
-                    continue
-                six[4], six[5] = second, third
-                self.set_bit(six, n_left >= 3)
+            six[5] = third
+            self.set_bit(six, n_left >= 3)
         return 0
 
     cdef int set_bit(self, const byte_t* six, bint whole) noexcept nogil:
