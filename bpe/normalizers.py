@@ -12,12 +12,16 @@ from __future__ import annotations
 import dataclasses
 import html
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from html.entities import html5
 from typing import Any, ClassVar
 
 import regex
 
+from bpe import alignment
+from bpe.alignment import Aligned
 from bpe.errors import FormatError, shown
 from bpe.text import escape, unescape
 
@@ -33,6 +37,10 @@ class Normalizer:
         """The same on UTF-8; bytes that are not UTF-8 stay as they are."""
         return unescape(self(escape(data)))
 
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        raise NotImplementedError
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the normalizer of."""
         fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -45,6 +53,10 @@ class _Unicode(Normalizer):
     def __call__(self, text: str) -> str:
         """The normalized text."""
         return unicodedata.normalize(self.form, text)
+
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        return alignment.composed(self.form, text)
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,15 @@ class Lowercase(Normalizer):
         """The normalized text."""
         return text.lower() if self.final_sigma else text.replace("Σ", "σ").lower()
 
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        made = self(text)
+        before = alignment.unchanged(text)
+        if len(made) == len(text):
+            return Aligned(made, before.starts, before.ends)
+        widths = [len(char.lower()) for char in text]
+        return Aligned(made, before.starts.repeat(widths), before.ends.repeat(widths))
+
 
 @dataclass(frozen=True)
 class Strip(Normalizer):
@@ -101,9 +122,16 @@ class Strip(Normalizer):
 
     def __call__(self, text: str) -> str:
         """The normalized text."""
+        return text[slice(*self._kept(text))]
+
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        return alignment.unchanged(text, *self._kept(text))
+
+    def _kept(self, text: str) -> tuple[int, int]:
         start = _LEADING.match(text).end() if self.left else 0
         end = len(text) - (_LEADING.match(text[::-1]).end() if self.right else 0)
-        return text[start:end]
+        return start, max(start, end)
 
 
 @dataclass(frozen=True)
@@ -117,6 +145,10 @@ class CollapseWhitespace(Normalizer):
     def __call__(self, text: str) -> str:
         """The normalized text."""
         return str(_SPACE.sub(" ", text))
+
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        return alignment.edited(text, ((*m.span(), alignment.whole(" ", *m.span())) for m in _SPACE.finditer(text)))
 
 
 @dataclass(frozen=True)
@@ -155,6 +187,11 @@ class Replace(Normalizer):
         """The normalized text."""
         return str(self._compiled.sub(lambda _: self.replacement, text))
 
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        spans = (match.span() for match in self._compiled.finditer(text))
+        return alignment.edited(text, ((*span, alignment.whole(self.replacement, *span)) for span in spans))
+
     def __getstate__(self) -> dict[str, str]:
         return {"pattern": self.pattern, "replacement": self.replacement}
 
@@ -184,6 +221,14 @@ class UnescapeHTML(Normalizer):
             text = html.unescape(text)
         return text
 
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        made = alignment.unchanged(text)
+        for _ in range(self.times):
+            edits = map(_entity, _ENTITY.finditer(made.text))
+            made = made.through(alignment.edited(made.text, edits))
+        return made
+
 
 @dataclass(frozen=True)
 class FixText(Normalizer):
@@ -205,6 +250,23 @@ class FixText(Normalizer):
             ) from None
         return str(ftfy.fix_text(text))
 
+    def aligned(self, text: str) -> Aligned:
+        """The same; of a line that is repaired, all between the first and the last change is one part."""
+        before, after = text.split("\n"), self(text).split("\n")
+        if len(before) != len(after):
+            before, after = [text], [self(text)]
+        edits = []
+        place = 0
+        for old, new in zip(before, after, strict=True):
+            if old != new:
+                least = min(len(old), len(new))
+                head = next((i for i in range(least) if old[i] != new[i]), least)
+                tail = next((i for i in range(least - head) if old[-1 - i] != new[-1 - i]), least - head)
+                start, end = place + head, place + len(old) - tail
+                edits.append((start, end, alignment.whole(new[head : len(new) - tail], start, end)))
+            place += len(old) + 1
+        return alignment.edited(text, edits)
+
 
 @dataclass(frozen=True, init=False)
 class Sequence(Normalizer):
@@ -224,11 +286,28 @@ class Sequence(Normalizer):
             text = one(text)
         return text
 
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, and of which part of the text before each of its characters was made."""
+        made = alignment.unchanged(text)
+        for one in self.normalizers:
+            made = made.through(one.aligned(made.text))
+        return made
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the normalizer of."""
         return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
 
 
+def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
+    """Where an entity begins and ends, and what it stands for: `&notit;` is `¬` and `it;`, and `&it;` is none."""
+    name, (start, end) = match[1], match.span()
+    if name[0] != "#" and name not in html5:
+        end = start + 1 + next((size for size in range(len(name) - 1, 1, -1) if name[:size] in html5), -1)
+    return start, end, alignment.whole(html.unescape(match.string[start:end]), start, end)
+
+
+#: What `html.unescape` looks at.
+_ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 _SPACE = regex.compile(r"\p{White_Space}+")
 _LEADING = regex.compile(r"\p{White_Space}*")
 _BY_NAME: dict[str, Any] = {

@@ -2,8 +2,8 @@
 
 A token's bytes follow those of the token before it, from one pretoken to the next; so the lengths of the tokens, added
 up, are places in the pretokens laid end to end, and those are known in the text. Where pretokens leave nothing out and
-tokens are the text's own bytes, the places are those sums, and no pretoken need be known. Not here: text that a
-normalizer changes, since its places are not known in the text that was given.
+tokens are the text's own bytes, the places are those sums, and no pretoken need be known. In a text that a normalizer
+changes, places are found in what it made, and then of what part of the text that was made (`bpe/alignment.py`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,14 @@ from bpe.encoding import NO_TOKEN, Encoder, unk_id
 from bpe.errors import check_choice
 from bpe.pretokenize import prepared
 from bpe.spec import TokenizerSpec
-from bpe.text import TextLike, escape, to_bytes
+from bpe.text import TextLike, byte_offsets, escape, to_bytes, unescape
 
 
 class OffsetEncoder:
-    """Encodes with offsets beside an `Encoder`. Immutable.
-
-    Raises:
-        ValueError: for a tokenizer with a normalizer.
-
-    """
+    """Encodes with offsets beside an `Encoder`. Immutable."""
 
     def __init__(self, encoder: Encoder) -> None:
         spec = encoder.spec
-        if spec.normalizer is not None:
-            raise ValueError(
-                f"this tokenizer normalizes text ({spec.normalizer!r}), and offsets in the text before that are not "
-                "known; normalize the text yourself and encode it with a tokenizer without a normalizer: "
-                "Tokenizer.from_spec(dataclasses.replace(tok.spec, normalizer=None))"
-            )
         self._encoder = encoder
         self._lengths = _text_lengths(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
@@ -46,6 +35,7 @@ class OffsetEncoder:
             spec.model == "byte"
             and spec.unk_token is None
             and spec.end_of_word is None
+            and spec.normalizer is None
             and not (pretokenizer is not None and pretokenizer.add_prefix_space)
         )
 
@@ -94,9 +84,24 @@ class OffsetEncoder:
 
     def _encode_segment(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The same for a stretch without special tokens."""
+        normalizer = self._encoder.spec.normalizer
+        if normalizer is None:
+            return self._encode_normalized(piece)
+        made = normalizer.aligned(escape(piece))
+        ids, spans = self._encode_normalized(unescape(made.text))
+        places = byte_offsets(made.text)
+        first = np.searchsorted(places, spans[:, 0], side="right") - 1
+        behind = np.searchsorted(places, spans[:, 1], side="left")
+        first = np.where(spans[:, 0] < spans[:, 1], first, behind)
+        before = byte_offsets(escape(piece))
+        starts, ends = made.hull(first, behind)
+        return ids, np.stack((before[starts], before[ends]), axis=1)
+
+    def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The same for one that is normalized."""
         pretokenizer = self._encoder.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
-        ids = self._encoder.encode(piece)
+        ids = self._encoder._encode_segment(data)
         if pretokenizer is None:
             starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
         else:

@@ -12,6 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bpe.errors import shown
 
 TextLike = str | bytes | bytearray | memoryview
@@ -52,6 +55,14 @@ def escape(data: bytes) -> str:
 def unescape(text: str) -> bytes:
     """The bytes that `escape` made a str of."""
     return text.encode("utf-8", "surrogateescape")
+
+
+def byte_offsets(text: str) -> NDArray[np.int64]:
+    """Where each character of an escaped text begins in its bytes, and where the last ends: int64, len(text) + 1."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(widths)))
 
 
 def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:

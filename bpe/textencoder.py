@@ -149,8 +149,16 @@ class TextEncoder:
             (uint32 ids, shape (n,); int64 spans, shape (n, 2): token i is `text[spans[i, 0]:spans[i, 1]]`). An
             end-of-word mark that is a token of its own has an empty span.
 
+            With a normalizer, a token's span is the smallest part of the text as it was given that its characters were
+            made of, in whole characters: of `é` that NFC composed, the letter and the accent; of one space for several,
+            all of them; of `&amp;` that is unescaped, all five. Tokens that share such a part have the same span. What
+            a normalizer put in has an empty span; what it removed is in none, unless it lies within a part. Of a line
+            that ftfy repairs, all from the first to the last change is one part. Hugging Face's `tokenizers` gives
+            the same where each character was made of one; else it counts one that composition made to the first of
+            several only, one that replaced several to the last only, and marks that change places to each other's.
+
         Raises:
-            ValueError: as `encode`; for a tokenizer with a normalizer, which does not know places in the text before.
+            ValueError: as `encode`.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)

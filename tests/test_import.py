@@ -37,6 +37,7 @@ LAYERS = [
     {
         "errors",
         "text",
+        "alignment",
         "normalizers",
         "pretokenize",
         "vocabulary",

@@ -220,3 +220,5 @@ def test_bad_patterns() -> None:
 def test_the_base_class_does_nothing() -> None:
     with pytest.raises(NotImplementedError):
         Normalizer()("a")
+    with pytest.raises(NotImplementedError):
+        Normalizer().aligned("a")

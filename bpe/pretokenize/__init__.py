@@ -19,7 +19,7 @@ from bpe._core import scan
 from bpe.errors import check_choice, shown
 from bpe.normalizers import Normalizer
 from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
-from bpe.text import Bytes, TextLike, escape, to_bytes
+from bpe.text import Bytes, TextLike, byte_offsets, escape, to_bytes
 
 NAMES = tuple(PATTERNS)
 
@@ -141,7 +141,7 @@ class Pretokenizer:
         filled = starts < ends
         starts, ends = starts[filled], ends[filled]
         if len(text) != len(data):
-            offsets = _byte_offsets(text)
+            offsets = byte_offsets(text)
             starts, ends = offsets[starts], offsets[ends]
         return starts, ends
 
@@ -200,14 +200,6 @@ def _rebuild(name: str | None, pattern: str, gaps: str, add_prefix_space: bool) 
     if name is not None:
         return Pretokenizer(name, add_prefix_space=add_prefix_space)
     return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space)
-
-
-def _byte_offsets(text: str) -> NDArray[np.int64]:
-    """Where each character of an escaped text begins in its bytes, and where the last ends: int64, len(text) + 1."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
-    widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(widths)))
 
 
 def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:

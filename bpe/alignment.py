@@ -1,0 +1,157 @@
+"""Alignment: of which part of a text each character of what it was changed to was made.
+
+A part is the smallest that holds all that a character came from: of `é` that composition made, both the letter and
+the accent; of one space for several, all of them; of what was put in, nothing, at the place where it was put. Not
+here: what each normalizer changes (`bpe/normalizers.py`), tokens (`bpe/offsets.py`).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+#: A character, and from where to where it was made.
+Made = tuple[str, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """A changed text; its character i was made of the characters from `starts[i]` to `ends[i]` of the text before.
+
+    >>> composed(("NFC"), "cafe\\u0301!").starts.tolist()
+    [0, 1, 2, 3, 5]
+    """
+
+    text: str
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def through(self, later: Aligned) -> Aligned:
+        """This change and a later one of its text, as one."""
+        starts, ends = self.hull(later.starts, later.ends)
+        return Aligned(later.text, starts, ends)
+
+    def hull(self, first: NDArray[np.int64], behind: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The smallest parts of the text before that `text[first[i]:behind[i]]` were made of."""
+        n = len(self.text)
+        if n == 0:
+            return np.zeros_like(first), np.zeros_like(first)
+        pairs = np.stack((first, behind), axis=1).ravel()
+        filled = self.starts < self.ends
+        far = np.int64(np.iinfo(np.int64).max)
+        starts = np.minimum.reduceat(np.append(np.where(filled, self.starts, far), far), pairs)[::2]
+        ends = np.maximum.reduceat(np.append(np.where(filled, self.ends, -1), -1), pairs)[::2]
+        # No character: behind what the one before was made of. Characters that were put in: where the first one was.
+        place = np.where(first > 0, self.ends[first - 1], self.starts[0])
+        place = np.where(first < behind, self.starts[np.minimum(first, n - 1)], place)
+        empty = (first >= behind) | (starts > ends)
+        return np.where(empty, place, starts), np.where(empty, place, ends)
+
+
+def unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
+    """A part of a text, as it is."""
+    places = np.arange(start, len(text) if end is None else end, dtype=np.int64)
+    return Aligned(text[start:end], places, places + 1)
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, Iterable[Made]]]) -> Aligned:
+    """A text in which some parts, in order, become other characters."""
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for start, end, made in edits:
+        parts.append(text[at:start])
+        starts += range(at, start)
+        ends += range(at + 1, start + 1)
+        for char, first, behind in made:
+            parts.append(char)
+            starts.append(first)
+            ends.append(behind)
+        at = end
+    parts.append(text[at:])
+    starts += range(at, len(text))
+    ends += range(at + 1, len(text) + 1)
+    return Aligned("".join(parts), np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64))
+
+
+def whole(made: str, start: int, end: int) -> Iterator[Made]:
+    """Characters of which each was made of all of a part."""
+    return ((char, start, end) for char in made)
+
+
+# Unicode's forms ------------------------------------------------------------------------------------------------------
+
+
+def composed(form: Any, text: str) -> Aligned:
+    """A text in a normalization form of Unicode: NFC, NFD, NFKC or NFKD."""
+    if unicodedata.is_normalized(form, text):
+        return unchanged(text)
+    joined = {char for char in set(text) if not begins_anew(char)}
+    other = {char for char in set(text) if unicodedata.normalize(form, char) != char}
+    joining, changing = (f"[{regex.escape(''.join(sorted(chars)))}]" if chars else "(?!)" for chars in (joined, other))
+    stretches = regex.compile(rf"(?s:.)?{joining}+|{changing}", regex.V0)
+    return edited(text, ((*match.span(), _form(form, match[0], match.start())) for match in stretches.finditer(text)))
+
+
+def begins_anew(char: str) -> bool:
+    """Whether no form of Unicode joins a character with, or moves it before, what stands before it.
+
+    A text may be cut there and its parts normalized apart.
+
+    >>> begins_anew("e"), begins_anew("\\u0301"), begins_anew("가"), begins_anew("\\u1161")
+    (True, False, True, False)
+    """
+    if char < "\u0300":
+        return True
+    first = unicodedata.normalize("NFKD", char)[0]
+    return not {char, first} & _seconds() and not unicodedata.combining(char) and not unicodedata.combining(first)
+
+
+@cache
+def _seconds() -> frozenset[str]:
+    """The characters, not marks, that composition joins to one before: no plane beyond the third has any."""
+    pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xC0, 0x30000))
+    seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
+    return frozenset(seconds | {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))})
+
+
+def _form(form: str, text: str, place: int) -> list[Made]:
+    """The characters of a stretch, which lies at `place`, in a form: decomposed, marks in order, then composed."""
+    compatible = "NFKD" if "K" in form else "NFD"
+    made: list[Made] = []
+    for at, char in enumerate(text, place):
+        for part in unicodedata.normalize(compatible, char):  # type: ignore[arg-type]
+            made.append((part, at, at + 1))
+            here = len(made) - 1
+            order = unicodedata.combining(part)
+            while order and here and unicodedata.combining(made[here - 1][0]) > order:
+                made[here - 1], made[here] = made[here], made[here - 1]
+                here -= 1
+    return made if form.endswith("D") else _compose(made)
+
+
+def _compose(decomposed: list[Made]) -> list[Made]:
+    """Join each character to the last one that begins anew, unless one between them is in the way."""
+    made: list[Made] = []
+    starter, last = -1, 0
+    for char, start, end in decomposed:
+        order = unicodedata.combining(char)
+        if starter >= 0 and (last < order or last == 0):
+            before, first, behind = made[starter]
+            both = unicodedata.normalize("NFC", before + char)
+            if len(both) == 1:
+                made[starter] = (both, min(first, start), max(behind, end))
+                continue
+        if order == 0:
+            starter = len(made)
+        last = order
+        made.append((char, start, end))
+    return made

@@ -1,0 +1,199 @@
+"""Offsets in the text before a normalizer: of each normalizer's characters, of tokens, and beside Hugging Face's."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.alignment import begins_anew
+from bpe.normalizers import (
+    NFC,
+    NFD,
+    NFKC,
+    NFKD,
+    CollapseWhitespace,
+    FixText,
+    Lowercase,
+    Normalizer,
+    Replace,
+    Sequence,
+    Strip,
+    UnescapeHTML,
+)
+
+FORMS: list[Normalizer] = [NFC(), NFD(), NFKC(), NFKD()]
+OTHERS: list[Normalizer] = [
+    Lowercase(),
+    Lowercase(final_sigma=True),
+    Strip(),
+    Strip(right=False),
+    CollapseWhitespace(),
+    Replace("[0-9]+", "N°"),
+    Replace("$|^", "_"),
+    Replace(r"\p{M}", ""),
+    UnescapeHTML(times=2),
+    Sequence(NFD(), Replace(r"\p{M}", ""), Lowercase(), CollapseWhitespace(), Strip()),
+    Sequence(UnescapeHTML(), NFKC(), Lowercase(final_sigma=True), Strip()),
+]
+#: Letters, marks of several classes, jamo, what composes without being a mark, what falls apart, spaces, entities.
+LETTERS = [*"aeoK1 9Σßİﬁ½Å각글한ㄱｶﾞ㌔日語가", *"\u0301\u0302\u0323\u0327\u0344\u0345\u0338"]
+LETTERS += [*"\u1112\u1161\u11ab\u11a7\u0b47\u0b56\u0b3e\u1025\u102e\U000110a5\U000110ba\U0001d15e\uf900\u2126"]
+LETTERS += ["  ", "\u3000\n"]
+LETTERS += ["&amp;", "&notit;", "&#59;", "&it;", "&amp;lt;", "&", ";", "😊"]
+letters = st.lists(st.sampled_from(LETTERS), max_size=12)
+texts = letters.map("".join) | st.text(max_size=12)
+
+
+@pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
+def test_aligned_text_is_the_normalized_one(one: Normalizer) -> None:
+    @settings(max_examples=150)
+    @given(texts)
+    @example("e\u0323\u0301\u0302o\u0302\u0323")
+    @example("&notit;&#59;&amp;amp;lt;&x")
+    def check(text: str) -> None:
+        made = one.aligned(text)
+        assert made.text == one(text)
+        assert len(made.starts) == len(made.ends) == len(made.text)
+        assert ((made.starts >= 0) & (made.starts <= made.ends) & (made.ends <= len(text))).all()
+
+    check()
+
+
+@pytest.mark.parametrize("one", FORMS, ids=repr)
+def test_parts_of_unicode_forms_are_the_smallest(one: Normalizer) -> None:
+    """What a character falls into is in its part, and not in the part less its first or last character."""
+
+    def pieces(text: str) -> Counter[str]:
+        return Counter(unicodedata.normalize("NFKD", text))
+
+    @settings(max_examples=150)
+    @given(texts)
+    def check(text: str) -> None:
+        made = one.aligned(text)
+        for char, start, end in zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True):
+            assert pieces(char) <= pieces(text[start:end])
+            if end - start > 1:
+                assert not pieces(char) <= pieces(text[start + 1 : end])
+                assert not pieces(char) <= pieces(text[start : end - 1])
+
+    check()
+
+
+@settings(max_examples=300)
+@given(texts, texts)
+def test_a_text_may_be_cut_before_what_begins_anew(left: str, right: str) -> None:
+    if right and begins_anew(right[0]):
+        for form in ("NFC", "NFD", "NFKC", "NFKD"):
+            whole = unicodedata.normalize(form, left + right)  # type: ignore[arg-type]
+            assert whole == unicodedata.normalize(form, left) + unicodedata.normalize(form, right)  # type: ignore[arg-type]
+
+
+CASES: list[tuple[Normalizer, str, list[tuple[str, int, int]]]] = [
+    (NFC(), "e\u0301x", [("é", 0, 2), ("x", 2, 3)]),
+    (NFC(), "a\u0301\u0323", [("ạ", 0, 3), ("\u0301", 1, 2)]),
+    (NFD(), "éx", [("e", 0, 1), ("\u0301", 0, 1), ("x", 1, 2)]),
+    (NFKD(), "o\u0302\u0323", [("o", 0, 1), ("\u0323", 2, 3), ("\u0302", 1, 2)]),
+    (Lowercase(), "aİb", [("a", 0, 1), ("i", 1, 2), ("\u0307", 1, 2), ("b", 2, 3)]),
+    (Strip(), " a ", [("a", 1, 2)]),
+    (CollapseWhitespace(), "a \n b", [("a", 0, 1), (" ", 1, 4), ("b", 4, 5)]),
+    (Replace("^", "_"), "a", [("_", 0, 0), ("a", 0, 1)]),
+    (UnescapeHTML(), "&notit;", [("¬", 0, 4), ("i", 4, 5), ("t", 5, 6), (";", 6, 7)]),
+    (UnescapeHTML(times=2), "R&amp;amp;B", [("R", 0, 1), ("&", 1, 10), ("B", 10, 11)]),
+    (Sequence(NFC(), CollapseWhitespace()), "e\u0301  x", [("é", 0, 2), (" ", 2, 4), ("x", 4, 5)]),
+]
+
+
+@pytest.mark.parametrize(("one", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
+def test_parts(one: Normalizer, text: str, expected: list[tuple[str, int, int]]) -> None:
+    made = one.aligned(text)
+    assert list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True)) == expected
+
+
+def test_parts_of_repaired_text() -> None:
+    pytest.importorskip("ftfy")
+    made = FixText().aligned("all well\nsâ€™il vous\nplaÃ®t")
+    parts = list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True))
+    assert made.text == "all well\ns'il vous\nplaît"
+    assert parts[:12] == [(char, i, i + 1) for i, char in enumerate("all well\ns")] + [("'", 10, 13), ("i", 13, 14)]
+    assert parts[-3:] == [("a", 23, 24), ("î", 24, 26), ("t", 26, 27)]
+
+
+# Tokens ---------------------------------------------------------------------------------------------------------------
+
+SAMPLE = ["cafe\u0301 É", "Hello  World 123", "각 한국어 글", "ﬁ Ａ½x", "İstanbul ΑΣ", " a  b ", "日本語\u3000テ"]
+SAMPLE += ["\u1112\u1161\u11ab글 한"]
+
+
+def trained(model: str, one: Normalizer) -> bpe.Tokenizer:
+    options: dict[str, Any] = {"pretokenizer": "gpt2"}
+    if model == "char":
+        options = {"pretokenizer": "whitespace", "unk_token": "<unk>", "end_of_word": "</w>", "end_of_word_glued": True}
+    return bpe.train(
+        texts=SAMPLE * 2, num_merges=30, model=model, normalizer=one, special_tokens=["<|end|>"], **options
+    )
+
+
+@pytest.mark.parametrize("model", ["byte", "char"])
+@pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
+def test_a_token_has_what_its_characters_were_made_of(one: Normalizer, model: str) -> None:
+    """From the first to the last part, worked out token by token; in bytes the same places."""
+    tok = trained(model, one)
+    assert tok.encode_with_offsets("")[1].shape == (0, 2)
+    for text in (*SAMPLE, " ", "&amp;amp; &lt;", "😊e\u0301 \u0301"):
+        ids, spans = tok.encode_with_offsets(text)
+        assert ids.tolist() == tok.encode(text).tolist()
+        same, in_bytes = tok.encode_with_offsets(text, "byte")
+        assert same.tolist() == ids.tolist()
+        assert [len(text[:place].encode()) for place in spans.ravel().tolist()] == in_bytes.ravel().tolist()
+        made = one.aligned(text)
+        plain = bpe.Tokenizer.from_spec(_without_normalizer(tok)).encode_with_offsets(made.text)[1]
+        for (start, end), (first, behind) in zip(spans.tolist(), plain.tolist(), strict=True):
+            parts = list(zip(made.starts.tolist(), made.ends.tolist(), strict=True))[first:behind]
+            parts = [(a, b) for a, b in parts if a < b] or parts
+            if parts:
+                assert (start, end) == (min(a for a, _ in parts), max(b for _, b in parts))
+            else:
+                assert start == end
+
+
+def _without_normalizer(tok: bpe.Tokenizer) -> Any:
+    from dataclasses import replace
+
+    return replace(tok.spec, normalizer=None)
+
+
+def test_special_tokens_lie_between_normalized_texts() -> None:
+    tok = trained("byte", Sequence(NFC(), Lowercase()))
+    text = "E\u0301<|end|>e\u0301"
+    ids, spans = tok.encode_with_offsets(text, allowed_special="all")
+    at = ids.tolist().index(tok.special_tokens["<|end|>"])
+    assert spans[at].tolist() == [2, 9]
+    assert {tuple(span) for span in spans[:at].tolist()} == {(0, 2)}
+    assert {tuple(span) for span in spans[at + 1 :].tolist()} == {(9, 11)}
+    assert tok.encode_with_offsets(b"\xffE\xcc\x81\xe3", "byte")[1].tolist()[-1] == [4, 5]
+
+
+@pytest.mark.parametrize("model", ["byte", "char"])
+@pytest.mark.parametrize("one", [*FORMS, Lowercase(), Strip(), CollapseWhitespace(), Replace("[0-9]", "##")], ids=repr)
+def test_hugging_face_has_the_same_or_less(one: Normalizer, model: str, tmp_path: Path) -> None:
+    """The same where each part is one character; else it counts a part to its first or its last character only."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tok = trained(model, one)
+    tok.save(tmp_path / "tokenizer.json")
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in SAMPLE:
+        ids, spans = tok.encode_with_offsets(text)
+        found = peer.encode(text)
+        assert found.ids == ids.tolist()
+        made = one.aligned(text)
+        if (made.ends - made.starts == 1).all():
+            assert found.offsets == [tuple(span) for span in spans.tolist()]
+        for (start, end), (first, behind) in zip(spans.tolist(), found.offsets, strict=True):
+            assert start <= first <= behind <= end
