@@ -205,8 +205,8 @@ class Encoder:
             ValueError: for a document that is not within the buffer; as for `encode`.
 
         """
-        bounds = zip(starts.tolist(), ends.tolist(), strict=True)
         if not self._direct or self._chars:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads)
         job = Job(self._core, threads, Lock())
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe._core import gather, transcoding
+from bpe.encoding import Encoder
 from bpe.pretokenize import VECTORS
 from bpe.text import to_bytes
 
@@ -53,3 +54,21 @@ def test_batches_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> 
     expected = [tok.encode(to_bytes(text)).tolist() for text in texts]
     for threads in (1, 2, 5):
         assert tok.encode_batch(texts, threads=threads).to_list() == expected
+
+
+def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short, middle and long words, with one id to many: every cache ends with nearly all of them, and no wrong one."""
+    monkeypatch.setattr(gather, "PART", 4000)
+    monkeypatch.setattr(gather, "LEAST", 1000)
+    choose = random.Random(3)
+    syllables = ["low", "er", "st", "é", "a", "q", "zz"]
+    words = ["".join(choose.choices(syllables, k=choose.randint(1, 12))) for _ in range(6000)]
+    tok = bpe.train(texts=["low lower lowest zz"] * 3, num_merges=12)
+    texts = [" ".join(choose.choices(words, k=40)) for _ in range(800)]
+    expected = [tok.encode(text).tolist() for text in texts]
+    for cache_memory in (1 << 16, 32 << 20):
+        encoder = Encoder(tok.spec, cache_memory=cache_memory)
+        for _ in range(2):
+            assert encoder.encode_batch(texts, 3).to_list() == expected
+    known = [state["short"] + state["middle"] + state["long"] for state in encoder._core.cache_state()]
+    assert min(known) > 0.9 * max(known)

@@ -3,6 +3,7 @@
 from bpe._core.backtrack cimport Backtracker, Origins
 from bpe._core.chunk cimport Chunk, Feed, Fragment
 from bpe._core.fresh cimport Fresh
+from bpe._core.learned cimport Words
 from bpe._core.merging cimport Alphabet, Ids, Scratch
 from bpe._core.pairtable cimport PairTable
 from bpe._core.splits cimport SplitFilter
@@ -32,6 +33,7 @@ cdef class Workspace:
     cdef Ids out
     cdef Fresh fresh          # of the output's memory, while that is `fresh_data`
     cdef token_t* fresh_data
+    cdef Words* words         # where those that are worked out are noted for other threads, or NULL
     cdef Workspace next       # of the idle ones
     cdef bint unknown         # a symbol without an id was met
     cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1

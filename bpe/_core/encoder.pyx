@@ -23,6 +23,7 @@ cimport numpy as cnp
 from bpe._core.backtrack cimport NO_LIMIT, Backtracker, Origins
 from bpe._core.chunk cimport ALL, EARLIER, FEW_IDS, LONE, Chunk, Feed, Fragment, Joined, emit_values, fill
 from bpe._core.fresh cimport fresh_begin, fresh_reach
+from bpe._core.learned cimport note
 from bpe._core.memory cimport grown, hash_bytes
 from bpe._core.merging cimport (
     SHORT,
@@ -340,7 +341,7 @@ cdef class Encoder:
         are something else. `lo` and `hi` are the keys, of a long word the hash.
         """
         cdef Cache* cache = self.cache_of(space, part)
-        cdef size_t before = space.out.n
+        cdef size_t before = space.out.n, n
         cdef token_t token = NO_TOKEN
         cdef uint64_t value
         if space.unknown:
@@ -350,11 +351,14 @@ cdef class Encoder:
         if token != NO_TOKEN and part == ALL:
             return value_of(&space.cache, &token, 1)
         self.merge_piece(space, word, size, part)
-        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, space.out.n - before)
+        n = space.out.n - before
+        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, n)
         space.out.n = before
         space.unknown = False                              # until its turn comes
         if value == 0 or token != NO_TOKEN:
             return value
+        if space.words != NULL and cache == &space.cache:
+            note(space.words, word, size, lo, hi, space.out.data + before, n)
         if is_middle(word, size):
             keep_middle(cache, lo, hi, value)
         elif size <= SHORT_WORD and word[size - 1] != 0xFF:

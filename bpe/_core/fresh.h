@@ -87,4 +87,7 @@ static inline void bpe_fresh_part(bpe_fresh *fresh, const void *place, bpe_fresh
 #endif
 }
 
+/* When the part has been reached: what it has shown of the machine. */
+static inline void bpe_fresh_join(bpe_fresh *fresh, const bpe_fresh *part) { fresh->slow |= part->slow; }
+
 #endif

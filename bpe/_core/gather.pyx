@@ -18,7 +18,8 @@ import numpy as np
 
 from bpe._core.chunk cimport Fragment
 from bpe._core.encoder cimport Encoder, Workspace, as_array, feed_fragments, prepare_output
-from bpe._core.fresh cimport Fresh, fresh_begin, fresh_part, fresh_reach
+from bpe._core.fresh cimport Fresh, fresh_begin, fresh_join, fresh_part, fresh_reach
+from bpe._core.learned cimport Learned, learn
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport Ids
 from bpe._core.scan cimport certain_start
@@ -34,6 +35,7 @@ PART, LEAST = 1 << 20, 1 << 16
 cdef enum:
     STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
     FRAGMENTS = 4096          # that are encoded at once
+    LEARNED = 1 << 18         # words that threads tell each other in a job
     COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
 
 cdef struct Text:             # a text or a piece of one, or an id between texts
@@ -89,6 +91,8 @@ cdef class Job:
     cdef Py_ssize_t copying            # of those, the ones that are being copied there
     cdef dict waiting                  # encoded ones without a place, by number
     cdef list spare                    # buffers that nobody uses
+    cdef list learned                  # the words that threads have worked out, part by part
+    cdef size_t n_learned              # how many words these are
     cdef object lock
     cdef Ids ids
     cdef Fresh fresh                   # of their memory
@@ -98,7 +102,7 @@ cdef class Job:
     def __cinit__(self, Encoder encoder, Py_ssize_t threads, lock):
         """`threads`: how many will work, so that long texts are shared out; `lock`: a `threading.Lock`."""
         self.encoder, self.threads, self.lock = encoder, threads, lock
-        self.held, self.firsts, self.parts, self.spare, self.waiting = [], [], [], [], {}
+        self.held, self.firsts, self.parts, self.spare, self.learned, self.waiting = [], [], [], [], [], {}
         self.unknown_at = -1
 
     def __dealloc__(self):
@@ -206,28 +210,57 @@ cdef class Job:
         """Encode parts until none is left: what each thread does."""
         cdef Workspace space = self.encoder.workspace()
         cdef Room room = Room(self.n)
-        cdef Py_ssize_t number, start, end, unknown
-        cdef bint alone = len(self.parts) == 2
+        cdef Py_ssize_t number, n_parts = len(self.parts) - 1, heard = 0
         while True:
             with self.lock:
                 number = self.begun
                 self.begun += 1
-            if number >= len(self.parts) - 1:
+                news = self.learned[heard:]
+            heard += len(news)
+            self.listen(space, news)
+            if number >= n_parts:
                 break
-            start, end = self.parts[number], self.parts[number + 1]
+            self.do_part(space, room, number)
+        if n_parts == 1 and space.out.n:
+            self.done = self.encoder.taken(space)
+        else:
+            self.encoder.give_back(space)
+
+    cdef int listen(self, Workspace space, list news) except -1:
+        """Enter words that other threads have worked out."""
+        cdef Learned each
+        for each in news:
+            if each.by is not space:
+                with nogil:
+                    learn(&space.cache, &each.words)
+        return 0
+
+    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number) except -1:
+        """Encode a part, put its ids in place, and tell what was worked out for it."""
+        cdef Py_ssize_t start = self.parts[number], end = self.parts[number + 1], unknown
+        cdef bint alone = len(self.parts) == 2
+        cdef Learned learned = None
+        if not alone and self.n_learned < LEARNED:
+            learned = Learned()
+            learned.by = space
+            space.words = &learned.words
+        try:
             with nogil:
                 if alone:
                     prepare_output(space, self.n_bytes)
                 unknown = self.encode(space, room, start, end)
+        finally:
+            space.words = NULL
+        if alone:
+            self.unknown_at = unknown
+            return 0
+        with self.lock:
             if unknown >= 0:
-                with self.lock:
-                    self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
-            if not alone:
-                self.deliver(number, space)
-        if alone and space.out.n:
-            self.done = self.encoder.taken(space)
-        else:
-            self.encoder.give_back(space)
+                self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
+            if learned is not None and learned.words.n:
+                self.learned.append(learned)
+                self.n_learned += learned.words.n
+        return self.deliver(number, space)
 
     cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
         """Encode some of the texts; the first that has a symbol without an id, or -1."""
@@ -288,6 +321,7 @@ cdef class Job:
                     part.ids.n = 0
             with self.lock:
                 self.copying -= len(ready)
+                fresh_join(&self.fresh, &part.fresh)
                 self.spare += ready
                 ready = self.place()
         with self.lock:

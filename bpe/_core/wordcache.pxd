@@ -148,6 +148,16 @@ cdef inline uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
     return value
 
 
+cdef inline bint room_for_short(const Cache* cache, uint64_t key) noexcept nogil:
+    """Whether a key is not there, and can be entered without another's going."""
+    cdef uint64_t at = short_line(cache, key)
+    cdef const Line* line = &cache.lines[at]
+    cdef const Line* neighbour = &cache.lines[at ^ 1]
+    if line.keys[3] == EMPTY_KEY:
+        return value_in(line, key) == 0
+    return value_in(line, key) == 0 and value_in(neighbour, key) == 0 and neighbour.keys[3] == EMPTY_KEY
+
+
 cdef inline uint64_t value_of_two(const Middle* line, uint64_t lo, uint64_t hi) noexcept nogil:
     if line[0].lo == lo and line[0].hi == hi:
         return line[0].value
@@ -167,6 +177,12 @@ cdef inline uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) n
 
 cdef void limit_words(Cache* cache, size_t memory) noexcept nogil
 
+cdef inline bint room_for_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
+    """The same of a word of 9 to 16 bytes."""
+    cdef size_t at = middle_line(cache, lo, hi)
+    return not find_middle(cache, lo, hi) and not (cache.middles[at + 1].value and cache.middles[(at ^ 2) + 1].value)
+
+
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil
 cdef size_t cache_bytes(const Cache* cache) noexcept nogil
 cdef void close_cache(Cache* cache) noexcept nogil
@@ -175,5 +191,6 @@ cdef void empty_cache(Cache* cache) noexcept nogil
 cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed) noexcept nogil
 cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil
 cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
+cdef int enter_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
 cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) except -1 nogil
 cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil

@@ -135,10 +135,15 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nog
 
 
 cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil:
-    """Enter a word that is not there."""
+    """Enter a word that is not there, and that is met now."""
+    put_front(cache, key, value)
+    return enter_short(cache, key, value)
+
+
+cdef int enter_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil:
+    """Enter a word that is not there, but not into the front table."""
     if cache.n_short * 2 >= <size_t>4 << (64 - cache.lines_shift) and 64 - cache.lines_shift < cache.most_lines:
         grow_lines(cache)
-    put_front(cache, key, value)
     put_line(cache, short_line(cache, key), key, value)
     return 0
 

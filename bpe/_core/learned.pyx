@@ -1,0 +1,105 @@
+"""Words that one thread has worked out, for the caches of others.
+
+A cache belongs to its thread, and nothing in it is locked. But two threads that share a text out meet the same new
+words, and merging one takes some ten times as long as entering it. So a thread notes what it works out in a part of the
+text, and when the part is done the others read the notes, which nobody changes any more. Not here: who reads when
+(`gather.pyx`).
+"""
+
+from bpe._core.memory cimport grown, prefetch
+from bpe._core.merging cimport Ids, reserve
+from bpe._core.types cimport byte_t, token_t
+from bpe._core.wordcache cimport (
+    MIDDLE_WORD,
+    SHORT_WORD,
+    Cache,
+    enter_short,
+    find_long,
+    keep_long,
+    keep_middle,
+    middle_line,
+    room_for_middle,
+    room_for_short,
+    short_line,
+    value_of,
+)
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+cdef enum:
+    MOST = 1 << 14            # words of a part; text that has more of them does not repeat itself
+    AHEAD = 8                 # words
+
+
+cdef class Learned:
+
+    def __dealloc__(self):
+        free(self.words.words)
+        free(self.words.ids.data)
+        free(self.words.bytes)
+
+    def __len__(self):
+        return self.words.n
+
+
+cdef int note(
+    Words* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, const token_t* ids, size_t n
+) except -1 nogil:
+    """Note a word with its keys, as a cache has been given it, and its ids."""
+    cdef Ids* noted = &words.ids
+    if words.n == MOST or word[size - 1] == 0xFF:          # which no key can end with; text has none
+        return 0
+    words.words = <Word*>grown(words.words, &words.room, words.n + 1, sizeof(Word))
+    words.words[words.n] = Word(
+        lo=lo, hi=hi, size=<uint32_t>size, at=<uint32_t>words.n_bytes, first=<uint32_t>noted.n, n=<uint32_t>n
+    )
+    reserve(noted, n)
+    memcpy(noted.data + noted.n, ids, n * sizeof(token_t))
+    noted.n += n
+    if size > SHORT_WORD:
+        words.bytes = <byte_t*>grown(words.bytes, &words.bytes_room, words.n_bytes + size, 1)
+        memcpy(words.bytes + words.n_bytes, word, size)
+        words.n_bytes += size
+    words.n += 1
+    return 0
+
+
+cdef int learn(Cache* cache, const Words* words) except -1 nogil:
+    """Enter the words that a cache does not have; one that another would have to make room for is left out."""
+    cdef size_t i
+    for i in range(words.n):
+        if i + AHEAD < words.n:
+            fetch(cache, &words.words[i + AHEAD])
+        enter(cache, &words.words[i], words)
+    return 0
+
+
+cdef inline void fetch(const Cache* cache, const Word* word) noexcept nogil:
+    if word.size <= SHORT_WORD:
+        prefetch(&cache.lines[short_line(cache, word.lo)])
+    elif word.size <= MIDDLE_WORD:
+        prefetch(&cache.middles[middle_line(cache, word.lo, word.hi)])
+    else:
+        prefetch(&cache.longs[word.lo & cache.longs_mask])
+
+
+cdef int enter(Cache* cache, const Word* word, const Words* words) except -1 nogil:
+    cdef const byte_t* data = words.bytes + word.at
+    cdef uint64_t value
+    if word.size <= SHORT_WORD:
+        if not room_for_short(cache, word.lo):
+            return 0
+    elif word.size <= MIDDLE_WORD:
+        if not room_for_middle(cache, word.lo, word.hi):
+            return 0
+    elif find_long(cache, data, word.size, word.lo):
+        return 0
+    value = value_of(cache, words.ids.data + word.first, word.n)
+    if value == 0:
+        return 0
+    if word.size <= SHORT_WORD:
+        return enter_short(cache, word.lo, value)
+    if word.size <= MIDDLE_WORD:
+        return keep_middle(cache, word.lo, word.hi, value)
+    return keep_long(cache, data, word.size, word.lo, value)
