@@ -69,8 +69,9 @@ cdef struct Chunk:
     uint16_t others[PIECES + 8]  # which pieces they are, in order
     const byte_t* word[PIECES]
     Py_ssize_t size[PIECES]   # in bytes
-    uint64_t lo[PIECES]       # their keys; of long ones, the hash
-    uint64_t hi[PIECES]
+    uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
+    uint64_t hash[PIECES]
+    uint64_t found[PIECES]    # the values that `find_middles` finds
     Py_ssize_t crowded        # chunks that may have runs, since the front table had too few of one before them
     size_t n_joined
     size_t next_joined        # the first one whose ids are not written yet
@@ -83,5 +84,7 @@ cdef void fill(
     Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache,
     const Cache* earlier,      # of the parts before the last ones, if it is not `cache`
 ) noexcept nogil
+
+cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil

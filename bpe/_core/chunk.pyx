@@ -11,13 +11,15 @@ from bpe._core.scan cimport begin, scan, scan_bounds
 from bpe._core.splits cimport Joints
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport (
+    EMPTY_KEY,
     LONG_WORD,
     MIDDLE_WORD,
     SHORT_WORD,
     Cache,
     Line,
+    Middle,
     find_front,
-    middle_line,
+    middle_hash,
     short_key,
     short_line,
 )
@@ -41,6 +43,9 @@ cdef extern from "lookup.h" nogil:
         size_t n_missed
 
     void bpe_look_up(const Run* run, const Line* lines, int shift, Found* found)
+    void bpe_find_middles(
+        const Middle* middles, int shift, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
+    )
     size_t bpe_emit(const uint64_t* value, size_t n, const token_t* listed, token_t** out)
     size_t bpe_count_high(const byte_t* text, size_t n)
     int bpe_choose_look_up(int most)
@@ -62,6 +67,14 @@ cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, 
     `out` moves on behind the ids; room for FEW_IDS by value and 16 more is needed.
     """
     return bpe_emit(value, n, listed, out)
+
+
+cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil:
+    """Look up the words that one key does not hold, each in the first of its lines; 0 for those that are not there.
+
+    All at once and without a branch: which of a line's two words it is would be guessed wrong again and again.
+    """
+    bpe_find_middles(cache.middles, cache.middles_shift, chunk.key, chunk.hash, chunk.n_others, chunk.found)
 
 
 cdef void fill(
@@ -243,13 +256,17 @@ cdef inline void note_keys(
     Chunk* chunk, size_t i, const byte_t* word, Py_ssize_t size, const byte_t* readable, const Cache* cache
 ) noexcept nogil:
     """Note one of the words that one key does not hold, and its keys."""
+    cdef uint64_t lo, hi
+    cdef bint lone = chunk.part[chunk.others[i]] == LONE
     chunk.word[i], chunk.size[i] = word, size
-    if chunk.part[chunk.others[i]] == LONE:
+    if not lone and SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
+        memcpy(&lo, word, 8)
+        hi = short_key(word + 8, size - 8, readable)
+        chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i] = lo, hi, middle_hash(lo, hi)
+        prefetch(&cache.middles[chunk.hash[i] >> cache.middles_shift << 1])
         return
-    if SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
-        memcpy(&chunk.lo[i], word, 8)
-        chunk.hi[i] = short_key(word + 8, size - 8, readable)
-        prefetch(&cache.middles[middle_line(cache, chunk.lo[i], chunk.hi[i])])
-    elif size <= LONG_WORD:
-        chunk.lo[i] = hash_bytes(word, size)
-        prefetch(&cache.longs[chunk.lo[i] & cache.longs_mask])
+    chunk.key[2 * i] = chunk.key[2 * i + 1] = EMPTY_KEY    # no middle word has them
+    chunk.hash[i] = 0
+    if not lone and size <= LONG_WORD:
+        chunk.hash[i] = hash_bytes(word, size)
+        prefetch(&cache.longs[chunk.hash[i] & cache.longs_mask])

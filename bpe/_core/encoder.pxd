@@ -74,6 +74,7 @@ cdef class Encoder:
     cdef int build_tracker(self) except -1
     cdef Cache* cache_of(self, Workspace space, int part) noexcept nogil
     cdef int look_up(self, Workspace space) except -1 nogil
+    cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil
     cdef uint64_t work_out(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
     ) except? 0 nogil

@@ -21,7 +21,19 @@ cimport cython
 cimport numpy as cnp
 
 from bpe._core.backtrack cimport NO_LIMIT, Backtracker, Origins
-from bpe._core.chunk cimport ALL, EARLIER, FEW_IDS, LONE, Chunk, Feed, Fragment, Joined, emit_values, fill
+from bpe._core.chunk cimport (
+    ALL,
+    EARLIER,
+    FEW_IDS,
+    LONE,
+    Chunk,
+    Feed,
+    Fragment,
+    Joined,
+    emit_values,
+    fill,
+    find_middles,
+)
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.learned cimport note
 from bpe._core.memory cimport grown, hash_bytes
@@ -47,6 +59,7 @@ from bpe._core.wordcache cimport (
     close_cache,
     copy_words,
     empty_cache,
+    fetch_listed,
     find_front,
     find_long,
     find_middle,
@@ -309,9 +322,8 @@ cdef class Encoder:
         cdef Chunk* chunk = space.chunk
         cdef Cache* cache = &space.cache
         cdef Cache* earlier = self.cache_of(space, EARLIER)
-        cdef const byte_t* word
         cdef size_t i
-        cdef Py_ssize_t size, number
+        cdef Py_ssize_t number
         cdef uint64_t key, value
         for i in range(chunk.n_missed):
             key, number = chunk.missed_key[i], chunk.missed[i]
@@ -319,18 +331,35 @@ cdef class Encoder:
             if value == 0:
                 value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, 0)
             chunk.value[number] = value
+            fetch_listed(cache, value)
+        if earlier == cache:
+            find_middles(chunk, cache)
+        else:
+            memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
         for i in range(chunk.n_others):
-            word, size, number, value = chunk.word[i], chunk.size[i], chunk.others[i], 0
-            if size <= LONG_WORD and chunk.part[number] != LONE:
-                cache = self.cache_of(space, chunk.part[number])
-                if is_middle(word, size):
-                    value = find_middle(cache, chunk.lo[i], chunk.hi[i])
-                else:
-                    value = find_long(cache, word, size, chunk.lo[i])
-                if value == 0:
-                    value = self.work_out(space, word, size, chunk.part[number], chunk.lo[i], chunk.hi[i])
-            chunk.value[number] = value
+            value = chunk.found[i]
+            if value == 0:
+                value = self.find_other(space, i)
+            chunk.value[chunk.others[i]] = value
+            fetch_listed(cache, value)
         return 0
+
+    cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil:
+        """The value of one of the words that one key does not hold, which is worked out if it is new."""
+        cdef Chunk* chunk = space.chunk
+        cdef int part = chunk.part[chunk.others[i]]
+        cdef const Cache* cache = self.cache_of(space, part)
+        cdef const byte_t* word = chunk.word[i]
+        cdef Py_ssize_t size = chunk.size[i]
+        cdef uint64_t lo = chunk.hash[i], hi = 0, value
+        if size > LONG_WORD or part == LONE:
+            return 0
+        if is_middle(word, size):
+            lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
+            value = find_middle(cache, lo, hi)
+        else:
+            value = find_long(cache, word, size, lo)
+        return value if value else self.work_out(space, word, size, part, lo, hi)
 
     cdef uint64_t work_out(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi

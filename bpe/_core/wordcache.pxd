@@ -1,6 +1,6 @@
 """The word cache: the ids of words that have been seen, one cache per thread."""
 
-from bpe._core.memory cimport mix
+from bpe._core.memory cimport mix, prefetch
 from bpe._core.types cimport byte_t, token_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -12,6 +12,10 @@ cdef extern from "lookup.h" nogil:
     ctypedef struct Line "bpe_line":
         uint64_t keys[4]
         uint64_t values[4]
+    ctypedef struct Middle "bpe_middle":  # a word of 9 to 16 bytes; a line of the cache holds two
+        uint64_t lo
+        uint64_t hi           # the bytes from the ninth on, padded as a key
+        uint64_t value        # 0 where the place is free
     const uint64_t SHORT_KEY_FACTOR "BPE_SHORT_KEY_FACTOR"
 
 cdef extern from *:
@@ -24,16 +28,11 @@ cdef enum:
     SHORT_WORD = 8            # bytes: a word of at most so many is its own key
     MIDDLE_WORD = 16          # of two keys
     LONG_WORD = 256           # longer ones are not cached
+    LINES_OF_MIDDLE = 4       # a middle word is in one of so many lines, in a later one only if those before are full
 
 # A value is the ids of a word. The lower half is the first one + 1; the upper half the second one + 1, or 0 if there is
 # none. Of more than two the lower half is 0, the upper half the place in `listed` that has how many they are, and then
 # they. 0 is no value.
-
-cdef struct Middle:           # a word of 9 to 16 bytes; a line of the cache holds two
-    uint64_t lo
-    uint64_t hi               # the bytes from the ninth on, padded as a key
-    uint64_t value            # 0 where the place is free
-    uint64_t unused
 
 cdef struct Long:             # a word of 17 to 256 bytes
     uint64_t hash
@@ -168,19 +167,38 @@ cdef inline uint64_t value_of_two(const Middle* line, uint64_t lo, uint64_t hi) 
 
 cdef inline uint64_t find_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
     """The value of a word of 9 to 16 bytes, or 0."""
-    cdef size_t at = middle_line(cache, lo, hi)
-    cdef inline uint64_t value = value_of_two(&cache.middles[at], lo, hi)
-    if value == 0 and cache.middles[at + 1].value:
-        value = value_of_two(&cache.middles[at ^ 2], lo, hi)
-    return value
+    cdef size_t at = middle_line(cache, lo, hi), i
+    cdef const Middle* line
+    cdef uint64_t value
+    for i in range(<size_t>LINES_OF_MIDDLE):
+        line = &cache.middles[at ^ 2 * i]
+        value = value_of_two(line, lo, hi)
+        if value or not line[1].value:
+            return value
+    return 0
+
+
+cdef inline Middle* free_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
+    """Where a new word goes, or NULL if all its lines are full."""
+    cdef size_t at = middle_line(cache, lo, hi), i
+    cdef Middle* line
+    for i in range(<size_t>LINES_OF_MIDDLE):
+        line = &cache.middles[at ^ 2 * i]
+        if not line[1].value:
+            return line + (line.value != 0)
+    return NULL
+
+
+cdef inline void fetch_listed(const Cache* cache, uint64_t value) noexcept nogil:
+    """Prefetch the ids of a value that does not have them in itself; no branch, since it would be guessed wrong."""
+    prefetch(&cache.listed[value >> 32 & -<uint64_t>(not has_ids(value))])
 
 
 cdef void limit_words(Cache* cache, size_t memory) noexcept nogil
 
 cdef inline bint room_for_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:
     """The same of a word of 9 to 16 bytes."""
-    cdef size_t at = middle_line(cache, lo, hi)
-    return not find_middle(cache, lo, hi) and not (cache.middles[at + 1].value and cache.middles[(at ^ 2) + 1].value)
+    return not find_middle(cache, lo, hi) and free_middle(cache, lo, hi) != NULL
 
 
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil

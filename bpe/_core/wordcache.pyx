@@ -212,19 +212,13 @@ cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) exc
 
 
 cdef inline void put_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) noexcept nogil:
-    """Enter a word into its line, or if that is full into the neighbour; if both are, one of its line goes."""
-    cdef size_t at = middle_line(cache, lo, hi)
-    cdef Middle* place
-    if cache.middles[at + 1].value and not cache.middles[at ^ 3].value:
-        at ^= 2
-    place = &cache.middles[at]
-    if place.value:
-        place += 1
-        if place.value:
-            cache.turn += 1
-            place -= cache.turn & 1
-            cache.n_middle -= 1
-    cache.n_middle += 1
+    """Enter a word into the first of its lines that is not full; if all are, one of the first line goes."""
+    cdef Middle* place = free_middle(cache, lo, hi)
+    if place != NULL:
+        cache.n_middle += 1
+    else:
+        cache.turn += 1
+        place = &cache.middles[middle_line(cache, lo, hi) + (cache.turn & 1)]
     place.lo, place.hi, place.value = lo, hi, value
 
 
