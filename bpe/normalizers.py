@@ -41,6 +41,11 @@ class Normalizer:
         """The normalized text, and of which part of the text before each of its characters was made."""
         raise NotImplementedError
 
+    def last_cut(self, text: str, low: int) -> int:
+        """The last place, beyond `low`, where a text may be cut whatever follows, its parts normalized apart; or 0."""
+        del text, low
+        return 0
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the normalizer of."""
         fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -57,6 +62,10 @@ class _Unicode(Normalizer):
     def aligned(self, text: str) -> Aligned:
         """The normalized text, and of which part of the text before each of its characters was made."""
         return alignment.composed(self.form, text)
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Before a character that no form joins with what stands before it."""
+        return next((at for at in range(len(text) - 1, low, -1) if alignment.begins_anew(text[at])), 0)
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,12 @@ class Lowercase(Normalizer):
         widths = [len(char.lower()) for char in text]
         return Aligned(made, before.starts.repeat(widths), before.ends.repeat(widths))
 
+    def last_cut(self, text: str, low: int) -> int:
+        """Anywhere; where a word's end matters, before a character that ends one, as a space does."""
+        if not self.final_sigma:
+            return len(text)
+        return next((at for at in range(len(text) - 1, low, -1) if _ends_word(text[at])), 0)
+
 
 @dataclass(frozen=True)
 class Strip(Normalizer):
@@ -149,6 +164,11 @@ class CollapseWhitespace(Normalizer):
     def aligned(self, text: str) -> Aligned:
         """The normalized text, and of which part of the text before each of its characters was made."""
         return alignment.edited(text, ((*m.span(), alignment.whole(" ", *m.span())) for m in _SPACE.finditer(text)))
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Behind anything but white space."""
+        del low
+        return len(text) - int(_LEADING.match(text[::-1]).end())
 
 
 @dataclass(frozen=True)
@@ -192,6 +212,11 @@ class Replace(Normalizer):
         spans = (match.span() for match in self._compiled.finditer(text))
         return alignment.edited(text, ((*span, alignment.whole(self.replacement, *span)) for span in spans))
 
+    def last_cut(self, text: str, low: int) -> int:
+        """Anywhere, if the pattern is one character, or one of several, whatever stands around it."""
+        del low
+        return len(text) if _ONE_CHARACTER.fullmatch(self.pattern) else 0
+
     def __getstate__(self) -> dict[str, str]:
         return {"pattern": self.pattern, "replacement": self.replacement}
 
@@ -228,6 +253,10 @@ class UnescapeHTML(Normalizer):
             edits = map(_entity, _ENTITY.finditer(made.text))
             made = made.through(alignment.edited(made.text, edits))
         return made
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Before a character that is part of no entity and never comes from one's text."""
+        return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
 
 
 @dataclass(frozen=True)
@@ -298,6 +327,11 @@ class Sequence(Normalizer):
         return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
 
 
+def _ends_word(char: str) -> bool:
+    """Whether a character is neither a letter with case nor passed over between such letters."""
+    return f"AΣ{char}A".lower()[1] == "ς"
+
+
 def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
     """Where an entity begins and ends, and what it stands for: `&notit;` is `¬` and `it;`, and `&it;` is none."""
     name, (start, end) = match[1], match.span()
@@ -308,6 +342,8 @@ def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
 
 #: What `html.unescape` looks at.
 _ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+#: Patterns that match one character, or one of a class.
+_ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]")
 _SPACE = regex.compile(r"\p{White_Space}+")
 _LEADING = regex.compile(r"\p{White_Space}*")
 _BY_NAME: dict[str, Any] = {

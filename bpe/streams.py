@@ -1,13 +1,15 @@
 """Encoding a text that comes in chunks, in bounded memory, to the ids of the whole.
 
-What has come is encoded up to the last place where a text may be cut (`_core/cutting`) and no special token can be
-under way; the rest waits for more. Memory is that of a chunk and of the longest stretch without such a place: a word, a
-run of anything but letters. A normalizer, or a pretokenizer without a scanner, is given each stretch between special
-tokens as a whole, which is the whole text where there are none.
+What has come goes three steps, each of which keeps what may depend on what comes: special tokens are found, the text
+between them is normalized (`bpe/normalizing.py`), and that is encoded up to the last place where it may be cut
+(`_core/cutting`). Memory is that of a chunk and of the longest stretch without such a place: a word, a run of anything
+but letters. A pretokenizer without a scanner is given each stretch between special tokens as a whole, which is the
+whole text where there are none, unless the caller says where it may be cut.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -16,32 +18,46 @@ from numpy.typing import NDArray
 from bpe._core.cutting import last_cut
 from bpe.encoding import Encoder
 from bpe.errors import shown
+from bpe.normalizing import Normalizing
 from bpe.pretokenize import prepared, scanner_of
-from bpe.text import TextLike, check_utf8, to_bytes
+from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
 
 #: So many bytes are gathered before they are encoded.
 PIECE = 1 << 18
+_DECODER = codecs.getincrementaldecoder("utf-8")
 
 
 def encode_stream(
-    encoder: Encoder, chunks: Iterable[TextLike], allowed: frozenset[str], disallowed: frozenset[str]
+    encoder: Encoder,
+    chunks: Iterable[TextLike],
+    allowed: frozenset[str],
+    disallowed: frozenset[str],
+    cut_after: str | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
     """The ids of the chunks joined, as arrays that are not empty.
 
     Raises:
-        TypeError: for chunks that are one text, or a chunk that is none.
-        ValueError: as `Tokenizer.encode` does, once the text that is wrong has come.
+        TypeError: for chunks that are one text, or a chunk that is none; for a `cut_after` that is no str.
+        ValueError: for an empty `cut_after`; as `Tokenizer.encode` does, once the text that is wrong has come.
 
     """
     if isinstance(chunks, (str, bytes, bytearray, memoryview)) or not isinstance(chunks, Iterable):
         raise TypeError(f"chunks is {shown(chunks)}, a {type(chunks).__name__}; it must be an iterable of str or bytes")
-    return _encoded(encoder, chunks, allowed, disallowed)
+    if cut_after is not None and (not isinstance(cut_after, str) or not cut_after):
+        raise (ValueError if cut_after == "" else TypeError)(
+            f"cut_after is {shown(cut_after)}; it must be a str that is not empty, such as a newline, or None"
+        )
+    return _encoded(encoder, chunks, allowed, disallowed, cut_after)
 
 
 def _encoded(
-    encoder: Encoder, chunks: Iterable[TextLike], allowed: frozenset[str], disallowed: frozenset[str]
+    encoder: Encoder,
+    chunks: Iterable[TextLike],
+    allowed: frozenset[str],
+    disallowed: frozenset[str],
+    cut_after: str | None,
 ) -> Iterator[NDArray[np.uint32]]:
-    waiting = _Waiting(encoder, allowed)
+    waiting = _Waiting(encoder, allowed, cut_after)
     longest = max((len(name.encode()) for name in disallowed), default=1)
     came = 0
     before = b""  # the end of what has come, where a disallowed token may have begun
@@ -72,55 +88,83 @@ def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
 
 
 class _Waiting:
-    """Text that has come and is not encoded yet."""
+    """Text that has come, in which a special token may have begun."""
 
-    def __init__(self, encoder: Encoder, allowed: frozenset[str]) -> None:
+    def __init__(self, encoder: Encoder, allowed: frozenset[str], cut_after: str | None) -> None:
         self.data = bytearray()
         self.enough = PIECE  # so many bytes are worth trying
-        self._encoder = encoder
+        self._specials = encoder.specials
         self._pattern = encoder.specials.pattern(allowed) if allowed else None
         self._longest = max((len(name.encode()) for name in allowed), default=1)
-        self._searched = 0  # no special token begins before this
-        self._uncut = 0  # no place to cut at or before this
-        self._inside = False  # text of the same stretch between special tokens has been encoded
-        spec = encoder.spec
-        self._scanner = scanner_of(spec.pretokenizer) if spec.normalizer is None else None
-        self._checked = spec.model == "char"
+        self._stretch = _Stretch(encoder, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
         """The ids of as much as can be encoded whatever comes; of everything, if this is the end."""
         done = 0
         while self._pattern is not None:
-            match = self._pattern.search(self.data, self._searched)
+            match = self._pattern.search(self.data, done)
             if match is None or (not final and match.start() + self._longest > len(self.data)):
                 break
-            yield from self._encode(self.data[done : match.start()])
-            yield np.array([self._encoder.specials.ids[match[0].decode()]], dtype=np.uint32)
-            self._inside = False
-            self._searched = done = self._uncut = match.end()
-        limit = len(self.data)
-        if not final:
-            limit = max(done, limit - self._longest + 1)  # a special token may have begun behind it
-            self._searched = limit
-            cut = 0
-            if self._scanner is not None:
-                cut = last_cut(self._scanner, memoryview(self.data)[:limit], max(self._uncut, done))
-            limit = cut if cut > max(self._uncut, done) else done
-        yield from self._encode(self.data[done:limit])
-        self._inside = self._inside or limit > done
+            yield from self._stretch.push(bytes(self.data[done : match.start()]), final=True)
+            yield np.array([self._specials.ids[match[0].decode()]], dtype=np.uint32)
+            done = match.end()
+        limit = len(self.data) if final else max(done, len(self.data) - self._longest + 1)
+        yield from self._stretch.push(bytes(self.data[done:limit]), final)
         del self.data[:limit]
-        self._searched = max(self._searched - limit, 0)
-        self._uncut = max(self._searched - 4, 0)  # a character there may not be whole yet
-        self.enough = max(PIECE, 2 * len(self.data))
+        self.enough = max(PIECE, self._stretch.held)
 
-    def _encode(self, piece: bytearray) -> Iterator[NDArray[np.uint32]]:
-        if not piece:
-            return
-        spec, data = self._encoder.spec, bytes(piece)
-        if self._checked:
+
+class _Stretch:
+    """Text between special tokens on its way: normalized, cut, encoded."""
+
+    def __init__(self, encoder: Encoder, cut_after: str | None) -> None:
+        spec = encoder.spec
+        self._encoder = encoder
+        self._scanner = scanner_of(spec.pretokenizer)
+        self._pretokenizer = spec.pretokenizer
+        self._cut_after = None if cut_after is None else cut_after.encode()
+        self._normalizing = None if spec.normalizer is None else Normalizing(spec.normalizer, cut_after)
+        self._checked = spec.model == "char"
+        self._begin()
+
+    def _begin(self) -> None:
+        self._data = bytearray()  # normalized, not encoded yet
+        self._uncut = 0  # no place to cut at or before this
+        self._begun = False
+        self._decoder = _DECODER("surrogateescape")
+
+    @property
+    def held(self) -> int:
+        """How many bytes, or characters, wait for more."""
+        return len(self._data) + (0 if self._normalizing is None else self._normalizing.held)
+
+    def push(self, data: Bytes, final: bool) -> Iterator[NDArray[np.uint32]]:
+        """The ids of what can be encoded now; of everything, if the stretch ends here."""
+        if self._normalizing is not None:
+            data = unescape(self._normalizing.push(self._decoder.decode(data, final), final))
+        if len(data) and not self._begun:
+            self._begun = True
+            data = prepared(data, None, self._pretokenizer)
+        self._data += data
+        cut = len(self._data) if final else self._cut()
+        yield from self._encode(bytes(self._data[:cut]))
+        del self._data[:cut]
+        self._uncut = max(len(self._data) - 4, 0)  # a character there may not be whole yet
+        if final:
+            self._begin()
+
+    def _cut(self) -> int:
+        """Where what has come may be cut whatever follows; 0 if nowhere."""
+        if self._scanner is not None:
+            cut = last_cut(self._scanner, memoryview(self._data), self._uncut)
+            return cut if cut > self._uncut else 0
+        if self._cut_after is None:
+            return 0
+        place = self._data.rfind(self._cut_after, max(self._uncut - len(self._cut_after), 0))
+        return place + len(self._cut_after) if place >= 0 else 0
+
+    def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
+        if self._checked and data:
             check_utf8(data)
-        if not self._inside:
-            data = bytes(prepared(data, spec.normalizer, spec.pretokenizer))
-        ids = self._encoder._encode_segment(data)
-        if len(ids):
+        if data and len(ids := self._encoder._encode_segment(data)):
             yield ids

@@ -328,16 +328,26 @@ class TextEncoder:
         return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
 
     def encode_stream(
-        self, chunks: Iterable[TextLike], *, allowed_special: Allowed = (), disallowed_special: Allowed = ()
+        self,
+        chunks: Iterable[TextLike],
+        *,
+        cut_after: str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
     ) -> Iterator[NDArray[np.uint32]]:
         """The ids of a text that comes in chunks, as arrays: joined, they are the ids of the chunks joined.
 
         Chunks may be cut anywhere: in a word, in a special token, in a character's bytes. Memory is bounded by a chunk
-        and the longest stretch that cannot be cut, which is seldom more than a line; but with a normalizer, or with a
-        pretokenizer of your own pattern, it is all the text between special tokens.
+        and the longest stretch that cannot be cut, which is seldom more than a line. All the text between special
+        tokens has to be kept where nothing is known of what its parts depend on: without a pretokenizer, with one of
+        your own pattern, with `FixText`, with a `Replace` whose pattern is more than one character. There, pass each
+        document as a text of its own (`encode_batch`, `encode_files` with a `separator`), or promise a place to cut.
 
         Args:
             chunks: str or bytes, such as a file open for reading gives.
+            cut_after: a text, such as a newline, behind which text may be cut where it would have to be kept. You
+                promise that no match of your pattern reaches or looks across such a place; where one does, ids may
+                differ from those of `encode`. It must still be there once the text is normalized.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`; one raises when it comes.
 
@@ -348,7 +358,7 @@ class TextEncoder:
 
         """
         allowed, disallowed = self._encoder.specials.policy(allowed_special, disallowed_special)
-        return encode_stream(self._encoder, chunks, allowed, disallowed)
+        return encode_stream(self._encoder, chunks, allowed, disallowed, cut_after)
 
     def count_tokens(
         self,

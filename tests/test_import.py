@@ -51,7 +51,17 @@ LAYERS = [
     }
     | {"visualize"},
     {"wordcounts", "spilling", "counting", "alphabet", "checkpoint", "learning", "pruning"}
-    | {"encoding", "decoding", "explaining", "documents", "streams", "offsets", "dropout", "textencoder"},
+    | {
+        "encoding",
+        "decoding",
+        "explaining",
+        "documents",
+        "streams",
+        "normalizing",
+        "offsets",
+        "dropout",
+        "textencoder",
+    },
     {"formats"},
     {"tokenizer", "training", "extending"},
     {"idfiles", "arguments", "cli", "demo", "__main__", "__init__", "samples", "data", "distributed", "compat"},

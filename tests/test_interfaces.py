@@ -18,7 +18,20 @@ from hypothesis import strategies as st
 import bpe
 from bpe import documents, streams
 from bpe._core import cutting
-from bpe.normalizers import NFC, Lowercase
+from bpe.normalizers import (
+    NFC,
+    NFKC,
+    NFKD,
+    CollapseWhitespace,
+    FixText,
+    Lowercase,
+    Normalizer,
+    Replace,
+    Sequence,
+    Strip,
+    UnescapeHTML,
+)
+from bpe.normalizing import Normalizing
 from bpe.pretokenize import NAMES, Pretokenizer
 from bpe.text import to_bytes
 
@@ -41,6 +54,10 @@ PIECES = [
     "12",
     "\r",
     "\U0001f60a",
+    *"\u0301\u0323\u1112\u1161\u11abΣσA.<",
+    "&amp;",
+    "&amp;lt;",
+    "&notit;",
 ]
 
 
@@ -58,6 +75,12 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
         "prefix": {"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True)},
         "lower": {"normalizer": Lowercase()},
         "composed": {"normalizer": NFC()},
+        "cleaned": {
+            "normalizer": Sequence(UnescapeHTML(times=2), CollapseWhitespace(), Strip(), Lowercase(final_sigma=True)),
+            "pretokenizer": Pretokenizer("gpt2", add_prefix_space=True),
+        },
+        "taken apart": {"normalizer": Sequence(NFKD(), Replace(r"\p{M}"), Strip(right=False), Replace("[0-9]", "##"))},
+        "put in": {"normalizer": Sequence(Strip(), Replace("^", "_"), Replace("low$", ""))},
         "char": {"model": "char", "unk_token": "<unk>", "pretokenizer": "gpt2"},
         "marked": {"model": "char", "unk_token": "<unk>", "end_of_word": "</w>", "pretokenizer": "whitespace"},
         "glued": {
@@ -71,8 +94,22 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
     return bpe.train(**(common | options[kind]))
 
 
-KINDS = (*NAMES, "regex", "keeping regex", "none", "prefix", "lower", "composed", "char", "marked", "glued")
-PLACED = tuple(kind for kind in KINDS if kind not in ("lower", "composed"))
+KINDS = (
+    *NAMES,
+    "regex",
+    "keeping regex",
+    "none",
+    "prefix",
+    "lower",
+    "composed",
+    "cleaned",
+    "taken apart",
+    "put in",
+    "char",
+    "marked",
+    "glued",
+)
+PLACED = tuple(kind for kind in KINDS if kind not in ("lower", "composed", "cleaned", "taken apart", "put in"))
 texts = st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_size=30).map("".join)
 
 
@@ -116,6 +153,48 @@ def test_streams_cut_anywhere(kind: str) -> None:
         )
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("one", "held"),
+    [
+        (Sequence(NFC(), Lowercase(), CollapseWhitespace(), Strip()), 2),
+        (Sequence(NFKC(), Lowercase(final_sigma=True)), 10),
+        (Sequence(UnescapeHTML(times=2), Replace("[0-9]", "0"), Replace(r"\p{M}")), 10),
+        (Replace("low+", "x"), 15),
+        (FixText(), 15),
+    ],
+    ids=repr,
+)
+def test_what_normalizing_keeps(one: Normalizer, held: int) -> None:
+    """At any time no more than what may change; where a caller says so, no more than a line."""
+    steps, lines = Normalizing(one), Normalizing(one, "\n")
+    most = by_lines = 0
+    for _ in range(20):
+        for char in "lower and low\n":
+            steps.push(char, final=False)
+            lines.push(char, final=False)
+            most, by_lines = max(most, steps.held), max(by_lines, lines.held)
+    assert (most <= held) == (held < 15)
+    assert by_lines <= 15
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_streams_cut_where_the_caller_says_so() -> None:
+    """A pattern of one's own and a replacement within lines: the same ids, as arrays that come with the lines."""
+    pattern = Pretokenizer.from_regex(r"\w+|[^\w\n]|\n")
+    for options in ({"pretokenizer": pattern}, {"normalizer": Replace("low+", "x"), "pretokenizer": pattern}):
+        tok = bpe.train(texts=[TEXT], num_merges=40, **options)
+        text = TEXT * 5
+        for cut_after in ("\n", "名前"):
+            arrays = list(tok.encode_stream(list(text), cut_after=cut_after))
+            assert joined(iter(arrays)) == tok.encode(text).tolist()
+            assert len(arrays) >= 5
+        assert len(list(tok.encode_stream(list(text)))) == 1
+    with pytest.raises(ValueError, match="cut_after is ''; it must be a str that is not empty"):
+        tok.encode_stream(["a"], cut_after="")
+    with pytest.raises(TypeError, match="cut_after is 5; it must be a str"):
+        tok.encode_stream(["a"], cut_after=5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", NAMES)
