@@ -111,8 +111,10 @@ class Vocabulary:
         made.limit = _checked_limit(last + 1, len(numbers) + len(special))
         kinds = np.zeros(made.limit, dtype=np.uint8)
         lengths = np.zeros(made.limit + 1, dtype=np.int64)
-        kinds[numbers] = ORDINARY
-        lengths[1:][numbers] = np.diff(offsets)
+        dense = len(numbers) > 0 and int(numbers[-1]) == len(numbers) - 1
+        where = slice(len(numbers)) if dense else numbers  # which is the slower way by far
+        kinds[where] = ORDINARY
+        lengths[1:][where] = np.diff(offsets)
         parts, done = [], 0
         for number, token in sorted(special.items()):
             kinds[number] = SPECIAL

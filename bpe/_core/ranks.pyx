@@ -11,7 +11,7 @@ from bpe._core.pages cimport release, zeroed
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from *:
     """
@@ -25,6 +25,9 @@ cdef enum:
     SHORT = 7                 # bytes that fit a key with their number
     FILTER_BITS = 20          # log2: 128 KB, which stay in the second-level cache
     FOREIGN = 64              # a byte that is no digit of base64
+    PADDING = 61              # =
+    SPACE = 32
+    NEWLINE = 10
     AHEAD = 16                # tokens prefetched ahead of the one to enter; a power of two
 
 cdef struct Slot:
@@ -75,31 +78,45 @@ cdef int base64_digits(byte_t* digits) noexcept nogil:
     return 0
 
 
-cdef Py_ssize_t decode_base64(const byte_t* digits, const byte_t* text, Py_ssize_t size, byte_t* out) noexcept nogil:
-    """The bytes that base64 stands for, written to `out`; how many, or -1 for what is not plain base64."""
-    cdef Py_ssize_t i, n = 0, padding = 0
-    cdef uint32_t a, b, c, d
-    if size < 4 or size & 3:
-        return -1
-    if text[size - 1] == 61:
-        padding = 2 if text[size - 2] == 61 else 1
-    for i in range(0, size - (4 if padding else 0), 4):
+cdef Py_ssize_t decode_base64(
+    const byte_t* digits, const byte_t* text, Py_ssize_t size, byte_t* out, Py_ssize_t* used
+) noexcept nogil:
+    """The bytes of the base64 that a text begins with, written to `out`; how many, or -1 for what is not plain base64.
+
+    `used` gets how long it is: what follows is no base64, or the end, or less than four digits.
+    """
+    cdef Py_ssize_t i = 0, n = 0
+    cdef uint32_t a = FOREIGN, b = FOREIGN, c, d
+    while i + 4 <= size:
         a, b, c, d = digits[text[i]], digits[text[i + 1]], digits[text[i + 2]], digits[text[i + 3]]
         if (a | b | c | d) >= FOREIGN:
-            return -1
+            break
         a = a << 18 | b << 12 | c << 6 | d
         out[n], out[n + 1], out[n + 2] = <byte_t>(a >> 16), <byte_t>(a >> 8), <byte_t>a
         n += 3
-    if padding:
-        a, b = digits[text[size - 4]], digits[text[size - 3]]
-        c = 0 if padding == 2 else digits[text[size - 2]]
-        if (a | b | c) >= FOREIGN or (b & 15 if padding == 2 else c & 3):
+        i += 4
+    if i + 4 <= size and text[i + 3] == PADDING and (a | b) < FOREIGN:
+        c = 0 if text[i + 2] == PADDING else digits[text[i + 2]]
+        if c >= FOREIGN or (b & 15 if text[i + 2] == PADDING else c & 3):
             return -1
         out[n] = <byte_t>(a << 2 | b >> 4)
-        if padding == 1:
-            out[n + 1] = <byte_t>(b << 4 | c >> 2)
-        n += 3 - padding
+        n += 1
+        if text[i + 2] != PADDING:
+            out[n] = <byte_t>(b << 4 | c >> 2)
+            n += 1
+        i += 4
+    used[0] = i
     return n
+
+
+cdef Py_ssize_t read_number(const byte_t* text, Py_ssize_t size, int64_t* number) noexcept nogil:
+    """The number of up to ten digits that a text begins with; how many digits, or -1 if there is none or too many."""
+    cdef Py_ssize_t i = 0
+    number[0] = 0
+    while i < size and 48 <= text[i] <= 57 and i <= 10:
+        number[0] = number[0] * 10 + text[i] - 48
+        i += 1
+    return i if 1 <= i <= 10 else -1
 
 
 def read_ranks(const byte_t[::1] data):
@@ -110,37 +127,31 @@ def read_ranks(const byte_t[::1] data):
         shape (n,)), or None for a file that has any other line, wrong or not.
 
     """
-    cdef Py_ssize_t size = data.shape[0], pos = 0, line_end, space, n = 0, got, used = 0, i
+    cdef Py_ssize_t size = data.shape[0], pos = 0, n = 0, got, n_digits, length = 0, used = 0
     cdef const byte_t* text
-    cdef const byte_t* found
     cdef byte_t digits[256]
-    cdef int64_t rank, last = -1
+    cdef int64_t rank = 0, last = -1
     if size == 0:
         return None
     text = &data[0]
     blob = np.empty(size, dtype=np.uint8)                  # base64 is longer than what it stands for
-    ends = np.zeros(size // 6 + 2, dtype=np.int64)         # a line has 6 bytes and a newline
+    ends = np.empty(size // 6 + 2, dtype=np.int64)         # a line has 6 bytes and a newline
     numbers = np.empty(size // 6 + 1, dtype=np.int32)
     cdef byte_t[::1] out = blob
     cdef int64_t[::1] end = ends
     cdef int[::1] number = numbers
     with nogil:
         base64_digits(digits)
+        end[0] = 0
         while pos < size:
-            found = <const byte_t*>memchr(text + pos, 10, size - pos)
-            line_end = size if found == NULL else found - text
-            found = <const byte_t*>memchr(text + pos, 32, line_end - pos)
-            space = -1 if found == NULL else found - text
-            if found == NULL or not 1 < line_end - space <= 11:
+            got = decode_base64(digits, text + pos, size - pos, &out[used], &length)
+            pos += length + 1
+            if got < 1 or pos >= size or text[pos - 1] != SPACE:
                 n = 0
                 break
-            got = decode_base64(digits, text + pos, space - pos, &out[used])
-            rank = 0
-            for i in range(space + 1, line_end):
-                if not 48 <= text[i] <= 57:
-                    got = -1
-                rank = rank * 10 + text[i] - 48
-            if got < 1 or not last < rank < (<int64_t>1 << 31):
+            n_digits = read_number(text + pos, size - pos, &rank)
+            pos += n_digits + 1
+            if n_digits < 0 or not last < rank < (<int64_t>1 << 31) or (pos <= size and text[pos - 1] != NEWLINE):
                 n = 0
                 break
             used += got
@@ -148,10 +159,9 @@ def read_ranks(const byte_t[::1] data):
             number[n] = <int>rank
             last = rank
             n += 1
-            pos = line_end + 1
     if n == 0:
         return None
-    return blob[:used].tobytes(), ends[:n + 1].copy(), numbers[:n].copy()
+    return blob[:used].tobytes(), ends[:n + 1], numbers[:n]
 
 
 # Finding tokens by their bytes ----------------------------------------------------------------------------------------
@@ -456,3 +466,33 @@ def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
         free(splits)
         free(parts)
     return found if distinct else None
+
+
+def in_ids(const int[:, ::1] made_of, const int64_t[::1] offsets, const int[::1] ids):
+    """What `merges_of_ranks` finds, by the tokens' ids: token i, of the bytes from `offsets[i]` on, is `ids[i]`.
+
+    Returns:
+        (int32 pairs of ids, shape (n, 2); int32, shape (n,), the ids that they make; int64 places of the tokens of two
+        bytes and more that no pair makes).
+
+    """
+    cdef Py_ssize_t n = made_of.shape[0], i, n_made = 0, n_without = 0
+    for i in range(n):
+        n_made += made_of[i, 0] >= 0
+        n_without += made_of[i, 0] < 0 and offsets[i + 1] - offsets[i] > 1
+    pairs = np.empty((n_made, 2), dtype=np.int32)
+    made = np.empty(n_made, dtype=np.int32)
+    without = np.empty(n_without, dtype=np.int64)
+    cdef int[:, ::1] pair = pairs
+    cdef int[::1] makes = made
+    cdef int64_t[::1] place = without
+    n_made = n_without = 0
+    for i in range(n):
+        if made_of[i, 0] >= 0:
+            pair[n_made, 0], pair[n_made, 1] = ids[made_of[i, 0]], ids[made_of[i, 1]]
+            makes[n_made] = ids[i]
+            n_made += 1
+        elif offsets[i + 1] - offsets[i] > 1:
+            place[n_without] = i
+            n_without += 1
+    return pairs, made, without

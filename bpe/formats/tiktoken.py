@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.ranks import merges_of_ranks, read_ranks
+from bpe._core.ranks import in_ids, merges_of_ranks, read_ranks
 from bpe.errors import FormatError, shown
 from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec
@@ -150,14 +150,13 @@ def recover_merges(
         merges never reach, or None where that is not known).
 
     """
-    without = np.flatnonzero((pairs[:, 0] < 0) & (np.diff(offsets) > 1))
+    merges, made, without = in_ids(pairs, offsets, ranks)
     by_bytes: dict[bytes, int] = {}
     if len(without):
         listed = [blob[start:end] for start, end in pairwise(offsets.tolist())]
         by_bytes = dict(zip(listed, ranks.tolist(), strict=True))
     if not any(_comes_together(listed[place], by_bytes) for place in without.tolist()):
-        made = np.flatnonzero(pairs[:, 0] >= 0)
-        return np.ascontiguousarray(ranks[pairs[made]]), ranks[made], None, ranks[without]
+        return merges, made, None, ranks[without]
     splits = [
         (by_bytes[token[:cut]], by_bytes[token[cut:]], rank)
         for token, rank in by_bytes.items()
