@@ -21,6 +21,14 @@ cdef struct Lone:             # a character of three bytes that no token reaches
     uint32_t n                # 0 where it has not come yet
 
 
+cdef struct Seed:             # a token on its way into a cache, or none where that is NULL
+    Cache* cache
+    uint64_t lo               # keys
+    uint64_t hi
+    token_t token
+    bint middle
+
+
 cdef class Workspace:
     """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
 
@@ -48,7 +56,11 @@ cdef class Encoder:
     cdef Origins origins
     cdef SplitFilter splits
     cdef Backtracker tracker  # built when a long piece comes
-    cdef Workspace seeds      # whose cache has the words that are tokens; built with the first workspace
+    cdef const byte_t[::1] seeds   # of each token: whether all caches know it, and which; built with a workspace
+    cdef bint has_seeds
+    cdef size_t n_seeds[2][2]      # in the cache and in that of earlier parts: short words and middle ones
+    cdef const byte_t[::1] token_bytes
+    cdef const int64_t[::1] token_offsets
     cdef Alphabet alphabet
     cdef Alphabet unmarked    # the same for a part that is not the end of its word
     cdef bint marked          # the end of a word is marked, in one way or the other
@@ -90,7 +102,8 @@ cdef class Encoder:
     cdef int give_back(self, Workspace space) except -1
     cdef int sow(self, Workspace space) except -1 nogil
     cdef int build_seeds(self) except -1
-    cdef int seed(self, Cache* cache, token_t token, const byte_t* word, Py_ssize_t size) except -1 nogil
+    cdef Py_ssize_t seed_size(self, token_t token) noexcept nogil
+    cdef int fetch_seed(self, Seed* seed, token_t token) noexcept nogil
     cdef object taken(self, Workspace space)
 
 

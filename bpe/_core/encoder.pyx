@@ -36,7 +36,7 @@ from bpe._core.chunk cimport (
 )
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.learned cimport note
-from bpe._core.memory cimport grown, hash_bytes
+from bpe._core.memory cimport grown, hash_bytes, prefetch
 from bpe._core.merging cimport (
     SHORT,
     Ids,
@@ -57,7 +57,6 @@ from bpe._core.wordcache cimport (
     Cache,
     cache_bytes,
     close_cache,
-    copy_words,
     empty_cache,
     fetch_listed,
     find_front,
@@ -70,8 +69,13 @@ from bpe._core.wordcache cimport (
     keep_short,
     key_size,
     limit_words,
+    make_room,
+    middle_line,
     open_cache,
+    put_line,
+    put_middle,
     short_key,
+    short_line,
     value_of,
 )
 from bpe._core.windows cimport merge_windows
@@ -89,6 +93,9 @@ cdef enum:
     COPIED = 1 << 16          # ids: a longer output is handed over as it is, a shorter one copied
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
     MOST_RANK = 1 << 25       # what the merging of short pieces has bits for
+    SEED = 1                  # a token that all caches know as a word
+    EARLIER_SEED = 2          # as a part of a word that is not its end
+    SEEDS_AHEAD = 16          # whose lines are fetched before they are entered
 
 #: Memory of a word cache, in bytes, of which each thread has one.
 CACHE_MEMORY = 32 << 20
@@ -168,6 +175,7 @@ cdef class Encoder:
     ):
         self.merges, self.ids = merges, ids
         self.blob, self.offsets = blob, offsets
+        self.token_bytes, self.token_offsets = blob, offsets
         self.scanner = scanner
         self.memory = memory
         self.held = (inner, last)
@@ -541,8 +549,7 @@ cdef class Encoder:
                 empty_cache(&space.cache)
                 if self.marked:
                     empty_cache(&space.earlier)
-                if self.seeds is not None:
-                    self.sow(space)
+                self.sow(space)
             fill(chunk, feed, &joints, &space.cache, self.cache_of(space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
@@ -646,9 +653,10 @@ cdef class Encoder:
                 space.next = None
                 return space
         space = Workspace(self.memory, self.marked)
-        if self.seeds is None:
+        if not self.has_seeds:
             self.build_seeds()
-        self.sow(space)
+        with nogil:
+            self.sow(space)
         return space
 
     cdef int give_back(self, Workspace space) except -1:
@@ -659,60 +667,82 @@ cdef class Encoder:
             self.idle = space
         return 0
 
-    cdef int sow(self, Workspace space) except -1 nogil:
-        """Enter the words that are tokens into empty caches."""
-        copy_words(&space.cache, &self.seeds.cache)
-        if self.marked:
-            copy_words(&space.earlier, &self.seeds.earlier)
-        return 0
-
     cdef int build_seeds(self) except -1:
-        """Caches with the words, and parts of words, that are tokens: merging their own bytes gives them.
+        """Note the tokens that merging their own bytes gives: as words, or parts of words, all caches know them.
 
         A token in which a mark stands anywhere else than at its end is odd: no text's symbols become it.
         """
-        cdef Workspace seeds = Workspace(self.memory, self.marked)
-        cdef const byte_t[::1] blob
-        cdef const int64_t[::1] offsets = self.offsets
         cdef const int[:, ::1] merges = self.merges
         cdef const int[::1] ids = self.ids
         cdef byte_t[::1] odd = np.zeros(self.origins.limit + 1, dtype=np.uint8)
+        cdef byte_t[::1] seeds = np.zeros(self.origins.limit + 1, dtype=np.uint8)
+        cdef size_t counts[2][2]
+        cdef const byte_t* word
         cdef token_t token
-        cdef Py_ssize_t i
-        cdef bint ends
+        cdef Py_ssize_t i, size
+        memset(counts, 0, sizeof(counts))
         if self.origins.ordered and len(self.blob):
-            blob = self.blob
             with nogil:
                 for i in range(ids.shape[0] if self.marked else 0):
                     odd[ids[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
                     odd[ids[i]] |= self.ends[ids[i]] ^ self.ends[merges[i, 1]]
                 for token in range(<token_t>self.origins.limit):
-                    if not self.origins.reached[token] or odd[token] or offsets[token] == offsets[token + 1]:
+                    if not self.origins.reached[token] or odd[token]:
                         continue
-                    ends = self.marked and self.ends[token]
-                    i = offsets[token + 1] - offsets[token] - (self.mark_size if ends else 0)
-                    self.seed(
-                        &seeds.earlier if self.marked and not ends else &seeds.cache, token, &blob[offsets[token]], i
-                    )
-        if self.seeds is None:                             # no other thread was faster
+                    word, size = &self.token_bytes[self.token_offsets[token]], self.seed_size(token)
+                    if size == 0 or size > MIDDLE_WORD or word[size - 1] == 0xFF:
+                        continue
+                    if self.whole != NULL and self.whole_word(word, size) != NO_TOKEN:
+                        continue
+                    seeds[token] = EARLIER_SEED if self.marked and not self.ends[token] else SEED
+                    counts[seeds[token] - SEED][size > SHORT_WORD] += 1
+        if not self.has_seeds:                             # no other thread was faster
+            memcpy(self.n_seeds, counts, sizeof(counts))
             self.seeds = seeds
+            self.has_seeds = True
         return 0
 
-    cdef int seed(self, Cache* cache, token_t token, const byte_t* word, Py_ssize_t size) except -1 nogil:
-        """Enter a word that is a token, unless it is too long or has ids of its own."""
-        cdef uint64_t lo, hi, value
-        if size == 0 or size > MIDDLE_WORD or word[size - 1] == 0xFF:
+    cdef inline Py_ssize_t seed_size(self, token_t token) noexcept nogil:
+        """The bytes of a token without its mark."""
+        cdef Py_ssize_t size = self.token_offsets[token + 1] - self.token_offsets[token]
+        return size - self.mark_size if self.marked and self.ends[token] else size
+
+    cdef int sow(self, Workspace space) except -1 nogil:
+        """Enter the words, and parts of words, that are tokens into empty caches; one too small for them has none."""
+        cdef Cache* caches[2]
+        cdef Seed pending[SEEDS_AHEAD]
+        cdef Seed* seed
+        cdef size_t i, n = self.origins.limit
+        caches[0], caches[1] = &space.cache, &space.earlier
+        for i in range(2):
+            if not self.n_seeds[i][0] + self.n_seeds[i][1] or not make_room(
+                caches[i], self.n_seeds[i][0], self.n_seeds[i][1]
+            ):
+                caches[i] = NULL
+        if caches[0] == NULL and caches[1] == NULL:
             return 0
-        if self.whole != NULL and self.whole_word(word, size) != NO_TOKEN:
-            return 0
-        value = value_of(cache, &token, 1)
-        if not has_ids(value):
-            return 0
-        if size <= SHORT_WORD:
-            return keep_short(cache, short_key(word, size, word + size), value)
-        memcpy(&lo, word, 8)
-        hi = short_key(word + 8, size - 8, word + size)
-        return keep_middle(cache, lo, hi, value)
+        for i in range(n + SEEDS_AHEAD):
+            seed = &pending[i % SEEDS_AHEAD]
+            if i >= SEEDS_AHEAD and seed.cache != NULL:
+                enter_seed(seed)
+            seed.cache = caches[self.seeds[i] - SEED] if i < n and self.seeds[i] else NULL
+            if seed.cache != NULL:
+                self.fetch_seed(seed, <token_t>i)
+        return 0
+
+    cdef inline int fetch_seed(self, Seed* seed, token_t token) noexcept nogil:
+        """The keys of a token, and its line on the way."""
+        cdef const byte_t* word = &self.token_bytes[self.token_offsets[token]]
+        cdef const byte_t* end = &self.token_bytes[0] + self.token_bytes.shape[0]
+        cdef Py_ssize_t size = self.seed_size(token)
+        seed.token, seed.middle = token, size > SHORT_WORD
+        seed.lo = short_key(word, min(size, SHORT_WORD), end)
+        if seed.middle:
+            seed.hi = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
+            prefetch(&seed.cache.middles[middle_line(seed.cache, seed.lo, seed.hi)])
+        else:
+            prefetch(&seed.cache.lines[short_line(seed.cache, seed.lo)])
+        return 0
 
     cdef object taken(self, Workspace space):
         """The output as an array of its own; the workspace goes back."""
@@ -750,6 +780,13 @@ cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
     out.data[out.n + 1] = <token_t>(value >> 32) - 1
     out.n += 1 + (value >> 32 != 0)
     return 0
+
+
+cdef inline void enter_seed(const Seed* seed) noexcept nogil:
+    if seed.middle:
+        put_middle(seed.cache, seed.lo, seed.hi, seed.token + 1)
+    else:
+        put_line(seed.cache, short_line(seed.cache, seed.lo), seed.lo, seed.token + 1)
 
 
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:

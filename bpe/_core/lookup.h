@@ -367,12 +367,13 @@ static int bpe_choose_look_up(int most) {
     return 0;
 }
 
-/* Memory for a large table, in pages of 2 MB where the system has them; freed by free(). Its content is undefined. */
+/* Memory for a table, freed by free(); its content is undefined. Large ones are in pages of 2 MB where the system has them;
+ * smaller ones are not, lest each of many small tokenizers take as much. */
 static void *bpe_table_memory(size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const size_t huge = (size_t)1 << 21;
     void *memory = NULL;
-    if (bytes >= huge / 8) {
+    if (bytes >= huge / 2) {
         if (bytes < huge) bytes = huge;
         if (posix_memalign(&memory, huge, bytes) != 0) return NULL;
         madvise(memory, bytes, MADV_HUGEPAGE);

@@ -204,11 +204,13 @@ cdef inline bint room_for_middle(const Cache* cache, uint64_t lo, uint64_t hi) n
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil
 cdef size_t cache_bytes(const Cache* cache) noexcept nogil
 cdef void close_cache(Cache* cache) noexcept nogil
-cdef int copy_words(Cache* cache, const Cache* seeds) except -1 nogil
+cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogil
 cdef void empty_cache(Cache* cache) noexcept nogil
 cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed) noexcept nogil
 cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil
 cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
 cdef int enter_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
 cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) except -1 nogil
+cdef void put_line(Cache* cache, uint64_t at, uint64_t key, uint64_t value) noexcept nogil
+cdef void put_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) noexcept nogil
 cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil

@@ -89,28 +89,32 @@ cdef void empty_cache(Cache* cache) noexcept nogil:
     cache.full = False
 
 
-cdef int copy_words(Cache* cache, const Cache* seeds) except -1 nogil:
-    """Enter the words of another cache, which has no others than short and middle ones, into an empty one.
-
-    Where they would take more than the memory given, nothing is entered.
-    """
-    cdef Line* lines
-    cdef Middle* middles
-    if 64 - seeds.lines_shift > cache.most_lines or 64 - seeds.middles_shift > cache.most_middles:
-        return 0
-    lines = <Line*>bpe_table_memory(sizeof(Line) << (64 - seeds.lines_shift))
-    middles = <Middle*>bpe_table_memory(2 * sizeof(Middle) << (64 - seeds.middles_shift))
-    if lines == NULL or middles == NULL:
-        free(lines)
-        free(middles)
-        return 0
-    memcpy(lines, seeds.lines, sizeof(Line) << (64 - seeds.lines_shift))
-    memcpy(middles, seeds.middles, 2 * sizeof(Middle) << (64 - seeds.middles_shift))
-    free(cache.lines)
-    free(cache.middles)
-    cache.lines, cache.lines_shift, cache.n_short = lines, seeds.lines_shift, seeds.n_short
-    cache.middles, cache.middles_shift, cache.n_middle = middles, seeds.middles_shift, seeds.n_middle
-    return 0
+cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogil:
+    """Have an empty cache hold so many short and middle words without growing; False where it may not, or cannot."""
+    cdef int lines = FIRST_LINES, middles = FIRST_LINES
+    cdef Line* more_lines
+    cdef Middle* more_middles
+    while 2 * n_short >= <size_t>4 << lines:
+        lines += 1
+    while 3 * n_middle >= <size_t>2 << middles:
+        middles += 1
+    if lines > cache.most_lines or middles > cache.most_middles:
+        return False
+    if lines > 64 - cache.lines_shift:
+        more_lines = <Line*>bpe_table_memory(sizeof(Line) << lines)
+        if more_lines == NULL:
+            return False
+        free(cache.lines)
+        memset(more_lines, 0xFF, sizeof(Line) << lines)
+        cache.lines, cache.lines_shift = more_lines, 64 - lines
+    if middles > 64 - cache.middles_shift:
+        more_middles = <Middle*>bpe_table_memory(2 * sizeof(Middle) << middles)
+        if more_middles == NULL:
+            return False
+        free(cache.middles)
+        memset(more_middles, 0, 2 * sizeof(Middle) << middles)
+        cache.middles, cache.middles_shift = more_middles, 64 - middles
+    return True
 
 
 cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil:
@@ -148,7 +152,7 @@ cdef int enter_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
     return 0
 
 
-cdef inline void put_line(Cache* cache, uint64_t at, uint64_t key, uint64_t value) noexcept nogil:
+cdef void put_line(Cache* cache, uint64_t at, uint64_t key, uint64_t value) noexcept nogil:
     """Enter a word into its line, or if that is full into the neighbour; if both are, one of its line goes."""
     cdef Line* line = &cache.lines[at]
     cdef int i
@@ -211,7 +215,7 @@ cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) exc
     return 0
 
 
-cdef inline void put_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) noexcept nogil:
+cdef void put_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) noexcept nogil:
     """Enter a word into the first of its lines that is not full; if all are, one of the first line goes."""
     cdef Middle* place = free_middle(cache, lo, hi)
     if place != NULL:
