@@ -44,6 +44,11 @@ def quickly_together(method: _Method) -> _Method:
     return cast("_Method", wraps(method)(calls.before_batch(method, TokenBatch)))
 
 
+def quickly_counted(method: _Method) -> _Method:
+    """The same of `count_tokens`."""
+    return cast("_Method", wraps(method)(calls.before_count(method)))
+
+
 class TextEncoder:
     """The part of `Tokenizer` that encodes. Immutable."""
 
@@ -360,6 +365,7 @@ class TextEncoder:
         allowed, disallowed = self._encoder.specials.policy(allowed_special, disallowed_special)
         return encode_stream(self._encoder, chunks, allowed, disallowed, cut_after)
 
+    @quickly_counted
     def count_tokens(
         self,
         text: TextLike | Iterable[TextLike],

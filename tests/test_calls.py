@@ -39,6 +39,7 @@ def test_batches_are_what_their_texts_are(tok: bpe.Tokenizer, texts: list[str]) 
     batch = tok.encode_batch(texts)
     assert batch == bpe.TokenBatch.from_lists([tok._encoder.encode(text) for text in texts])
     assert (batch.ids.dtype, batch.offsets.dtype) == (np.uint32, np.int64)
+    assert np.array_equal(tok.count_tokens(texts), batch.lengths)
     mixed: list[Any] = [text.encode("utf-8", "replace") if place % 2 else text for place, text in enumerate(texts)]
     assert tok.encode_batch(mixed, threads=2) == bpe.TokenBatch.from_lists([tok.encode(text) for text in mixed])
 

@@ -321,6 +321,7 @@ def test_a_large_document_is_shared_out(tmp_path: Path, monkeypatch: pytest.Monk
     from bpe._core import gather
 
     monkeypatch.setattr(gather, "PART", 500)
+    monkeypatch.setattr(gather, "LEAST", 100)
     path = tmp_path / "text.txt"
     path.write_text(f"{TEXT * 30}<|end|>low<|end|><|end|>{TEXT * 50}", encoding="utf-8")
     for kind in KINDS:

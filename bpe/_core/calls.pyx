@@ -23,6 +23,14 @@ cnp.import_array()
 cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
 
+cdef extern from *:
+    """
+    static inline PyObject* bpe_blank(PyObject* kind) {
+        return ((PyTypeObject*)kind)->tp_alloc((PyTypeObject*)kind, 0);
+    }
+    """
+    object blank "bpe_blank"(object kind)      # an object of a class, without `__init__`
+
 cdef enum:
     FEW_BYTES = 256           # of a text for which filling a chunk takes longer than it spares
     SMALL_BATCH = 1 << 16     # characters: for less it does not pay to let the GIL go
@@ -65,13 +73,14 @@ def before_batch(method, kind):
         self, texts, *, threads=None, out=None,
         allowed_special=NOTHING, disallowed_special=NOTHING, dropout=NEVER, seed=None,
     ):
+        cdef Encoder encoder
         if out is None and allowed_special is NOTHING and disallowed_special is NOTHING and dropout is NEVER:
-            if type(texts) is list and self._quick is not None and is_usual(threads):
-                found = encode_few(self._quick, texts)
-                if found is not None:
-                    batch = kind.__new__(kind)
-                    batch.ids, batch.offsets = found
-                    return batch
+            if type(texts) is list and is_usual(threads):
+                encoder = self._quick
+                if encoder is not None:
+                    batch = encode_few(encoder, texts, kind)
+                    if batch is not None:
+                        return batch
         return method(
             self, texts, threads=threads, out=out,
             allowed_special=allowed_special, disallowed_special=disallowed_special, dropout=dropout, seed=seed,
@@ -80,16 +89,62 @@ def before_batch(method, kind):
     return encode_batch
 
 
+def before_count(method):
+    """The same before `TextEncoder.count_tokens`, for a list; a single text's ids are asked for."""
+
+    def count_tokens(self, text, *, threads=None, allowed_special=NOTHING, disallowed_special=NOTHING):
+        cdef Encoder encoder
+        if type(text) is list and allowed_special is NOTHING and disallowed_special is NOTHING and is_usual(threads):
+            encoder = self._quick
+            if encoder is not None:
+                found = count_few(encoder, text)
+                if found is not None:
+                    return found
+        return method(
+            self, text, threads=threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+
+    return count_tokens
+
+
 cdef bint is_usual(threads) except -1:
     """Whether a number of threads needs no checks."""
     return threads is None or (type(threads) is int and 0 < threads <= 64)
 
 
-cdef object encode_few(Encoder encoder, list texts):
-    """(ids, offsets) of a list of texts, or None where `encode_short` does not take one, or they are not few."""
+cdef object encode_few(Encoder encoder, list texts, kind):
+    """A batch of a list of texts, or None where `encode_short` does not take one, or they are not few."""
+    cdef Workspace space = encoder.workspace()
+    bounds = few_bounds(encoder, space, texts)
+    if bounds is None:
+        encoder.give_back(space)
+        return None
+    batch = blank(kind)
+    batch.ids, batch.offsets = encoder.taken(space), bounds
+    return batch
+
+
+cdef object count_few(Encoder encoder, list texts):
+    """How many ids each of a list of texts has, or None."""
+    cdef Workspace space = encoder.workspace()
+    cdef cnp.npy_intp n = len(texts), i
+    cdef int64_t* offsets
+    cdef int64_t* lengths
+    bounds = few_bounds(encoder, space, texts)
+    encoder.give_back(space)
+    if bounds is None:
+        return None
+    found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    offsets, lengths = <int64_t*>cnp.PyArray_DATA(bounds), <int64_t*>cnp.PyArray_DATA(found)
+    for i in range(n):
+        lengths[i] = offsets[i + 1] - offsets[i]
+    return found
+
+
+cdef inline object few_bounds(Encoder encoder, Workspace space, list texts):
+    """Encode a list of texts; where the ids of each begin and end, or None."""
     cdef Py_ssize_t total = 0, i, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
-    cdef Workspace space
     cdef int64_t* offsets
     for i in range(n):
         total += 64 + (PyUnicode_GET_LENGTH(texts[i]) if type(texts[i]) is str else 0)
@@ -98,13 +153,11 @@ cdef object encode_few(Encoder encoder, list texts):
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
-    space = encoder.workspace()
     for i in range(n):
         if not encode_short(encoder, space, texts[i]):
-            encoder.give_back(space)
             return None
         offsets[i + 1] = <int64_t>space.out.n
-    return encoder.taken(space), bounds
+    return bounds
 
 
 cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:

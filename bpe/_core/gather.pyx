@@ -35,6 +35,7 @@ PART, LEAST = 1 << 20, 1 << 16
 cdef enum:
     STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
     FRAGMENTS = 4096          # that are encoded at once
+    SEVERAL = 8               # so many of the smallest parts are more than one thread's work
     LEARNED = 1 << 18         # words that threads tell each other in a job
     COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
 
@@ -193,6 +194,8 @@ cdef class Job:
         They get smaller towards the end, so that no thread waits long for another.
         """
         cdef Py_ssize_t i, size = 0, wanted = LEAST, done = 0
+        if self.n_bytes < SEVERAL * <Py_ssize_t>LEAST:
+            self.threads = 1
         self.counted = np.zeros(self.n + 1, dtype=np.int64)
         self.counts = self.counted
         self.parts.append(0)
