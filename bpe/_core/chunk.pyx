@@ -158,20 +158,15 @@ cdef inline void take_pieces(
     Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Move found pieces into the chunk while there is room."""
-    cdef Py_ssize_t n, i, at
+    cdef Py_ssize_t n
     if feed.cutting:
         n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
         if earlier == cache:
             if feed.gapless and chunk.crowded:
                 n = join_lone(chunk, feed, n)
             add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
-            return
-        for i in range(n):
-            at = feed.cut_start[i]
-            add_piece(
-                chunk, feed.cursor.text + at, feed.cut_end[i] - at, feed.readable,
-                earlier if chunk.part[chunk.n] == EARLIER else cache,
-            )
+        else:
+            add_parts(chunk, feed, n, cache, earlier)
         return
     n = min(feed.n_found - feed.next, PIECES - chunk.n)
     memset(&chunk.part[chunk.n], 0, n)
@@ -200,6 +195,48 @@ cdef void add_any(
         narrow_start[i] = <uint32_t>(start[i] - start[0])
         narrow_end[i] = <uint32_t>(end[i] - start[0])
     add_pieces(chunk, feed, text + start[0], narrow_start, narrow_end, n, cache)
+
+
+cdef void add_parts(Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier) noexcept nogil:
+    """The same for n parts of pieces that were cut: those before the last ones have a cache of their own."""
+    cdef uint32_t start[2][PIECES]
+    cdef uint32_t end[2][PIECES]
+    cdef uint64_t value[2][PIECES + 8]
+    cdef uint16_t listed[PIECES + 8]                       # what is not there is looked at below
+    cdef uint64_t keys[PIECES + 8]
+    cdef size_t count[2]
+    cdef const byte_t* part = &chunk.part[chunk.n]
+    cdef const byte_t* text = feed.cursor.text
+    cdef Py_ssize_t first = feed.cut_start[0], i, at, near = n
+    cdef bint kind
+    cdef Run run
+    cdef Found found
+    if n and feed.cut_end[n - 1] - first > NARROW:
+        near = 0
+    while near > 0 and (feed.odd or feed.readable - text - feed.cut_start[near - 1] < 8):
+        near -= 1
+    count[0] = count[1] = 0
+    for i in range(near):
+        kind = part[i] == EARLIER
+        start[kind][count[kind]] = <uint32_t>(feed.cut_start[i] - first)
+        end[kind][count[kind]] = <uint32_t>(feed.cut_end[i] - first)
+        count[kind] += 1
+    for i in range(2):
+        run.text, run.start, run.end, run.n = text + first, &start[i][0], &end[i][0], count[i]
+        found.first, found.value = 0, &value[i][0]
+        found.others, found.missed, found.missed_key = listed, listed, keys
+        found.n_others = found.n_missed = 0
+        bpe_look_up(&run, (earlier if i else cache).front, (earlier if i else cache).front_shift, &found)
+    count[0] = count[1] = 0
+    for i in range(n):
+        kind = part[i] == EARLIER
+        at = feed.cut_start[i]
+        if i < near and value[kind][count[kind]]:
+            chunk.value[chunk.n] = value[kind][count[kind]]
+            chunk.n += 1
+        else:
+            add_piece(chunk, text + at, feed.cut_end[i] - at, feed.readable, earlier if kind else cache)
+        count[kind] += i < near
 
 
 cdef inline void add_pieces(
