@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.dropout import Dropout
-from bpe.encoding import NO_TOKEN, Encoder, symbol_tables, unk_id
+from bpe.encoding import Encoder
 from bpe.errors import shown
 from bpe.text import TextLike, to_bytes
 
@@ -27,21 +27,8 @@ class DropoutEncoder:
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        spec = encoder.spec
-        inner, last, mark = symbol_tables(spec)
-        ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
         self._encoder = encoder
-        self._core = Dropout(
-            inner,
-            last,
-            np.ascontiguousarray(spec.merges),
-            spec.merge_ids,
-            ranks,
-            mark,
-            NO_TOKEN if spec.unk_token is None else unk_id(spec),
-            spec.fuse_unk,
-            spec.model == "char",
-        )
+        self._core = Dropout(encoder._core)
 
     def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
         """The ids of one text; the same for the same text, probability and seed, on any machine."""
@@ -57,8 +44,8 @@ class DropoutEncoder:
                 starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
             else:
                 starts, ends = pretokenizer.spans(data)
-            ids, state, unknown = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
-            if unknown >= 0:
+            ids, state, known = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
+            if not known:
                 self._encoder._refuse_unknown(data)
             parts.append(ids)
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)

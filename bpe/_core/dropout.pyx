@@ -7,69 +7,39 @@ are SplitMix64's, one state for a whole text, so that the ids depend on the text
 the same word comes out differently each time. Not here: what symbols and pretokens are (`bpe/encoding.py`).
 """
 
-import numpy as np
-
-from bpe._core.memory cimport grown, mix
+from bpe._core.encoder cimport Encoder, as_array
+from bpe._core.memory cimport grown
+from bpe._core.merging cimport (
+    Ids,
+    Scratch,
+    append_links,
+    begin_links,
+    free_scratch,
+    is_fresh,
+    join_behind,
+    symbols_of,
+)
 from bpe._core.queue cimport Queue, pop, push
-from bpe._core.types cimport NO_TOKEN, byte_t, token_t
-from bpe._core.unicode cimport decode_char
+from bpe._core.types cimport byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
+from libc.string cimport memset
+
 
 cdef extern from *:
     """
-    #define BPE_NOTHING UINT64_MAX
+    #define BPE_NO_ENTRY UINT64_MAX
     """
-    const uint64_t NOTHING "BPE_NOTHING"   # a free slot of the table; as a merge, none
+    const uint64_t NO_ENTRY "BPE_NO_ENTRY"   # of the queue
 
-cdef struct Link:             # a symbol of a piece
-    uint64_t merge            # what it makes with the next one: rank << 32 | id, or NOTHING
-    token_t token
-    uint32_t before
-    uint32_t behind
 
 cdef class Dropout:
-    """The tables of one tokenizer for merging with dropout. Immutable."""
+    """Merging with dropout by the tables of an encoder. Immutable."""
 
-    cdef const uint32_t[::1] inner
-    cdef const uint32_t[::1] last
-    cdef const uint64_t[:, ::1] slots
-    cdef size_t mask
-    cdef token_t mark
-    cdef token_t unk
-    cdef bint fuse_unk
-    cdef bint chars
+    cdef Encoder encoder
 
-    def __init__(
-        self,
-        const uint32_t[::1] inner,         # token of a byte or code point; NO_TOKEN outside the alphabet
-        const uint32_t[::1] last,          # the same at the last place of a word
-        const int[:, ::1] merges,
-        const int[::1] ids,                # what each merge makes
-        const int[::1] ranks,
-        uint32_t mark,                     # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
-        uint32_t unk,                      # the unknown token, or NO_TOKEN
-        bint fuse_unk,
-        bint chars,                        # symbols are characters, not bytes
-    ):
-        cdef Py_ssize_t n = merges.shape[0], i
-        cdef size_t size = 16, at
-        cdef uint64_t key, value
-        while size < <size_t>n * 2:
-            size *= 2
-        self.mask = size - 1
-        table = np.full((size, 2), NOTHING, dtype=np.uint64)
-        cdef uint64_t[:, ::1] slots = table
-        for i in range(n):
-            key = <uint64_t>merges[i, 0] << 32 | <uint64_t>merges[i, 1]
-            value = <uint64_t>ranks[i] << 32 | <uint64_t>ids[i]
-            at = mix(key, <uint64_t>0x9E3779B97F4A7C15) & self.mask
-            while slots[at, 0] != NOTHING and slots[at, 0] != key:
-                at = (at + 1) & self.mask
-            slots[at, 0], slots[at, 1] = key, min(value, slots[at, 1])
-        self.slots = table
-        self.inner, self.last = inner, last
-        self.mark, self.unk, self.fuse_unk, self.chars = mark, unk, fuse_unk, chars
+    def __init__(self, Encoder encoder not None):
+        self.encoder = encoder
 
     def encode(
         self,
@@ -82,92 +52,41 @@ cdef class Dropout:
         """The ids of the pretokens of a text.
 
         Returns:
-            (uint32 ids; the state afterwards; the place of the first symbol without an id, or -1).
+            (uint32 ids; the state afterwards; whether all symbols have an id).
 
         """
-        cdef Py_ssize_t n = starts.shape[0], i, room = 0, n_out = 0, unknown = -1, longest = 0
-        for i in range(n):
-            room += ends[i] - starts[i] + 1
-            longest = max(longest, <Py_ssize_t>(ends[i] - starts[i] + 1))
-        if longest >= NO_TOKEN:
-            raise ValueError(f"a piece of {longest - 1} bytes is too long; at most 2**32 - 3 fit: split the text")
-        ids = np.empty(room, dtype=np.uint32)
-        if n == 0:
-            return ids, state, unknown
-        cdef token_t[::1] out = ids
-        cdef Queue queue, skipped
-        cdef Link* links = NULL
-        cdef size_t links_room = 0
-        queue.entries = skipped.entries = NULL
-        queue.n = queue.room = skipped.n = skipped.room = 0
+        cdef Py_ssize_t i, unknown = -1
+        cdef Queue skipped = Queue(entries=NULL, n=0, room=0)
+        cdef Ids out = Ids(data=NULL, n=0, room=0)
+        cdef Scratch scratch
+        memset(&scratch, 0, sizeof(Scratch))
         try:
-            links = <Link*>grown(links, &links_room, longest, sizeof(Link))
             with nogil:
-                for i in range(n):
-                    room = self.symbols_of(links, &text[0], starts[i], ends[i], &unknown)
-                    self.merge(links, room, &queue, &skipped, dropped, &state)
-                    n_out += write_out(links, room, &out[n_out])
+                for i in range(starts.shape[0]):
+                    if starts[i] < ends[i]:
+                        self.merge(
+                            &text[starts[i]], ends[i] - starts[i], &scratch, &skipped, dropped, &state, &unknown, &out
+                        )
+            return as_array(&out), state, unknown < 0
         finally:
-            free(links)
-            free(queue.entries)
+            free_scratch(&scratch)
             free(skipped.entries)
-        return ids[:n_out].copy(), state, unknown
-
-    cdef Py_ssize_t symbols_of(
-        self, Link* links, const byte_t* text, int64_t pos, int64_t end, Py_ssize_t* unknown
-    ) noexcept nogil:
-        """Write the symbols of a piece; how many they are."""
-        cdef Py_ssize_t length = 1, n = 0, at
-        cdef uint32_t code, token
-        while pos < end:
-            at = pos
-            code = decode_char(text, pos, end, &length) if self.chars else text[pos]
-            pos += length
-            token = NO_TOKEN
-            if pos < end and code < <size_t>self.inner.shape[0]:
-                token = self.inner[code]
-            elif pos >= end and code < <size_t>self.last.shape[0]:
-                token = self.last[code]
-            if token == NO_TOKEN:
-                token = self.unk
-                if token == NO_TOKEN and unknown[0] < 0:
-                    unknown[0] = at
-                elif self.fuse_unk and n > 0 and links[n - 1].token == token:
-                    continue
-            links[n].token = token
-            n += 1
-        if self.mark != NO_TOKEN:
-            links[n].token = self.mark
-            n += 1
-        return n
-
-    cdef inline uint64_t find(self, token_t left, token_t right) noexcept nogil:
-        """What two tokens make: rank << 32 | id, or NOTHING."""
-        cdef uint64_t key = <uint64_t>left << 32 | right
-        cdef size_t at = mix(key, <uint64_t>0x9E3779B97F4A7C15) & self.mask
-        while self.slots[at, 0] != NOTHING:
-            if self.slots[at, 0] == key:
-                return self.slots[at, 1]
-            at = (at + 1) & self.mask
-        return NOTHING
+            free(out.data)
 
     cdef int merge(
-        self, Link* links, Py_ssize_t n, Queue* queue, Queue* skipped, uint64_t dropped, uint64_t* state
+        self, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Queue* skipped, uint64_t dropped, uint64_t* state,
+        Py_ssize_t* unknown, Ids* out,
     ) except -1 nogil:
-        """Merge the n symbols of a piece. An entry of the queue is stale unless its symbol still has that merge."""
-        cdef uint64_t entry, asked = NOTHING
-        cdef uint32_t at, none = <uint32_t>n
-        cdef Py_ssize_t i
-        queue.n = skipped.n = 0
-        for i in range(n):
-            links[i].before = <uint32_t>i - 1 if i > 0 else none
-            links[i].behind = <uint32_t>i + 1
-        for i in range(n):
-            self.look_behind(links, queue, <uint32_t>i, none)
-        while queue.n > 0:
-            entry = pop(queue)
-            at = <uint32_t>entry
-            if entry == asked or links[at].merge == NOTHING or links[at].merge >> 32 != entry >> 32:
+        """Append what merging makes of a piece."""
+        cdef uint64_t entry, asked = NO_ENTRY
+        cdef Py_ssize_t n
+        scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
+        n = symbols_of(&self.encoder.alphabet, piece, size, scratch.symbols, unknown)
+        begin_links(&self.encoder.table.pairs, scratch.symbols, n, scratch)
+        skipped.n = 0
+        while scratch.queue.n > 0:
+            entry = pop(&scratch.queue)
+            if entry == asked or not is_fresh(scratch, entry):
                 continue
             asked = entry                      # ranks that several merges share can enter it twice
             if next_random(state) >> 11 < dropped:
@@ -175,45 +94,12 @@ cdef class Dropout:
                 skipped.entries[skipped.n] = entry
                 skipped.n += 1
                 continue
-            self.apply(links, queue, at, none)
-            asked = NOTHING
+            join_behind(&self.encoder.table.pairs, scratch, <uint32_t>entry, n)
+            asked = NO_ENTRY
             while skipped.n > 0:
                 skipped.n -= 1
-                push(queue, skipped.entries[skipped.n])
-        return 0
-
-    cdef int apply(self, Link* links, Queue* queue, uint32_t at, uint32_t none) except -1 nogil:
-        """Make one token of a symbol and the one behind it."""
-        cdef uint32_t behind = links[at].behind
-        links[at].token = <token_t>links[at].merge
-        links[at].behind = links[behind].behind
-        links[behind].merge = NOTHING
-        if links[at].behind != none:
-            links[links[at].behind].before = at
-        self.look_behind(links, queue, at, none)
-        if links[at].before != none:
-            self.look_behind(links, queue, links[at].before, none)
-        return 0
-
-    cdef int look_behind(self, Link* links, Queue* queue, uint32_t at, uint32_t none) except -1 nogil:
-        """Find the merge of a symbol with the one behind it, and queue it."""
-        links[at].merge = NOTHING
-        if links[at].behind != none:
-            links[at].merge = self.find(links[at].token, links[links[at].behind].token)
-            if links[at].merge != NOTHING:
-                push(queue, (links[at].merge >> 32) << 32 | at)
-        return 0
-
-
-cdef Py_ssize_t write_out(const Link* links, Py_ssize_t n, token_t* out) noexcept nogil:
-    """Write the tokens that are left of n symbols; how many they are."""
-    cdef Py_ssize_t n_out = 0
-    cdef uint32_t at = 0
-    while at != <uint32_t>n:
-        out[n_out] = links[at].token
-        n_out += 1
-        at = links[at].behind
-    return n_out
+                push(&scratch.queue, skipped.entries[skipped.n])
+        return append_links(scratch, n, out)
 
 
 cdef inline uint64_t next_random(uint64_t* state) noexcept nogil:

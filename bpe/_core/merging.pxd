@@ -1,7 +1,7 @@
 """Pieces to ids by merging: what the engine does with a piece that no cache knows."""
 
 from bpe._core.memory cimport grown
-from bpe._core.pairtable cimport Pairs
+from bpe._core.pairtable cimport NO_MERGE, Pairs
 from bpe._core.queue cimport Queue
 from bpe._core.types cimport byte_t, token_t
 from libc.stdint cimport int32_t, uint32_t, uint64_t
@@ -62,6 +62,12 @@ cdef struct Scratch:          # room to merge in; its owner frees it
     size_t failed_room
 
 
+cdef inline bint is_fresh(const Scratch* scratch, uint64_t entry) noexcept nogil:
+    """Whether an entry of the queue is what its symbol still makes with the one behind it."""
+    cdef uint64_t merge = scratch.links[<uint32_t>entry].merge
+    return merge != NO_MERGE and merge >> 32 == entry >> 32
+
+
 cdef inline int reserve(Ids* ids, size_t more) except -1 nogil:
     """Room for `more` ids behind those that are there."""
     if ids.n + more > ids.room:
@@ -110,3 +116,9 @@ cdef int merge_with_heap(
     Scratch* scratch,
     Ids* out,                 # IN and OUT: the ids are appended
 ) except -1 nogil
+
+cdef int begin_links(const Pairs* pairs, const token_t* symbols, Py_ssize_t n, Scratch* scratch) except -1 nogil
+
+cdef int join_behind(const Pairs* pairs, Scratch* scratch, uint32_t at, Py_ssize_t n) except -1 nogil
+
+cdef int append_links(const Scratch* scratch, Py_ssize_t n, Ids* out) except -1 nogil

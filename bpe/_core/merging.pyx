@@ -158,9 +158,19 @@ cdef int merge_with_heap(
 
     An entry is stale unless the symbol at its place still has a merge of that rank with the one behind it.
     """
-    cdef Link* links
     cdef uint64_t entry
-    cdef uint32_t at, behind, none = <uint32_t>n
+    begin_links(pairs, symbols, n, scratch)
+    while scratch.queue.n > 0:
+        entry = pop(&scratch.queue)
+        if is_fresh(scratch, entry):
+            join_behind(pairs, scratch, <uint32_t>entry, n)
+    return append_links(scratch, n, out)
+
+
+cdef int begin_links(const Pairs* pairs, const token_t* symbols, Py_ssize_t n, Scratch* scratch) except -1 nogil:
+    """Make n symbols the linked list, and queue all their merges."""
+    cdef Link* links
+    cdef uint32_t none = <uint32_t>n
     cdef Py_ssize_t i
     if <size_t>n >= NO_TOKEN:
         with gil:
@@ -178,27 +188,33 @@ cdef int merge_with_heap(
             links[i].merge = find_pair(pairs, symbols[i], symbols[i + 1])
         if links[i].merge != NO_MERGE:
             push(&scratch.queue, (links[i].merge >> 32) << 32 | <uint64_t>i)
-    while scratch.queue.n > 0:
-        entry = pop(&scratch.queue)
-        at = <uint32_t>entry
-        if links[at].merge == NO_MERGE or links[at].merge >> 32 != entry >> 32:
-            continue
-        behind = links[at].behind
-        links[at].token = <token_t>links[at].merge
-        links[at].behind = links[behind].behind
-        links[behind].merge = NO_MERGE
-        links[behind].token = NO_TOKEN
-        if links[at].behind != none:
-            links[links[at].behind].before = at
-        look_behind(pairs, scratch, at, none)
-        if links[at].before != none:
-            look_behind(pairs, scratch, links[at].before, none)
-    at = 0
-    while at != none:
+    return 0
+
+
+cdef int join_behind(const Pairs* pairs, Scratch* scratch, uint32_t at, Py_ssize_t n) except -1 nogil:
+    """Make one token of a symbol and the one behind it."""
+    cdef Link* links = scratch.links
+    cdef uint32_t behind = links[at].behind, none = <uint32_t>n
+    links[at].token = <token_t>links[at].merge
+    links[at].behind = links[behind].behind
+    links[behind].merge = NO_MERGE
+    links[behind].token = NO_TOKEN
+    if links[at].behind != none:
+        links[links[at].behind].before = at
+    look_behind(pairs, scratch, at, none)
+    if links[at].before != none:
+        look_behind(pairs, scratch, links[at].before, none)
+    return 0
+
+
+cdef int append_links(const Scratch* scratch, Py_ssize_t n, Ids* out) except -1 nogil:
+    """Append the tokens that are left of n symbols."""
+    cdef uint32_t at = 0
+    while at != <uint32_t>n:
         reserve(out, 1)
-        out.data[out.n] = links[at].token
+        out.data[out.n] = scratch.links[at].token
         out.n += 1
-        at = links[at].behind
+        at = scratch.links[at].behind
     return 0
 
 
