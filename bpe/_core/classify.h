@@ -19,6 +19,7 @@ typedef struct {
     uint64_t newline;    /* 10 and 13 */
     uint64_t blank;      /* 32 */
     uint64_t apostrophe; /* 39 */
+    uint64_t slash;      /* 47 */
     uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here; without any, all is ASCII or broken */
     uint64_t tail;       /* left 0; the scanner's: bytes of a character after its first */
     uint64_t uncased;    /* left 0; the scanner's: letters of scripts without capitals */
@@ -145,7 +146,7 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 /* With AVX-512 the class of each byte is looked up in a table of 128, a bit for each class. */
 static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
     ['A' ... 'Z'] = 1 | 2, ['a' ... 'z'] = 1, ['0' ... '9'] = 4, [9] = 8, [10] = 8 | 16, [11 ... 12] = 8,
-    [13] = 8 | 16, [' '] = 8 | 32, ['\''] = 64,
+    [13] = 8 | 16, [' '] = 8 | 32, ['\''] = 64, ['/'] = 128,
 };
 static const uint8_t bpe_ending_class[128] __attribute__((aligned(64))) = {
     ['s'] = 1 | 16, ['t'] = 1 | 16, ['d'] = 1 | 16, ['m'] = 1 | 16, ['l'] = 2 | 32, ['v'] = 4 | 64, ['r'] = 4 | 64,
@@ -173,6 +174,7 @@ BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out)
     out->newline = BIT(class, 4);
     out->blank = BIT(class, 5);
     out->apostrophe = BIT(class, 6);
+    out->slash = BIT(class, 7);
 }
 
 BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {

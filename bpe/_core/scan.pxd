@@ -12,6 +12,7 @@ cdef extern from "classify.h" nogil:
         uint64_t newline
         uint64_t blank
         uint64_t apostrophe
+        uint64_t slash
         uint64_t lead
         uint64_t tail
         uint64_t uncased
