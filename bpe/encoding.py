@@ -21,7 +21,7 @@ from bpe.errors import shown
 from bpe.pretokenize import VECTORS, prepared, scanner_of
 from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
-from bpe.text import Bytes, TextLike, check_utf8, to_bytes
+from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.threads import together
 from bpe.vocabulary import ORDINARY
 
@@ -89,11 +89,10 @@ class Encoder:
         self._core.finish()
         pretokenizer = spec.pretokenizer
         #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
-        self._direct = (
-            scanner is not None
-            and spec.normalizer is None
-            and not (pretokenizer is not None and pretokenizer.add_prefix_space)
-        )
+        plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        self._direct = scanner is not None and spec.normalizer is None and plain
+        #: Whether texts are normalized and nothing else is done to them.
+        self._normalized = spec.normalizer is not None and plain
 
     def _set_whole_words(self, words: Iterable[tuple[bytes, int]], all_of_them: bool) -> None:
         listed = list(words)
@@ -114,6 +113,9 @@ class Encoder:
             if not known:
                 self._refuse_unknown(text)
             return ids
+        if self._normalized and text and not allowed and isinstance(text, str) and text.isascii():
+            assert self.spec.normalizer is not None
+            return self._encode_segment(unescape(self.spec.normalizer(text)))
         parts: list[NDArray[np.uint32]] = []
         for item in self._items(text, allowed):
             if isinstance(item, int):

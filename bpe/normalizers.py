@@ -144,8 +144,8 @@ class Strip(Normalizer):
         return alignment.unchanged(text, *self._kept(text))
 
     def _kept(self, text: str) -> tuple[int, int]:
-        start = _LEADING.match(text).end() if self.left else 0
-        end = len(text) - (_LEADING.match(text[::-1]).end() if self.right else 0)
+        start = len(text) - len(text.lstrip(_WHITE)) if self.left else 0
+        end = len(text.rstrip(_WHITE)) if self.right else len(text)
         return start, max(start, end)
 
 
@@ -159,7 +159,14 @@ class CollapseWhitespace(Normalizer):
 
     def __call__(self, text: str) -> str:
         """The normalized text."""
-        return str(_SPACE.sub(" ", text))
+        if any(map(text.__contains__, _SEPARATORS)):
+            return str(_SPACE.sub(" ", text))
+        words = text.split()  # which takes those to be white space too, and the same characters otherwise
+        if text[:1].isspace():
+            words.insert(0, "")
+        if text[-1:].isspace():
+            words.append("")
+        return " ".join(words)
 
     def aligned(self, text: str) -> Aligned:
         """The normalized text, and of which part of the text before each of its characters was made."""
@@ -168,7 +175,7 @@ class CollapseWhitespace(Normalizer):
     def last_cut(self, text: str, low: int) -> int:
         """Behind anything but white space."""
         del low
-        return len(text) - int(_LEADING.match(text[::-1]).end())
+        return len(text.rstrip(_WHITE))
 
 
 @dataclass(frozen=True)
@@ -345,7 +352,10 @@ _ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?
 #: Patterns that match one character, or one of a class.
 _ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]")
 _SPACE = regex.compile(r"\p{White_Space}+")
-_LEADING = regex.compile(r"\p{White_Space}*")
+#: All white space; from U+2000 to U+200A spaces of several widths.
+_WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+#: White space for `str.split`, and not for Unicode.
+_SEPARATORS = "\x1c\x1d\x1e\x1f"
 _BY_NAME: dict[str, Any] = {
     kind.__name__: kind
     for kind in (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)

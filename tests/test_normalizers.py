@@ -9,6 +9,7 @@ import sys
 import unicodedata
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,16 @@ def test_white_space(text: str) -> None:
     assert whole.split(" ") == (
         [word for word in text.translate(dict.fromkeys(map(ord, spaces), " ")).split(" ") if word] or [""]
     )
+
+
+def test_white_space_is_that_of_unicode() -> None:
+    """Each character at the ends of a text and within, alone and beside a space."""
+    for code in range(0x3100):
+        char = chr(code)
+        white = regex.match(r"\p{White_Space}", char) is not None
+        text = f"{char}a{char} b{char}"
+        assert Strip()(text) == (text[1:-1] if white else text)
+        assert CollapseWhitespace()(text) == (" a b " if white else text)
 
 
 def test_fix_text() -> None:
