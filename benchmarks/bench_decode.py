@@ -39,9 +39,7 @@ HEAD = ("corpus", "vocabulary", "library", "MB", "cold GB/s", "ratio", "warm GB/
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = peers_parser(__doc__, TOKENIZERS, "cl100k", 20)
-    parser.add_argument("--plot", type=Path, help="draw the speeds of the second call")
-    options = parser.parse_args()
+    options = peers_parser(__doc__, TOKENIZERS, "cl100k", "the speeds of the second call", 20).parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:

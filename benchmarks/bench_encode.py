@@ -45,9 +45,8 @@ HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "pea
 
 def main() -> None:
     """Measure, compare, print tables, write JSON."""
-    parser = peers_parser(__doc__, TOKENIZERS, "all three", 5)
+    parser = peers_parser(__doc__, TOKENIZERS, "all three", "the speeds of the first pass", 5)
     parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
-    parser.add_argument("--plot", type=Path, help="draw the speeds of the first pass")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
@@ -65,7 +64,8 @@ def main() -> None:
     keep(options.output, rows)
     bars: dict[str, dict[str, float]] = {}
     for row in rows:
-        group = f"{Path(row['corpus']).stem} {row['vocab']}, {row['threads']}"
+        cores = "one core" if row["threads"] == 1 else f"{row['threads']} cores"
+        group = f"{Path(row['corpus']).stem}, {row['vocab']}, {cores}"
         speed = row["bytes"] / middle(alike(rows, row), "cold") / 1e6
         bars.setdefault(group, {})[f"{row['peer']} {row['way']}"] = speed
     plot(options.plot, "Encoding, first pass of a new tokenizer", "MB/s", bars)

@@ -1,6 +1,7 @@
 """Short texts, a call for each, with a vocabulary of OpenAI's, beside every encoder that installs.
 
     python benchmarks/bench_latency.py [FILE…] [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
+                                       [--plot OUT.png]
 
 Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts.
 Microseconds by call, the loop's own time taken off, for texts of 20, 200 and 2,000 bytes: the same text again and again
@@ -19,20 +20,26 @@ from pathlib import Path
 from typing import Any
 
 from peers import TOKENIZERS
-from report import VOCAB_NAMES, corpora, different, finish, keep, machine, measure, middle, table, vocabularies
+from report import (
+    corpora,
+    different,
+    finish,
+    keep,
+    machine,
+    measure,
+    middle,
+    peers_parser,
+    plot,
+    table,
+    vocabularies,
+)
 
 FIELDS = ("same 20", "same 200", "same 2000", "new 20", "new 200", "new 2000", "each once")
 
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
-    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
-    parser.add_argument("--peer", choices=TOKENIZERS, action="append", help="may be repeated; default all")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
-    options = parser.parse_args()
+    options = peers_parser(__doc__, TOKENIZERS, "cl100k", "the microseconds by call").parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
     differences: list[str] = []
@@ -53,18 +60,19 @@ def main() -> None:
                         print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
                 differences += different(found, f"{path.name}, {vocab}")
                 rows += found
-    report(rows, options.repeat)
+    report(rows, options)
     keep(options.output, rows)
     finish(missing, differences)
 
 
-def report(rows: list[dict[str, Any]], repeat: int) -> None:
-    """Print microseconds by call, and behind them how many times as long as here a call takes."""
-    print(f"{machine()}; one core, microseconds by call (times ours), median of {repeat}\n")
+def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print microseconds by call, and behind them how many times as long as here a call takes, and draw them."""
+    print(f"{machine()}; one core, microseconds by call (times ours), median of {options.repeat}\n")
     groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"]), {}).setdefault(row["peer"], []).append(row)
     lines: list[tuple[object, ...]] = []
+    bars: dict[str, dict[str, float]] = {}
     for setting, found in groups.items():
         for peer, each in found.items():
             cells = []
@@ -72,8 +80,10 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
                 took = middle(each, field)
                 times = f" ({took / middle(found['bpe'], field):.1f})" if "bpe" in found else ""
                 cells.append(f"{took:.2f}{times}")
+                bars.setdefault(f"{Path(setting[0]).stem}, {setting[1]}, {field}", {})[peer] = took
             lines.append((*setting, f"{peer} {each[0]['version']}", *cells))
     table(("corpus", "vocabulary", "library", *FIELDS), lines)
+    plot(options.plot, "Short texts", "microseconds by call", bars, scale="log")
 
 
 if __name__ == "__main__":

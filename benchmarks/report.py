@@ -22,15 +22,20 @@ SEPARATOR = b"<|endoftext|>"
 NAMES = ("english", "korean", "japanese", "python")
 
 
-def peers_parser(doc: str | None, peers: Iterable[str], vocabs: str, less: float) -> argparse.ArgumentParser:
+def peers_parser(
+    doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
+) -> argparse.ArgumentParser:
     """The options of a benchmark that has corpora, vocabularies (the default in words) and peers, some on less text."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help=f"may be repeated; default {vocabs}")
     parser.add_argument("--peer", choices=list(peers), action="append", help="may be repeated; default all")
-    parser.add_argument("--less", type=float, default=less, metavar="MB", help=f"for the slower ones; default {less}")
+    if less is not None:
+        help_ = f"for the slower ones; default {less}"
+        parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    parser.add_argument("--plot", type=Path, help=f"draw {drawn}")
     return parser
 
 
@@ -95,8 +100,8 @@ def finish(missing: Iterable[str], differences: Sequence[str]) -> None:
     print("\nAll outputs are the same.")
 
 
-def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, float]]) -> None:
-    """Draw a group of bars by corpus, a bar by library, where matplotlib is installed."""
+def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, float]], *, scale: str = "linear") -> None:
+    """Draw a group of bars by setting, a bar by library, where matplotlib is installed."""
     if path is None:
         return
     try:
@@ -111,6 +116,7 @@ def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, flo
         heights = [group.get(library, 0) for group in bars.values()]
         axes.bar([at + place * width for at in range(len(bars))], heights, width, label=library)
     axes.set_xticks([at + 0.4 - width / 2 for at in range(len(bars))], list(bars), rotation=20, ha="right")
+    axes.set_yscale(scale)
     axes.set_ylabel(unit)
     axes.set_title(title)
     axes.legend()
