@@ -21,12 +21,13 @@ TOKENIZERS = [
     bpe.train(texts=CORPUS, vocab_size=300, normalizer=bpe.normalizers.Lowercase()),
     bpe.train(texts=CORPUS, num_merges=20, model="char", pretokenizer="whitespace", end_of_word="</w>", unk_token="?"),
 ]
+TWINS = {tok: pickle.loads(pickle.dumps(tok)) for tok in TOKENIZERS}  # whose caches know other words
 PIECES = [*"aeiou lowest'\n\0", "low", " newest", "été", "낮은", "학교에", "😊", "\ud800", "\udc00", "123", "x" * 17]
 
 
 @given(st.sampled_from(TOKENIZERS), st.lists(st.sampled_from(PIECES), max_size=200).map("".join))
 def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
-    expected = tok._encoder.encode(text)
+    expected = TWINS[tok]._encoder.encode(text)
     for _ in range(2):
         found = tok.encode(text)
         assert found.dtype == np.uint32

@@ -310,10 +310,12 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     """The kernel of a plain byte model with a cache of a given size."""
     inner, last, _ = symbol_tables(spec)
     n = len(spec.merges)
-    return Kernel(
+    kernel = Kernel(
         inner, last, spec.merges, spec.merge_ids, np.arange(n, dtype=np.int32), spec.vocabulary.blob,
         spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, None, 0, 1, None, memory,
     )  # fmt: skip
+    kernel.finish()
+    return kernel
 
 
 def many_words(seed: int, n: int) -> bytes:

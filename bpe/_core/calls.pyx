@@ -8,13 +8,24 @@ there is something to check, and a function here stands before it. Not here: wha
 
 cimport numpy as cnp
 
-from bpe._core.chunk cimport PIECES, Fragment
-from bpe._core.encoder cimport SHORT_TEXT, Encoder, Workspace, feed_fragments
-from bpe._core.merging cimport reserve
+from bpe._core.chunk cimport ALL, PIECES, Fragment
+from bpe._core.encoder cimport SHORT_TEXT, Encoder, Workspace, emit_value, feed_fragments
+from bpe._core.memory cimport hash_bytes, prefetch
 from bpe._core.scan cimport begin, scan
 from bpe._core.transcoding cimport BEYOND, Units, most_utf8, to_utf8, units_of
-from bpe._core.types cimport byte_t, token_t
-from bpe._core.wordcache cimport MIDDLE_WORD, SHORT_WORD, find_front, find_middle, find_short, has_ids, short_key
+from bpe._core.types cimport byte_t
+from bpe._core.wordcache cimport (
+    MIDDLE_WORD,
+    SHORT_WORD,
+    Cache,
+    find_front,
+    find_long,
+    find_middle,
+    find_short,
+    middle_line,
+    short_key,
+    short_line,
+)
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
@@ -172,7 +183,7 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
             if most_utf8(&units) > SHORT_TEXT:
                 return False
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
-        elif fragment.size <= FEW_BYTES and append_known(encoder, space, fragment.text, fragment.size):
+        elif fragment.size <= FEW_BYTES and append_ascii(encoder, space, fragment.text, fragment.size):
             return True
     elif type(text) is bytes and not encoder.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
@@ -185,32 +196,46 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
     return not space.unknown
 
 
-cdef bint append_known(Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size) except -1:
-    """Append the ids of ASCII of at most FEW_BYTES whose words are all in the cache, with few ids each; else False."""
-    cdef token_t* out
+cdef bint append_ascii(Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size) except -1:
+    """Append the ids of ASCII of at most FEW_BYTES, word by word; False, and none, where a word cannot be cached."""
+    cdef size_t before = space.out.n
+    cdef Cache* cache = &space.cache
+    cdef uint64_t lo[FEW_BYTES]
+    cdef uint64_t hi[FEW_BYTES]
+    cdef uint64_t values[FEW_BYTES]
     cdef const byte_t* word
-    cdef uint64_t key, value
+    cdef uint64_t value
     cdef Py_ssize_t n, i, length
     begin(&space.feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&space.feed.cursor, space.feed.start, space.feed.end, PIECES)
-    reserve(&space.out, 3 * n + 3)
-    out = space.out.data + space.out.n
-    for i in range(n):
+    for i in range(n):                                     # what is not near is fetched for all before it is looked at
         word, length = text + space.feed.start[i], space.feed.end[i] - space.feed.start[i]
+        values[i] = hi[i] = 0
         if length <= SHORT_WORD:
-            key = short_key(word, length, text + size)
-            value = find_front(&space.cache, key)
-            if value == 0:
-                value = find_short(&space.cache, key)
+            lo[i] = short_key(word, length, text + size)
+            values[i] = find_front(cache, lo[i])
+            if values[i] == 0:
+                prefetch(&cache.lines[short_line(cache, lo[i])])
         elif length <= MIDDLE_WORD:
-            memcpy(&key, word, 8)
-            value = find_middle(&space.cache, key, short_key(word + 8, length - 8, text + size))
+            memcpy(&lo[i], word, 8)
+            hi[i] = short_key(word + 8, length - 8, text + size)
+            prefetch(&cache.middles[middle_line(cache, lo[i], hi[i])])
         else:
+            lo[i] = hash_bytes(word, length)
+    for i in range(n):
+        value = values[i]
+        if value == 0:
+            word, length = text + space.feed.start[i], space.feed.end[i] - space.feed.start[i]
+            if length <= SHORT_WORD:
+                value = find_short(cache, lo[i])
+            elif length <= MIDDLE_WORD:
+                value = find_middle(cache, lo[i], hi[i])
+            else:
+                value = find_long(cache, word, length, lo[i])
+            if value == 0:
+                value = encoder.work_out(space, word, length, ALL, lo[i], hi[i])
+        if value == 0:
+            space.out.n = before
             return False
-        if not has_ids(value):
-            return False
-        out[0] = <token_t>value - 1
-        out[1] = <token_t>(value >> 32) - 1
-        out += 1 + (value >> 32 != 0)
-    space.out.n = out - space.out.data
+        emit_value(space, value)
     return True

@@ -108,5 +108,6 @@ cdef class Encoder:
 
 
 cdef object as_array(Ids* ids)
+cdef int emit_value(Workspace space, uint64_t value) except -1 nogil
 cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil

@@ -251,9 +251,10 @@ cdef class Encoder:
                 self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
 
     def finish(self):
-        """Make tables smaller when all words are in; called once, before any encoding."""
+        """Complete the tables when all words are in, and have a workspace ready; called once, before any encoding."""
         if self.splits is not None:
             self.splits.fold()
+        self.give_back(self.workspace())
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
@@ -770,7 +771,7 @@ cdef object as_array(Ids* ids):
     return array
 
 
-cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
+cdef int emit_value(Workspace space, uint64_t value) except -1 nogil:
     """Write the ids of any value."""
     cdef Ids* out = &space.out
     if not has_ids(value):
