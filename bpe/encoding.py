@@ -81,8 +81,14 @@ class Encoder:
             cache_memory,
         )
         if spec.ignore_merges:
-            known = None if spec.unreached is None else spec.unreached.tolist()
-            ordinary = spec.vocabulary.items(ORDINARY) if known is None else ((n, spec.vocabulary[n]) for n in known)
+            known = spec.unreached
+            if known is None:
+                known = self._core.unreached_of((spec.vocabulary.kinds == ORDINARY).astype(np.uint8))
+            ordinary = (
+                spec.vocabulary.items(ORDINARY)
+                if known is None
+                else ((number, spec.vocabulary[number]) for number in known.tolist())
+            )
             self._set_whole_words(((token, number) for number, token in ordinary), all_of_them=False)
         elif whole_words:
             self._set_whole_words(whole_words, all_of_them=True)

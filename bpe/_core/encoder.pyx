@@ -250,6 +250,13 @@ cdef class Encoder:
             if self.splits is not None:
                 self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
 
+    def unreached_of(self, const uint8_t[::1] wanted):
+        """The tokens, of those `wanted` by token, that merging their own bytes does not give: int32; None if unknown."""
+        if not self.origins.ordered or not self.origins.limit:
+            return None
+        reached = np.asarray(<const byte_t[: self.origins.limit]>self.origins.reached)
+        return np.flatnonzero(np.asarray(wanted) > reached).astype(np.int32)
+
     def finish(self):
         """Complete the tables when all words are in, and have a workspace ready; called once, before any encoding."""
         if self.splits is not None:

@@ -19,9 +19,11 @@ and is not known here is refused, never guessed; fields of offsets (trim_offsets
 
 from __future__ import annotations
 
+from operator import add
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpe import normalizers as n
 from bpe.errors import FormatError, shown
@@ -280,10 +282,12 @@ def _model(
         mark = suffix and (made_of("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
         glued = mark is not None
         special = _specials_in_vocab(vocab, added, unk)
-    tokens = _ordinary(model, vocab)
-    vocabulary = made_of(
-        "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
-    )
+    vocabulary = _vocabulary_in_order(vocab, special) if byte else None
+    if vocabulary is None:
+        tokens = _ordinary(model, vocab)
+        vocabulary = made_of(
+            "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
+        )
     merges, merge_ids = _merges(item, vocab, special)
     ends = None if mark is None else ending(vocabulary, mark)
     if own and item.get("ends_word") is not None and ends is not None:
@@ -296,8 +300,8 @@ def _model(
     return TokenizerSpec(
         model=model,
         vocabulary=vocabulary,
-        merges=np.array(merges, dtype=np.int32).reshape(-1, 2),
-        merge_ids=np.array(merge_ids, dtype=np.int32),
+        merges=merges,
+        merge_ids=merge_ids,
         merge_ranks=ranks,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
@@ -324,7 +328,8 @@ def _check_plain(item: dict[str, Any]) -> None:
 
 def _vocab(item: dict[str, Any]) -> dict[str, int]:
     vocab: dict[str, int] = get(item, "model", "vocab", dict)
-    if not all(type(number) is int and 0 <= number < ID_LIMIT for number in vocab.values()):
+    numbers = vocab.values()
+    if numbers and (set(map(type, numbers)) != {int} or not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
         for token, number in vocab.items():
             _id(number, f"model.vocab[{shown(token)}]")
     if "" in vocab:
@@ -361,12 +366,61 @@ def _ordinary(model: str, vocab: dict[str, int]) -> list[tuple[int, bytes]]:
         ) from None
 
 
+def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Vocabulary | None:
+    """The vocabulary of a byte model whose ids rise as listed, without an object for any token.
+
+    None for any other, be it wrong or not: `_ordinary` and `Vocabulary` take those, token by token.
+    """
+    numbers = np.array(list(vocab.values()), dtype=np.int32)
+    codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
+    found = _byte_by_letter()[codes]
+    by_id = {number: name.encode() for name, number in special.items()}
+    if not len(numbers) or np.any(numbers[1:] <= numbers[:-1]) or np.any(found < 0):
+        return None
+    own = np.array(list(by_id), dtype=np.int64)
+    if len(own) < len(special) or "" in special or np.any(numbers[np.searchsorted(numbers, own) - len(numbers)] == own):
+        return None
+    offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
+    np.cumsum(list(map(len, vocab)), out=offsets[1:])  # a letter is a byte
+    blob = found.astype(np.uint8).tobytes()
+    return made_of("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
+
+
+def _byte_by_letter() -> NDArray[np.int16]:
+    """The byte that each UTF-16 code is GPT-2's letter of, or -1."""
+    table = np.full(1 << 16, -1, dtype=np.int16)
+    for letter, byte in letter_bytes().items():
+        table[ord(letter)] = byte
+    return table
+
+
 def _merges(
     item: dict[str, Any], vocab: dict[str, int], special: dict[str, int]
-) -> tuple[list[tuple[int, int]], list[int]]:
-    """The pairs of ids to merge and what each makes, as two lists."""
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The pairs of ids to merge and what each makes."""
+    listed = get(item, "model", "merges", list)
+    kinds = set(map(type, listed))
+    try:
+        pairs = [merge.split(" ") for merge in listed] if kinds == {str} else listed if kinds == {list} else []
+        firsts, seconds = zip(*pairs, strict=True) if pairs else ((), ())
+        left, right, made = (
+            np.fromiter(map(vocab.__getitem__, texts), dtype=np.int64, count=len(pairs))
+            for texts in (firsts, seconds, map(add, firsts, seconds))
+        )
+    except (KeyError, TypeError, ValueError):
+        return _merges_one_by_one(listed, vocab, special)
+    keys = np.sort(left << 32 | right)
+    if len(pairs) < len(listed) or np.any(keys[1:] == keys[:-1]):
+        return _merges_one_by_one(listed, vocab, special)
+    return np.stack((left, right), axis=1).astype(np.int32), made.astype(np.int32)
+
+
+def _merges_one_by_one(
+    listed: list[Any], vocab: dict[str, int], special: dict[str, int]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The same, with the place of what is wrong."""
     merges: dict[tuple[int, int], int] = {}
-    for i, merge in enumerate(get(item, "model", "merges", list)):
+    for i, merge in enumerate(listed):
         try:
             left, right = merge.split(" ") if type(merge) is str else merge
             pair, number = (vocab[left], vocab[right]), vocab[left + right]
@@ -375,7 +429,8 @@ def _merges(
         if type(merge) is dict or merges.setdefault(pair, number) != number or len(merges) != i + 1:
             fault = "it is not a pair" if type(merge) is dict else "it is there twice; each must be there once"
             raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
-    return list(merges), list(merges.values())
+    made = np.array(list(merges.values()), dtype=np.int32)
+    return np.array(list(merges), dtype=np.int32).reshape(-1, 2), made
 
 
 def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int]) -> str:
