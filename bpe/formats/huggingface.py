@@ -19,6 +19,7 @@ and is not known here is refused, never guessed; fields of offsets (trim_offsets
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import add
 from typing import Any
 
@@ -402,17 +403,17 @@ def _merges(
     kinds = set(map(type, listed))
     try:
         pairs = [merge.split(" ") for merge in listed] if kinds == {str} else listed if kinds == {list} else []
-        firsts, seconds = zip(*pairs, strict=True) if pairs else ((), ())
-        left, right, made = (
-            np.fromiter(map(vocab.__getitem__, texts), dtype=np.int64, count=len(pairs))
-            for texts in (firsts, seconds, map(add, firsts, seconds))
-        )
+        texts = list(chain.from_iterable(pairs))
+        parts = np.fromiter(map(vocab.__getitem__, texts), dtype=np.int64, count=len(texts))
+        made = np.fromiter(map(vocab.__getitem__, map(add, texts[0::2], texts[1::2])), np.int64, len(texts) // 2)
     except (KeyError, TypeError, ValueError):
         return _merges_one_by_one(listed, vocab, special)
-    keys = np.sort(left << 32 | right)
-    if len(pairs) < len(listed) or np.any(keys[1:] == keys[:-1]):
+    if len(pairs) < len(listed) or set(map(len, pairs)) > {2}:
         return _merges_one_by_one(listed, vocab, special)
-    return np.stack((left, right), axis=1).astype(np.int32), made.astype(np.int32)
+    keys = np.sort(parts[0::2] << 32 | parts[1::2])
+    if np.any(keys[1:] == keys[:-1]):
+        return _merges_one_by_one(listed, vocab, special)
+    return parts.astype(np.int32).reshape(-1, 2), made.astype(np.int32)
 
 
 def _merges_one_by_one(
