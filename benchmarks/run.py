@@ -6,6 +6,8 @@
     corpus … WAY VOCAB         a corpus with a published vocabulary, once cold and once warm; VOCAB is NAME,RANKS,JSON
     latency … VOCAB            a text by a call: of 20, 200 and 2,000 bytes, the same again and again and each once; and
                                each document of the file once
+    load … WAY VOCAB           a vocabulary from the file that WAY names (ranks or json), then a first text; FILE is not
+                               read
     decode … VOCAB             the ids of a file to bytes, once cold and once warm
     hard … KIND SIZE VOCAB     a text of one of HARD's kinds, of SIZE bytes, once cold and then warm; and the file's
                                first 16 MB, warm
@@ -165,6 +167,24 @@ def latency(peer: Any, path: str, threads: int, described: str) -> dict[str, Any
     return found | {"documents": len(documents), "output": digest.hexdigest()}
 
 
+def load(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
+    """Load a vocabulary, the first in the process, and encode a first text, in milliseconds."""
+    del path
+    if absent(peer):
+        return {"absent": True}
+    importlib.import_module(peer.name)  # what an import takes is no loading
+    began = time.perf_counter()
+    try:
+        tok = (peer.load_json if way == "json" else peer.load)(vocab_of(described), threads)
+    except BaseException as error:  # noqa: BLE001  # a panic of Rust is no Exception
+        return {"way": way, "failed": repr(error)}
+    loaded = time.perf_counter()
+    ids = peer.one(tok)("The first text, and what it takes: 12,345 words\n")
+    ended = time.perf_counter()
+    digest = hashlib.sha256(np.array(ids, dtype=np.int64).tobytes()).hexdigest()
+    return {"way": way, "load": (loaded - began) * 1e3, "first": (ended - loaded) * 1e3, "output": digest}
+
+
 def by_call(encode: Callable[[str], Any], texts: list[str]) -> float:
     """Microseconds by call."""
     began = time.perf_counter()
@@ -308,6 +328,7 @@ JOBS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
     "encode": (encode, ENCODERS),
     "corpus": (corpus, TOKENIZERS),
     "latency": (latency, TOKENIZERS),
+    "load": (load, TOKENIZERS),
     "decode": (decode, TOKENIZERS),
     "hard": (hard, TOKENIZERS),
     "count": (count, COUNTERS),

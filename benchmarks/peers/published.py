@@ -30,6 +30,13 @@ class Ours(Own):
         self._threads = threads
         return bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern)
 
+    def load_json(self, vocab: Vocab, threads: int) -> Any:
+        """From the tokenizer.json."""
+        import bpe
+
+        self._threads = threads
+        return bpe.Tokenizer.load(vocab.json)
+
     def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A batch of flat arrays."""
         if way == "file":
@@ -61,6 +68,13 @@ class Gigatoken(Peer):
 
         self._parallel = threads > 1  # how many is in the environment
         return gigatoken.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, {})
+
+    def load_json(self, vocab: Vocab, threads: int) -> Any:
+        """From the tokenizer.json."""
+        import gigatoken
+
+        self._parallel = threads > 1
+        return gigatoken.Tokenizer(vocab.json)
 
     def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A ragged array of awkward's; a list of lists by the way of tiktoken."""
@@ -210,6 +224,8 @@ class HuggingFace(Peer):
         from tokenizers import Tokenizer
 
         return Tokenizer.from_file(vocab.json)
+
+    load_json = load
 
     def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of encodings."""

@@ -251,7 +251,7 @@ cdef class Encoder:
                 self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
 
     def unreached_of(self, const uint8_t[::1] wanted):
-        """The tokens, of those `wanted` by token, that merging their own bytes does not give: int32; None if unknown."""
+        """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
         if not self.origins.ordered or not self.origins.limit:
             return None
         reached = np.asarray(<const byte_t[: self.origins.limit]>self.origins.reached)

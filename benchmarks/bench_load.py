@@ -1,0 +1,73 @@
+"""Loading a vocabulary of OpenAI's, beside the libraries that load it from the same files.
+
+    python benchmarks/bench_load.py [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
+
+Every measurement runs in a fresh process on one core (run.py), the libraries taking turns: the first load in a process,
+the library imported before, from the call to a tokenizer, and the first text's ids after it. Milliseconds, the median
+and the worst. "ranks" is the rank file (for tiktoken its lines read into a dict are part of it, as in its own loader),
+"json" the same vocabulary as a tokenizer.json that this package wrote. The ids of the text are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from report import VOCAB_NAMES, different, finish, keep, machine, measure, middle, table, vocabularies
+
+#: Libraries by the file that they load from.
+WAYS = {"ranks": ("bpe", "gigatoken", "tiktoken"), "json": ("bpe", "gigatoken", "tokenizers")}
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k, o200k")
+    parser.add_argument("--peer", choices=sorted({*WAYS["ranks"], *WAYS["json"]}), action="append", help="default all")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    missing: set[str] = set()
+    differences: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for vocab, described in vocabularies(options.vocab or ["cl100k", "o200k"], folder).items():
+            found: list[dict[str, Any]] = []
+            for turn in range(options.repeat):
+                for way, peers in WAYS.items():
+                    for peer in peers:
+                        if peer in missing or (options.peer and peer not in options.peer):
+                            continue
+                        measured = measure("load", peer, Path(folder), 1, way, described)
+                        if measured.get("absent"):
+                            missing.add(peer)
+                            continue
+                        print(f"{turn + 1}/{options.repeat} {vocab} {way} {peer}", file=sys.stderr)
+                        if "failed" not in measured:
+                            found.append({"vocab": vocab, **measured})
+            differences += different(found, vocab)
+            rows += found
+    report(rows, options.repeat)
+    keep(options.output, rows)
+    finish(missing, differences)
+
+
+def report(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print milliseconds."""
+    print(f"{machine()}; one core, milliseconds, median (worst) of {repeat}\n")
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["vocab"], row["way"], row["peer"]), []).append(row)
+    lines: list[tuple[object, ...]] = []
+    for (vocab, way, peer), each in groups.items():
+        worst = max(row["load"] for row in each)
+        load = f"{middle(each, 'load'):.0f} ({worst:.0f})"
+        lines.append((vocab, way, f"{peer} {each[0]['version']}", load, f"{middle(each, 'first'):.1f}"))
+    table(("vocabulary", "from", "library", "load", "first text"), lines)
+
+
+if __name__ == "__main__":
+    main()
