@@ -31,15 +31,8 @@ typedef struct {
 static const bpe_slot bpe_free_slot = {BPE_NO_MERGE, BPE_NO_MERGE};
 
 static inline uint64_t bpe_pair_hash(uint64_t pair) {
-#if defined(__SIZEOF_INT128__)
-    unsigned __int128 product = (unsigned __int128)(pair ^ 0xA0761D6478BD642Full) * 0x9E3779B97F4A7C15ull;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-#else
-    uint64_t x = (pair ^ (pair >> 32)) * 0x9E3779B97F4A7C15ull;
-    x ^= x >> 29;
-    x *= 0xD6E8FEB86659FD93ull;
-    return x ^ (x >> 32);
-#endif
+    uint64_t product = pair * 0x9E3779B97F4A7C15ull;
+    return product ^ product >> 32;
 }
 
 /* What two tokens make: rank << 32 | id, or BPE_NO_MERGE. */
