@@ -112,10 +112,10 @@ class Tokenizer(TextEncoder):
         if isinstance(batch, TokenBatch) and (texts := self._decoder.texts_of(batch, errors)) is not None:
             return texts  # otherwise the first row with an id that is no token says so below
         bytes_of = self._decoder.bytes_of
-        texts: list[str] = []
+        rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
-            texts.append(bytes_of(ids).decode("utf-8", errors))
-        return texts
+            rows.append(bytes_of(ids).decode("utf-8", errors))  # noqa: PERF401
+        return rows
 
     def decoder(self) -> IncrementalDecoder:
         """A decoder to push ids into as they come, which gives text as soon as its characters are whole.

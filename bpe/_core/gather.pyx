@@ -37,6 +37,7 @@ cdef enum:
     FRAGMENTS = 4096          # that are encoded at once
     SEVERAL = 8               # so many of the smallest parts are more than one thread's work
     LEARNED = 1 << 18         # words that threads tell each other in a job
+    LOOKED = 1 << 14          # characters behind a place where a text might be cut: looking takes time
     COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
 
 cdef struct Text:             # a text or a piece of one, or an id between texts
@@ -129,13 +130,20 @@ cdef class Job:
         self.n_bytes += most_utf8(&text)
         return 0
 
-    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t at) noexcept nogil:
-        """Where a text may be cut, at or behind a place; its length if nowhere."""
-        if self.encoder.scanner < 0:
-            return text.n
-        if text.width:
-            return certain_unit(self.encoder.scanner, text, at)
-        return certain_start(self.encoder.scanner, text.data, at, text.n)
+    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil:
+        """Where a text may be cut, some way behind one of the multiples of a size; its length if nowhere."""
+        cdef Units looked = text[0]
+        cdef Py_ssize_t at = size, found
+        while self.encoder.scanner >= 0 and at + LOOKED < text.n:
+            looked.n = at + LOOKED
+            if text.width:
+                found = certain_unit(self.encoder.scanner, &looked, at)
+            else:
+                found = certain_start(self.encoder.scanner, text.data, at, looked.n)
+            if found < looked.n:
+                return found
+            at += size
+        return text.n
 
     cdef int put(self, Units units, token_t token) except -1:
         self.texts = <Text*>grown(self.texts, &self.room, self.n + 1, sizeof(Text))

@@ -250,10 +250,12 @@ cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t h
         memset(cache.longs, 0, n * sizeof(Long))
         cache.n_long = cache.n_kept = 0
     if cache.n_long * 2 >= n:
-        longs = <Long*>calloc(2 * n, sizeof(Long))
+        longs = <Long*>bpe_table_memory(2 * n * sizeof(Long))
         if longs == NULL:
             cache.most_longs = n
             return 0
+        # A page that is read before it is written to is changed under all threads then, each with an interrupt.
+        memset(longs, 0, 2 * n * sizeof(Long))
         cache.longs = longs
         cache.longs_mask = 2 * n - 1
         for at in range(n):
