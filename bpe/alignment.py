@@ -25,7 +25,7 @@ Made = tuple[str, int, int]
 class Aligned:
     """A changed text; its character i was made of the characters from `starts[i]` to `ends[i]` of the text before.
 
-    >>> composed(("NFC"), "cafe\\u0301!").starts.tolist()
+    >>> composed("NFC", "cafe\\u0301!").starts.tolist()
     [0, 1, 2, 3, 5]
     """
 

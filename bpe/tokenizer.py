@@ -109,8 +109,8 @@ class Tokenizer(TextEncoder):
         ['a', 'b c']
 
         """
-        if isinstance(batch, TokenBatch) and (texts := self._decoder.texts_of(batch, errors)) is not None:
-            return texts  # otherwise the first row with an id that is no token says so below
+        if isinstance(batch, TokenBatch) and (found := self._decoder.texts_of(batch, errors)) is not None:
+            return found  # otherwise the first row with an id that is no token says so below
         bytes_of = self._decoder.bytes_of
         rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
