@@ -19,7 +19,7 @@ typedef struct {
     uint64_t newline;    /* 10 and 13 */
     uint64_t blank;      /* 32 */
     uint64_t apostrophe; /* 39 */
-    uint64_t slash;      /* 47 */
+    uint64_t slash;      /* 47; of plain text with AVX-512 only, else what has it must be looked at */
     uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here; without any, all is ASCII or broken */
     uint64_t tail;       /* left 0; the scanner's: bytes of a character after its first */
     uint64_t uncased;    /* left 0; the scanner's: letters of scripts without capitals */
@@ -174,7 +174,6 @@ BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out)
     out->newline = BIT(class, 4);
     out->blank = BIT(class, 5);
     out->apostrophe = BIT(class, 6);
-    out->slash = BIT(class, 7);
 }
 
 BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
@@ -187,8 +186,10 @@ BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_mask
 /* Looked up without waiting for what is ASCII and what not. */
 BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_masks *out) {
     __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
+    __m512i class = _mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64)));
     if (bpe_bits(_mm512_movepi8_mask(v))) return 0;
-    bpe_avx512_bits(_mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64))), out);
+    bpe_avx512_bits(class, out);
+    out->slash = BIT(class, 7);
     return 1;
 }
 
@@ -225,11 +226,13 @@ BPE_INLINE static inline int bpe_plain_classes(int level, const uint8_t *text, b
     if (level == 3) return bpe_avx512_all_ascii(text, out);
     if (level == 2) {
         bpe_avx2_ascii(text, out);
+        out->slash = ~(uint64_t)0;
         return out->lead == 0;
     }
 #endif
     (void)level;
     bpe_classify.ascii(text, out);
+    out->slash = ~(uint64_t)0;
     return out->lead == 0;
 }
 

@@ -16,7 +16,6 @@ LEVEL(ascii)(const uint8_t *text, bpe_masks *out) {
         out->newline |= BITS(EITHER(IS(v, 10), IS(v, 13))) << at;
         out->blank |= BITS(blank) << at;
         out->apostrophe |= BITS(IS(v, '\'')) << at;
-        out->slash |= BITS(IS(v, '/')) << at;
         out->lead |= BITS(IN(v, 0xC0, 64)) << at;
     }
 }
