@@ -90,7 +90,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 cdef enum:
-    COPIED = 1 << 16          # ids: a longer output is handed over as it is, a shorter one copied
+    COPIED = 1 << 21          # ids: a longer output is handed over as it is; copying spares a shorter one new pages
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
     MOST_RANK = 1 << 25       # what the merging of short pieces has bits for
     SEED = 1                  # a token that all caches know as a word
