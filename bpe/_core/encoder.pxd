@@ -6,10 +6,12 @@ from bpe._core.fresh cimport Fresh
 from bpe._core.learned cimport Words
 from bpe._core.merging cimport Alphabet, Ids, Scratch
 from bpe._core.pairtable cimport PairTable
+from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport SplitFilter
 from bpe._core.types cimport byte_t, token_t
+from bpe._core.wholewords cimport WholeWords
 from bpe._core.wordcache cimport Cache
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef enum:
     LONE_ROOM = 1 << 16       # code points, of which those of three bytes are some
@@ -19,14 +21,6 @@ cdef enum:
 cdef struct Lone:             # a character of three bytes that no token reaches out of
     token_t ids[3]
     uint32_t n                # 0 where it has not come yet
-
-
-cdef struct Seed:             # a token on its way into a cache, or none where that is NULL
-    Cache* cache
-    uint64_t lo               # keys
-    uint64_t hi
-    token_t token
-    bint middle
 
 
 cdef class Workspace:
@@ -56,31 +50,18 @@ cdef class Encoder:
     cdef Origins origins
     cdef SplitFilter splits
     cdef Backtracker tracker  # built when a long piece comes
-    cdef const byte_t[::1] seeds   # of each token: whether all caches know it, and which; built with a workspace
-    cdef bint has_seeds
-    cdef size_t n_seeds[2][2]      # in the cache and in that of earlier parts: short words and middle ones
-    cdef const byte_t[::1] token_bytes
-    cdef const int64_t[::1] token_offsets
+    cdef Seeds seeds
+    cdef WholeWords whole     # None where there are none
     cdef Alphabet alphabet
     cdef Alphabet unmarked    # the same for a part that is not the end of its word
     cdef bint marked          # the end of a word is marked, in one way or the other
-    cdef const uint8_t[::1] ends   # of each token, where it is, whether it ends with the mark
-    cdef Py_ssize_t mark_size      # in bytes
     cdef int scanner
     cdef size_t memory
     cdef bint small_ranks
     cdef object held          # the arrays that the alphabet points into
-    cdef object merges, ids, symbols
-    cdef object blob, offsets
-    cdef uint32_t* whole      # index + 1 of a whole word by the hash of its bytes, 0 where empty
-    cdef size_t whole_mask
-    cdef object whole_blob
-    cdef const byte_t[::1] whole_bytes
-    cdef const int64_t[::1] whole_offsets
-    cdef const uint32_t[::1] whole_ids
+    cdef object ids, symbols
     cdef Workspace idle       # the one that was given back last
 
-    cdef token_t whole_word(self, const byte_t* word, Py_ssize_t size) noexcept nogil
     cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil
     cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil
     cdef int build_tracker(self) except -1
@@ -100,10 +81,6 @@ cdef class Encoder:
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
-    cdef int sow(self, Workspace space) except -1 nogil
-    cdef int build_seeds(self) except -1
-    cdef Py_ssize_t seed_size(self, token_t token) noexcept nogil
-    cdef int fetch_seed(self, Seed* seed, token_t token) noexcept nogil
     cdef object taken(self, Workspace space)
 
 

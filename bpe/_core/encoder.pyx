@@ -36,7 +36,7 @@ from bpe._core.chunk cimport (
 )
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.learned cimport note
-from bpe._core.memory cimport grown, hash_bytes, prefetch
+from bpe._core.memory cimport grown
 from bpe._core.merging cimport (
     SHORT,
     Ids,
@@ -48,8 +48,10 @@ from bpe._core.merging cimport (
     symbols_of,
 )
 from bpe._core.pairtable cimport PairTable
+from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport Joints, SplitFilter
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
+from bpe._core.wholewords cimport WholeWords
 from bpe._core.wordcache cimport (
     LONG_WORD,
     MIDDLE_WORD,
@@ -69,19 +71,14 @@ from bpe._core.wordcache cimport (
     keep_short,
     key_size,
     limit_words,
-    make_room,
-    middle_line,
     open_cache,
-    put_line,
-    put_middle,
     short_key,
-    short_line,
     value_of,
 )
 from bpe._core.windows cimport merge_windows
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 cnp.import_array()
 
@@ -93,9 +90,6 @@ cdef enum:
     COPIED = 1 << 21          # ids: a longer output is handed over as it is; copying spares a shorter one new pages
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
     MOST_RANK = 1 << 25       # what the merging of short pieces has bits for
-    SEED = 1                  # a token that all caches know as a word
-    EARLIER_SEED = 2          # as a part of a word that is not its end
-    SEEDS_AHEAD = 16          # whose lines are fetched before they are entered
 
 #: Memory of a word cache, in bytes, of which each thread has one.
 CACHE_MEMORY = 32 << 20
@@ -151,9 +145,6 @@ cdef class Memory:
 
 cdef class Encoder:
 
-    def __dealloc__(self):
-        free(self.whole)
-
     def __init__(
         self,
         const uint32_t[::1] inner,         # token of a byte or code point; NO_TOKEN outside the alphabet
@@ -173,11 +164,8 @@ cdef class Encoder:
         unreached,                         # int32: tokens that merging their own bytes does not give; None: not known
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
-        self.merges, self.ids = merges, ids
-        self.blob, self.offsets = blob, offsets
-        self.token_bytes, self.token_offsets = blob, offsets
-        self.scanner = scanner
-        self.memory = memory
+        self.ids, self.scanner, self.memory = ids, scanner, memory
+        self.marked = ends is not None
         self.held = (inner, last)
         self.alphabet.inner, self.alphabet.n_inner = &inner[0], inner.shape[0]
         self.alphabet.last, self.alphabet.n_last = &last[0], last.shape[0]
@@ -193,7 +181,6 @@ cdef class Encoder:
         self.unmarked.last, self.unmarked.n_last, self.unmarked.mark = &inner[0], inner.shape[0], NO_TOKEN
         self.unmarked.plain = not chars and not np.any(np.asarray(inner) == NO_TOKEN)
         self.alphabet.plain = self.unmarked.plain and mark == NO_TOKEN and np.array_equal(inner, last)
-        self.marked, self.ends, self.mark_size = ends is not None, ends, mark_size
         self.table = PairTable(merges, ids, ranks)
         if not chars:
             self.table.index_bytes(inner)
@@ -202,6 +189,7 @@ cdef class Encoder:
             np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)
         ):
             self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
+        self.seeds = Seeds(self.origins, merges, ids, blob, offsets, ends, mark_size)
         self.small_ranks = not len(ranks) or int(ranks[len(ranks) - 1]) < MOST_RANK
         if not fuse_unk:
             self.splits = SplitFilter()
@@ -215,7 +203,6 @@ cdef class Encoder:
         """
         cdef Workspace space = Workspace(0)
         cdef Py_ssize_t i, n = ids.shape[0]
-        cdef size_t size = 16, at
         cdef const byte_t* data = blob
         kept = np.ones(n, dtype=np.uint8)
         cdef byte_t[::1] keep = kept
@@ -228,26 +215,14 @@ cdef class Encoder:
                     space.out.n = 0
                     self.merge_piece(space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
                     keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
-        chosen = np.flatnonzero(kept)
+        chosen = np.flatnonzero(kept).astype(np.int64)         # where intp is another type
         if not len(chosen):
             return
-        while size < <size_t>len(chosen) * 2:
-            size *= 2
-        self.whole = <uint32_t*>calloc(size, sizeof(uint32_t))
-        if self.whole == NULL:
-            raise MemoryError("no memory for the table of whole words")
-        self.whole_mask = size - 1
-        self.whole_blob = blob
-        self.whole_bytes = blob
-        self.whole_offsets = offsets
-        self.whole_ids = ids
-        for number in chosen.tolist():
-            i = number
-            at = hash_bytes(data + offsets[i], offsets[i + 1] - offsets[i]) & self.whole_mask
-            while self.whole[at] != 0:
-                at = (at + 1) & self.whole_mask
-            self.whole[at] = <uint32_t>(i + 1)
-            if self.splits is not None:
+        self.whole = WholeWords(blob, offsets, ids, chosen)
+        self.seeds.leave_out(self.whole)
+        if self.splits is not None:
+            for number in chosen.tolist():
+                i = number
                 self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
 
     def unreached_of(self, const uint8_t[::1] wanted):
@@ -311,20 +286,6 @@ cdef class Encoder:
         return 0
 
     # Pieces -----------------------------------------------------------------------------------------------------------
-
-    cdef token_t whole_word(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
-        """The token that a whole word is, whatever the merges say, or NO_TOKEN."""
-        cdef size_t at = hash_bytes(word, size) & self.whole_mask
-        cdef Py_ssize_t i
-        while self.whole[at] != 0:
-            i = self.whole[at] - 1
-            if (
-                self.whole_offsets[i + 1] - self.whole_offsets[i] == size
-                and memcmp(&self.whole_bytes[self.whole_offsets[i]], word, size) == 0
-            ):
-                return self.whole_ids[i]
-            at = (at + 1) & self.whole_mask
-        return NO_TOKEN
 
     cdef inline Cache* cache_of(self, Workspace space, int part) noexcept nogil:
         """The cache for pieces, or for parts of them that have no mark where the last ones have."""
@@ -391,8 +352,8 @@ cdef class Encoder:
         cdef uint64_t value
         if space.unknown:
             return 0
-        if self.whole != NULL:
-            token = self.whole_word(word, size)
+        if self.whole is not None:
+            token = self.whole.find(word, size)
         if token != NO_TOKEN and part == ALL:
             return value_of(&space.cache, &token, 1)
         self.merge_piece(space, word, size, part)
@@ -443,8 +404,8 @@ cdef class Encoder:
         else:
             at = place_of(chunk.missed, chunk.n_missed, number)
             word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-        if self.whole != NULL and chunk.part[number] == ALL:
-            token = self.whole_word(word, size)
+        if self.whole is not None and chunk.part[number] == ALL:
+            token = self.whole.find(word, size)
         if token == NO_TOKEN:
             return self.merge_piece(space, word, size, chunk.part[number])
         reserve(&space.out, 1)
@@ -557,7 +518,7 @@ cdef class Encoder:
                 empty_cache(&space.cache)
                 if self.marked:
                     empty_cache(&space.earlier)
-                self.sow(space)
+                self.seeds.sow(&space.cache, &space.earlier)
             fill(chunk, feed, &joints, &space.cache, self.cache_of(space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
@@ -620,8 +581,8 @@ cdef class Encoder:
         cdef Workspace space = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
-            if self.whole != NULL:
-                token = self.whole_word(piece, len(piece))
+            if self.whole is not None:
+                token = self.whole.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
             self.merge_piece(space, piece, len(piece), ALL)
@@ -661,10 +622,8 @@ cdef class Encoder:
                 space.next = None
                 return space
         space = Workspace(self.memory, self.marked)
-        if not self.has_seeds:
-            self.build_seeds()
         with nogil:
-            self.sow(space)
+            self.seeds.sow(&space.cache, &space.earlier)
         return space
 
     cdef int give_back(self, Workspace space) except -1:
@@ -673,83 +632,6 @@ cdef class Encoder:
         with cython.critical_section(self):
             space.next = self.idle
             self.idle = space
-        return 0
-
-    cdef int build_seeds(self) except -1:
-        """Note the tokens that merging their own bytes gives: as words, or parts of words, all caches know them.
-
-        A token in which a mark stands anywhere else than at its end is odd: no text's symbols become it.
-        """
-        cdef const int[:, ::1] merges = self.merges
-        cdef const int[::1] ids = self.ids
-        cdef byte_t[::1] odd = np.zeros(self.origins.limit + 1, dtype=np.uint8)
-        cdef byte_t[::1] seeds = np.zeros(self.origins.limit + 1, dtype=np.uint8)
-        cdef size_t counts[2][2]
-        cdef const byte_t* word
-        cdef token_t token
-        cdef Py_ssize_t i, size
-        memset(counts, 0, sizeof(counts))
-        if self.origins.ordered and len(self.blob):
-            with nogil:
-                for i in range(ids.shape[0] if self.marked else 0):
-                    odd[ids[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
-                    odd[ids[i]] |= self.ends[ids[i]] ^ self.ends[merges[i, 1]]
-                for token in range(<token_t>self.origins.limit):
-                    if not self.origins.reached[token] or odd[token]:
-                        continue
-                    word, size = &self.token_bytes[self.token_offsets[token]], self.seed_size(token)
-                    if size == 0 or size > MIDDLE_WORD or word[size - 1] == 0xFF:
-                        continue
-                    if self.whole != NULL and self.whole_word(word, size) != NO_TOKEN:
-                        continue
-                    seeds[token] = EARLIER_SEED if self.marked and not self.ends[token] else SEED
-                    counts[seeds[token] - SEED][size > SHORT_WORD] += 1
-        if not self.has_seeds:                             # no other thread was faster
-            memcpy(self.n_seeds, counts, sizeof(counts))
-            self.seeds = seeds
-            self.has_seeds = True
-        return 0
-
-    cdef inline Py_ssize_t seed_size(self, token_t token) noexcept nogil:
-        """The bytes of a token without its mark."""
-        cdef Py_ssize_t size = self.token_offsets[token + 1] - self.token_offsets[token]
-        return size - self.mark_size if self.marked and self.ends[token] else size
-
-    cdef int sow(self, Workspace space) except -1 nogil:
-        """Enter the words, and parts of words, that are tokens into empty caches; one too small for them has none."""
-        cdef Cache* caches[2]
-        cdef Seed pending[SEEDS_AHEAD]
-        cdef Seed* seed
-        cdef size_t i, n = self.origins.limit
-        caches[0], caches[1] = &space.cache, &space.earlier
-        for i in range(2):
-            if not self.n_seeds[i][0] + self.n_seeds[i][1] or not make_room(
-                caches[i], self.n_seeds[i][0], self.n_seeds[i][1]
-            ):
-                caches[i] = NULL
-        if caches[0] == NULL and caches[1] == NULL:
-            return 0
-        for i in range(n + SEEDS_AHEAD):
-            seed = &pending[i % SEEDS_AHEAD]
-            if i >= SEEDS_AHEAD and seed.cache != NULL:
-                enter_seed(seed)
-            seed.cache = caches[self.seeds[i] - SEED] if i < n and self.seeds[i] else NULL
-            if seed.cache != NULL:
-                self.fetch_seed(seed, <token_t>i)
-        return 0
-
-    cdef inline int fetch_seed(self, Seed* seed, token_t token) noexcept nogil:
-        """The keys of a token, and its line on the way."""
-        cdef const byte_t* word = &self.token_bytes[self.token_offsets[token]]
-        cdef const byte_t* end = &self.token_bytes[0] + self.token_bytes.shape[0]
-        cdef Py_ssize_t size = self.seed_size(token)
-        seed.token, seed.middle = token, size > SHORT_WORD
-        seed.lo = short_key(word, min(size, SHORT_WORD), end)
-        if seed.middle:
-            seed.hi = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
-            prefetch(&seed.cache.middles[middle_line(seed.cache, seed.lo, seed.hi)])
-        else:
-            prefetch(&seed.cache.lines[short_line(seed.cache, seed.lo)])
         return 0
 
     cdef object taken(self, Workspace space):
@@ -788,13 +670,6 @@ cdef int emit_value(Workspace space, uint64_t value) except -1 nogil:
     out.data[out.n + 1] = <token_t>(value >> 32) - 1
     out.n += 1 + (value >> 32 != 0)
     return 0
-
-
-cdef inline void enter_seed(const Seed* seed) noexcept nogil:
-    if seed.middle:
-        put_middle(seed.cache, seed.lo, seed.hi, seed.token + 1)
-    else:
-        put_line(seed.cache, short_line(seed.cache, seed.lo), seed.lo, seed.token + 1)
 
 
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
