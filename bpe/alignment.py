@@ -25,6 +25,8 @@ Made = tuple[str, int, int]
 class Aligned:
     """A changed text; its character i was made of the characters from `starts[i]` to `ends[i]` of the text before.
 
+    `in_place`: of character i each, so that nothing need be looked up.
+
     >>> composed("NFC", "cafe\\u0301!").starts.tolist()
     [0, 1, 2, 3, 5]
     """
@@ -32,15 +34,23 @@ class Aligned:
     text: str
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+    in_place: bool = False
 
     def through(self, later: Aligned) -> Aligned:
         """This change and a later one of its text, as one."""
+        if self.in_place:
+            return later
+        if later.in_place:
+            n = len(later.text)
+            return Aligned(later.text, self.starts[:n], self.ends[:n])
         starts, ends = self.hull(later.starts, later.ends)
         return Aligned(later.text, starts, ends)
 
     def hull(self, first: NDArray[np.int64], behind: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The smallest parts of the text before that `text[first[i]:behind[i]]` were made of."""
         n = len(self.text)
+        if self.in_place:
+            return first, behind
         if n == 0:
             return np.zeros_like(first), np.zeros_like(first)
         pairs = np.stack((first, behind), axis=1).ravel()
@@ -58,28 +68,37 @@ class Aligned:
 def unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
     """A part of a text, as it is."""
     places = np.arange(start, len(text) if end is None else end, dtype=np.int64)
-    return Aligned(text[start:end], places, places + 1)
+    return Aligned(text[start:end], places, places + 1, in_place=start == 0)
 
 
 def edited(text: str, edits: Iterable[tuple[int, int, Iterable[Made]]]) -> Aligned:
     """A text in which some parts, in order, become other characters."""
     parts: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    at = 0
+    begun: list[int] = []  # where each stretch that stays lies in the changed text, what is put in behind it included
+    moved: list[int] = []  # and by how much further on it lay before
+    changed: list[int] = []  # of each character put in, its place and the part that it was made of
+    at = length = 0
     for start, end, made in edits:
         parts.append(text[at:start])
-        starts += range(at, start)
-        ends += range(at + 1, start + 1)
+        begun.append(length)
+        moved.append(at - length)
+        length += start - at
         for char, first, behind in made:
             parts.append(char)
-            starts.append(first)
-            ends.append(behind)
+            changed += (length, first, behind)
+            length += 1
         at = end
+    if not begun:
+        return unchanged(text)
     parts.append(text[at:])
-    starts += range(at, len(text))
-    ends += range(at + 1, len(text) + 1)
-    return Aligned("".join(parts), np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64))
+    begun.append(length)
+    moved.append(at - length)
+    length += len(text) - at
+    starts = np.arange(length) + np.repeat(moved, np.diff(begun, append=length))
+    ends = starts + 1
+    places, firsts, behinds = np.array(changed, dtype=np.int64).reshape(-1, 3).T
+    starts[places], ends[places] = firsts, behinds
+    return Aligned("".join(parts), starts, ends)
 
 
 def whole(made: str, start: int, end: int) -> Iterator[Made]:

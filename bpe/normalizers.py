@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ class Lowercase(Normalizer):
         made = self(text)
         before = alignment.unchanged(text)
         if len(made) == len(text):
-            return Aligned(made, before.starts, before.ends)
+            return Aligned(made, before.starts, before.ends, in_place=True)
         widths = [len(char.lower()) for char in text]
         return Aligned(made, before.starts.repeat(widths), before.ends.repeat(widths))
 
@@ -170,7 +171,8 @@ class CollapseWhitespace(Normalizer):
 
     def aligned(self, text: str) -> Aligned:
         """The normalized text, and of which part of the text before each of its characters was made."""
-        return alignment.edited(text, ((*m.span(), alignment.whole(" ", *m.span())) for m in _SPACE.finditer(text)))
+        spans = (match.span() for match in _WIDE_SPACE.finditer(text))
+        return alignment.edited(text, ((*span, alignment.whole(" ", *span)) for span in spans))
 
     def last_cut(self, text: str, low: int) -> int:
         """Behind anything but white space."""
@@ -284,7 +286,14 @@ class FixText(Normalizer):
                 "this tokenizer repairs text with ftfy, which is not installed; install the extra: pip install "
                 "'bpe[clip]', or make the tokenizer with ftfy=False"
             ) from None
-        return str(ftfy.fix_text(text))
+        tag = text.find("<")
+        parts = []
+        at = 0
+        for start, end in _odd_lines(text):
+            unescape = False if 0 <= tag < start else "auto"  # as ftfy does, which thinks that a text with tags is HTML
+            parts += [text[at:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
+            at = end
+        return "".join([*parts, text[at:]])
 
     def aligned(self, text: str) -> Aligned:
         """The same; of a line that is repaired, all between the first and the last change is one part."""
@@ -334,6 +343,24 @@ class Sequence(Normalizer):
         return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
 
 
+def _odd_lines(text: str) -> Iterator[tuple[int, int]]:
+    r"""Where lines begin and end, neighbours as one, that have a character that ftfy may change.
+
+    >>> list(_odd_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
+    [(7, 20)]
+    """
+    start, end = 0, -1  # of the last ones
+    while found := _ODD.search(text, max(end, 0)):
+        begin = text.rfind("\n", 0, found.start()) + 1
+        if begin != end:
+            if end >= 0:
+                yield start, end
+            start = begin
+        end = text.find("\n", found.start()) + 1 or len(text)
+    if end >= 0:
+        yield start, end
+
+
 def _ends_word(char: str) -> bool:
     """Whether a character is neither a letter with case nor passed over between such letters."""
     return f"AΣ{char}A".lower()[1] == "ς"
@@ -351,7 +378,12 @@ def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
 _ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 #: Patterns that match one character, or one of a class.
 _ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]")
+#: What ftfy may change, or other characters because of it: all but ASCII without `&` and control characters, and the
+#: most frequent kana, ideographs and Hangul.
+_ODD = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
 _SPACE = regex.compile(r"\p{White_Space}+")
+#: What is not one space already.
+_WIDE_SPACE = regex.compile(r"\p{White_Space}{2,}|[^\P{White_Space} ]")
 #: All white space; from U+2000 to U+200A spaces of several widths.
 _WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 #: White space for `str.split`, and not for Unicode.

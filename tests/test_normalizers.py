@@ -13,6 +13,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bpe import normalizers
 from bpe.errors import FormatError
 from bpe.normalizers import (
     NFC,
@@ -132,6 +133,42 @@ def test_white_space_is_that_of_unicode() -> None:
 def test_fix_text() -> None:
     pytest.importorskip("ftfy")
     assert FixText()("sâ€™il vous plaÃ®t") == "s'il vous plaît"
+
+
+ODD = ["<b>", "&amp;", "&lt;", "&#10;", "â€œ", "Ã©", *"\r\x00\x7f\u2028\x85ﬁＬ\u3099", "\r\n", "\x1b[1m"]
+    "<b>",
+    "&amp;",
+    "&lt;",
+    "&#10;",
+    "â€œ",
+    "Ã©",
+    "\r",
+    "\r\n",
+    "\x1b[1m",
+    "\x00",
+    "\x7f",
+    "\u2028",
+    "\x85",
+    "ﬁ",
+    "Ｌ",
+    "\u3099",
+]
+
+
+@given(st.lists(st.sampled_from([*"aA '~\t<中가がハ、\n\n\n\n", *ODD]), max_size=40))
+def test_fix_text_is_ftfys(parts: list[str]) -> None:
+    """Of all lines, though only those that may change are given to it."""
+    text = "".join(parts)
+    assert FixText()(text) == pytest.importorskip("ftfy").fix_text(text)
+
+
+def test_fix_text_leaves_plain_text() -> None:
+    """The characters that are not given to it: each by itself, and all together."""
+    fix_text = pytest.importorskip("ftfy").fix_text
+    plain = [chr(code) for code in range(0x20, 0x10000) if not normalizers._ODD.match(chr(code))]
+    text = "".join(plain)
+    assert fix_text(text) == text
+    assert all(fix_text(char) == char for char in plain)
 
 
 def test_fix_text_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
