@@ -8,7 +8,7 @@ changes, places are found in what it made, and then of what part of the text tha
 
 from __future__ import annotations
 
-from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +107,9 @@ class OffsetEncoder:
         else:
             starts, ends = pretokenizer.spans(data)
         lengths = self._lengths[ids]
-        if self._unk != NO_TOKEN:
-            lengths[ids == self._unk] = self._unknown_lengths(data, starts, ends)
+        unknown = ids == self._unk
+        if unknown.any():
+            lengths[unknown] = self._unknown_lengths(data, starts, ends)
         bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)))
         behind = np.cumsum(lengths)
         before = behind - lengths
@@ -117,16 +118,32 @@ class OffsetEncoder:
         spans = np.stack((starts[first] + before - bounds[first], starts[last] + behind - bounds[last]), axis=1)
         return ids, np.maximum(spans - (len(data) - len(piece)), 0)
 
-    def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:
+    def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many bytes each unknown token stands for, in order: a symbol, or neighbours that became one."""
-        found: list[int] = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            symbols = self._encoder.named_symbols(data[start:end])
-            for unknown, group in groupby(symbols, lambda symbol: symbol[1] == self._unk):
-                if unknown:
-                    lengths = [len(symbol) for symbol, _ in group]
-                    found += [sum(lengths)] if self._encoder.spec.fuse_unk else lengths
-        return found
+        inner, last, _ = self._encoder._symbols
+        codes = np.frombuffer(data, dtype=np.uint8)
+        bounds = np.arange(len(data) + 1)
+        if self._encoder.spec.model == "char":
+            codes = np.frombuffer(data.decode().encode("utf-32-le"), dtype=np.uint32)
+            bounds = byte_offsets(data.decode())
+        starts, ends = starts[starts < ends], ends[starts < ends]
+        lasts = np.searchsorted(bounds, ends) - 1
+        tokens = _looked_up(inner, codes)
+        tokens[lasts] = _looked_up(last, codes[lasts])
+        word = np.searchsorted(starts, bounds[:-1], side="right") - 1
+        unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
+        found = np.flatnonzero(unknown)
+        lengths: NDArray[np.int64] = np.diff(bounds)[found]
+        if not self._encoder.spec.fuse_unk:
+            return lengths
+        joined = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
+        return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~joined)))
+
+
+def _looked_up(table: NDArray[np.uint32], codes: NDArray[Any]) -> NDArray[np.uint32]:
+    """The tokens of symbols; NO_TOKEN beyond the table's end."""
+    tokens: NDArray[np.uint32] = np.append(table, np.uint32(NO_TOKEN))[np.minimum(codes, len(table))]
+    return tokens
 
 
 def _has_whole_characters(text: TextLike) -> bool:
