@@ -185,7 +185,7 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
         elif fragment.size <= FEW_BYTES and append_ascii(encoder, space, fragment.text, fragment.size):
             return True
-    elif type(text) is bytes and not encoder.alphabet.chars:
+    elif type(text) is bytes and not encoder.merger.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False

@@ -81,8 +81,8 @@ cdef class Dropout:
         cdef uint64_t entry, asked = NO_ENTRY
         cdef Py_ssize_t n
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
-        n = symbols_of(&self.encoder.alphabet, piece, size, scratch.symbols, unknown)
-        begin_links(&self.encoder.table.pairs, scratch.symbols, n, scratch)
+        n = symbols_of(&self.encoder.merger.alphabet, piece, size, scratch.symbols, unknown)
+        begin_links(&self.encoder.merger.table.pairs, scratch.symbols, n, scratch)
         skipped.n = 0
         while scratch.queue.n > 0:
             entry = pop(&scratch.queue)
@@ -94,7 +94,7 @@ cdef class Dropout:
                 skipped.entries[skipped.n] = entry
                 skipped.n += 1
                 continue
-            join_behind(&self.encoder.table.pairs, scratch, <uint32_t>entry, n)
+            join_behind(&self.encoder.merger.table.pairs, scratch, <uint32_t>entry, n)
             asked = NO_ENTRY
             while skipped.n > 0:
                 skipped.n -= 1

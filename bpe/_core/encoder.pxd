@@ -1,11 +1,10 @@
 """The engine's classes."""
 
-from bpe._core.backtrack cimport Backtracker, Origins
 from bpe._core.chunk cimport Chunk, Feed, Fragment
 from bpe._core.fresh cimport Fresh
 from bpe._core.learned cimport Words
-from bpe._core.merging cimport Alphabet, Ids, Scratch
-from bpe._core.pairtable cimport PairTable
+from bpe._core.merger cimport Merger
+from bpe._core.merging cimport Ids, Scratch
 from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport SplitFilter
 from bpe._core.types cimport byte_t, token_t
@@ -44,27 +43,18 @@ cdef class Workspace:
 
 
 cdef class Encoder:
-    """The tables of one tokenizer, and encoding with them; immutable but for idle workspaces and what is built late."""
+    """The tables of one tokenizer, and encoding with them; immutable but for idle workspaces."""
 
-    cdef PairTable table
-    cdef Origins origins
+    cdef Merger merger
     cdef SplitFilter splits
-    cdef Backtracker tracker  # built when a long piece comes
     cdef Seeds seeds
     cdef WholeWords whole     # None where there are none
-    cdef Alphabet alphabet
-    cdef Alphabet unmarked    # the same for a part that is not the end of its word
     cdef bint marked          # the end of a word is marked, in one way or the other
     cdef int scanner
     cdef size_t memory
-    cdef bint small_ranks
-    cdef object held          # the arrays that the alphabet points into
-    cdef object ids, symbols
     cdef Workspace idle       # the one that was given back last
 
     cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil
-    cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil
-    cdef int build_tracker(self) except -1
     cdef Cache* cache_of(self, Workspace space, int part) noexcept nogil
     cdef int look_up(self, Workspace space) except -1 nogil
     cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil

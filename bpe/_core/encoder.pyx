@@ -2,8 +2,7 @@
 
 Text goes through it in chunks of some hundred pieces (`chunk.pyx`): the scanner finds pretokens, the split filter
 cuts them where no token reaches across (`splits.pyx`), the word cache is asked for all of them at once
-(`wordcache.pyx`), and then ids are written in order; a piece that no cache knows is merged on the way (`merging.pyx`,
-`windows.pyx`, `backtrack.pyx`).
+(`wordcache.pyx`), and then ids are written in order; a piece that no cache knows is merged on the way (`merger.pyx`).
 
 Where the end of a word is marked, the same bytes are one thing at the end of a word and another before that: the parts
 of a word that was cut, but for the last one, are merged without the mark, and have a cache of their own.
@@ -12,7 +11,7 @@ Tables are immutable and shared by all threads. Each call takes a workspace (cac
 idle and gives it back, so that no two threads ever have the same one. They are a chain and not a list, since a list of
 one frees its memory when that is taken; the lock of the critical section is the GIL where there is one.
 
-Not here: special tokens, normalization, what text is (`bpe/encoding.py`).
+Not here: how a piece is merged; special tokens, normalization, what text is (`bpe/encoding.py`).
 """
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 
-from bpe._core.backtrack cimport NO_LIMIT, Backtracker, Origins
+from bpe._core.backtrack cimport NO_LIMIT
 from bpe._core.chunk cimport (
     ALL,
     EARLIER,
@@ -37,17 +36,8 @@ from bpe._core.chunk cimport (
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.learned cimport note
 from bpe._core.memory cimport grown
-from bpe._core.merging cimport (
-    SHORT,
-    Ids,
-    free_scratch,
-    merge_bytes,
-    merge_symbols,
-    merge_with_heap,
-    reserve,
-    symbols_of,
-)
-from bpe._core.pairtable cimport PairTable
+from bpe._core.merger cimport Merger
+from bpe._core.merging cimport Ids, free_scratch, reserve
 from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport Joints, SplitFilter
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
@@ -75,7 +65,6 @@ from bpe._core.wordcache cimport (
     short_key,
     value_of,
 )
-from bpe._core.windows cimport merge_windows
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
@@ -89,7 +78,6 @@ cdef extern from "Python.h":
 cdef enum:
     COPIED = 1 << 21          # ids: a longer output is handed over as it is; copying spares a shorter one new pages
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
-    MOST_RANK = 1 << 25       # what the merging of short pieces has bits for
 
 #: Memory of a word cache, in bytes, of which each thread has one.
 CACHE_MEMORY = 32 << 20
@@ -164,33 +152,9 @@ cdef class Encoder:
         unreached,                         # int32: tokens that merging their own bytes does not give; None: not known
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
-        self.ids, self.scanner, self.memory = ids, scanner, memory
-        self.marked = ends is not None
-        self.held = (inner, last)
-        self.alphabet.inner, self.alphabet.n_inner = &inner[0], inner.shape[0]
-        self.alphabet.last, self.alphabet.n_last = &last[0], last.shape[0]
-        self.alphabet.mark = mark
-        self.alphabet.unk = unk
-        self.alphabet.fuse_unk = fuse_unk
-        self.alphabet.chars = chars
-        is_symbol = np.zeros(len(offsets) - 1, dtype=np.bool_)           # np.unique would import numpy.ma: 8 ms
-        for some in (np.asarray(inner), np.asarray(last), np.array([mark], dtype=np.uint32)):
-            is_symbol[some[some != NO_TOKEN]] = True
-        self.symbols = np.flatnonzero(is_symbol).astype(np.uint32)
-        self.unmarked = self.alphabet
-        self.unmarked.last, self.unmarked.n_last, self.unmarked.mark = &inner[0], inner.shape[0], NO_TOKEN
-        self.unmarked.plain = not chars and not np.any(np.asarray(inner) == NO_TOKEN)
-        self.alphabet.plain = self.unmarked.plain and mark == NO_TOKEN and np.array_equal(inner, last)
-        self.table = PairTable(merges, ids, ranks)
-        if not chars:
-            self.table.index_bytes(inner)
-        self.origins = Origins(self.table, self.symbols, merges, ids, ranks, len(offsets) - 1, unreached)
-        if unk != NO_TOKEN and unk not in self.symbols and (
-            np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)
-        ):
-            self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
-        self.seeds = Seeds(self.origins, merges, ids, blob, offsets, ends, mark_size)
-        self.small_ranks = not len(ranks) or int(ranks[len(ranks) - 1]) < MOST_RANK
+        self.scanner, self.memory, self.marked = scanner, memory, ends is not None
+        self.merger = Merger(inner, last, merges, ids, ranks, len(offsets) - 1, mark, unk, fuse_unk, chars, unreached)
+        self.seeds = Seeds(self.merger.origins, merges, ids, blob, offsets, ends, mark_size)
         if not fuse_unk:
             self.splits = SplitFilter()
             self.splits.add_merges(merges, blob, offsets)
@@ -209,8 +173,8 @@ cdef class Encoder:
         if not all_of_them:
             with nogil:
                 for i in range(n):
-                    if self.origins.ordered:
-                        keep[i] = not self.origins.reached[ids[i]]
+                    if self.merger.origins.ordered:
+                        keep[i] = not self.merger.origins.reached[ids[i]]
                         continue
                     space.out.n = 0
                     self.merge_piece(space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
@@ -227,9 +191,9 @@ cdef class Encoder:
 
     def unreached_of(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
-        if not self.origins.ordered or not self.origins.limit:
+        if not self.merger.origins.ordered or not self.merger.origins.limit:
             return None
-        reached = np.asarray(<const byte_t[: self.origins.limit]>self.origins.reached)
+        reached = np.asarray(<const byte_t[: self.merger.origins.limit]>self.merger.origins.reached)
         return np.flatnonzero(np.asarray(wanted) > reached).astype(np.int32)
 
     def finish(self):
@@ -238,54 +202,11 @@ cdef class Encoder:
             self.splits.fold()
         self.give_back(self.workspace())
 
-    # Merging ----------------------------------------------------------------------------------------------------------
-
-    cdef int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil:
-        """Emit the ids that merging makes of a piece, which is not empty."""
-        cdef Py_ssize_t n, unknown = -1
-        cdef Ids* out = &space.out
-        cdef const Alphabet* alphabet = &self.unmarked if part == EARLIER else &self.alphabet
-        if alphabet.plain and size <= SHORT and self.small_ranks:
-            reserve(out, size)
-            out.n += merge_bytes(&self.table.pairs, alphabet, piece, size, out.data + out.n)
-            return 0
-        if alphabet.plain and self.origins.ordered:
-            return self.merge_long(space, piece, size, size)
-        space.scratch.symbols = <token_t*>grown(
-            space.scratch.symbols, &space.scratch.symbols_room, size + 1, sizeof(token_t)
-        )
-        n = symbols_of(alphabet, piece, size, space.scratch.symbols, &unknown)
-        if unknown >= 0:
-            space.unknown = True
-        if n > SHORT or not self.small_ranks:
-            if self.origins.ordered:
-                return self.merge_long(space, NULL, n, n)
-            return merge_with_heap(&self.table.pairs, space.scratch.symbols, n, &space.scratch, out)
-        n = merge_symbols(&self.table.pairs, space.scratch.symbols, n)
-        reserve(out, n)
-        memcpy(out.data + out.n, space.scratch.symbols, n * sizeof(token_t))
-        out.n += n
-        return 0
-
-    cdef int merge_long(self, Workspace space, const byte_t* piece, Py_ssize_t size, Py_ssize_t n) except -1 nogil:
-        """The same for a long piece of bytes, or of the symbols of the scratch if `piece` is NULL."""
-        if self.small_ranks and merge_windows(
-            &self.table.pairs, &self.alphabet, self.origins, piece, n, &space.scratch, &space.out
-        ):
-            return 0
-        if self.tracker is None:
-            with gil:
-                self.build_tracker()
-        return self.tracker.encode(&self.alphabet, piece, size, &space.scratch, &space.out)
-
-    cdef int build_tracker(self) except -1:
-        """Build it; of several threads that come here at once, each builds one and the first one's stays."""
-        built = Backtracker(self.origins, self.table, self.symbols, self.ids)
-        if self.tracker is None:
-            self.tracker = built
-        return 0
-
     # Pieces -----------------------------------------------------------------------------------------------------------
+
+    cdef inline int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil:
+        """Emit the ids that merging makes of a piece, which is not empty."""
+        return self.merger.merge(piece, size, part == EARLIER, &space.scratch, &space.out, &space.unknown)
 
     cdef inline Cache* cache_of(self, Workspace space, int part) noexcept nogil:
         """The cache for pieces, or for parts of them that have no mark where the last ones have."""
@@ -477,14 +398,14 @@ cdef class Encoder:
         cdef Py_ssize_t at
         cdef const Lone* left
         cdef const Lone* right = NULL
-        if not self.origins.ordered or self.alphabet.chars:
+        if not self.merger.origins.ordered or self.merger.alphabet.chars:
             return False
         for at in range(0, size, 3):
             left, right = right, lone_of(space, word + at)
             if right.n == 0 and not self.learn_lone(space, word + at):
                 return False
-            if at and not self.origins.side_by_side(
-                &self.table.pairs, left.ids[left.n - 1], right.ids[0], NO_LIMIT
+            if at and not self.merger.origins.side_by_side(
+                &self.merger.table.pairs, left.ids[left.n - 1], right.ids[0], NO_LIMIT
             ):
                 return False
         return True
