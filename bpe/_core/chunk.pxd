@@ -1,6 +1,6 @@
 """Chunks: some hundred pieces of text on their way from the scanner to their ids, and where they come from."""
 
-from bpe._core.scan cimport Cursor
+from bpe._core.masks cimport Cursor
 from bpe._core.splits cimport Joints
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport Cache

@@ -1,6 +1,6 @@
 /* The classes of bytes, 64 at a time, as bit masks: bit i is set where byte i is of the class.
  *
- * What the scanners do with the masks is plain 64-bit arithmetic in scan.pyx; this file holds only what needs vector
+ * What the scanners do with the masks is plain 64-bit arithmetic in starts.pxd; this file holds only what needs vector
  * instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else vectors of 128 bits
  * (SSE2, NEON) where the compiler has them, else a byte at a time.
  */

@@ -8,6 +8,7 @@ merge into one whose order is that of the corpus. Not here: what a word is (scan
 
 import numpy as np
 
+from bpe._core.masks cimport Cursor
 from bpe._core.memory cimport (
     INLINE_BYTES,
     Key,
@@ -20,7 +21,7 @@ from bpe._core.memory cimport (
     prefetch,
 )
 from bpe._core.pages cimport release, trim_heap, zeroed
-from bpe._core.scan cimport LEAST, Cursor, begin, scan, scan_bounds
+from bpe._core.scan cimport LEAST, begin, scan, scan_bounds
 from bpe._core.types cimport byte_t, count_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free

@@ -1,0 +1,153 @@
+"""The characters of a text as bit masks of their classes, up to 4 KB at a time.
+
+ASCII is classified 64 bytes at a time (`classify.h`), and so are letters of other scripts (`letters.h`); what is left
+of characters of several bytes is looked up one by one. Not here: where pretokens begin (`starts.pxd`).
+"""
+
+from bpe._core.types cimport byte_t
+from bpe._core.unicode cimport LETTER, LOWER, NUMBER, SPACE, UPPER, class_of_code, decode_char
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from "classify.h" nogil:
+    struct Level "bpe_level":
+        void (*ascii)(const byte_t* text, Masks* out) noexcept nogil
+
+    Level classify "bpe_classify"
+    int bpe_choose_classify(int most)
+    int bpe_ctz(uint64_t bits)
+
+cdef extern from "letters.h" nogil:
+    ctypedef struct WideLetters "bpe_wide_letters":
+        uint64_t two
+        uint64_t upper
+        uint64_t uncased
+        uint64_t three
+        uint64_t other
+
+    void bpe_find_letters(const byte_t* text, bint cased, WideLetters* out)
+    void bpe_choose_letters(int most)
+
+
+cdef int choose_level(int most) noexcept:
+    """Choose vector instructions, at most of this level; the level that this machine then uses. None until chosen."""
+    bpe_choose_letters(most)
+    return bpe_choose_classify(most)
+
+
+cdef void classify_chunk(Cursor* cursor) noexcept nogil:
+    """Fill the masks from `pos` on, which is the start of a character; further each time that the text behind them
+
+    is asked for, since a text may need them here and there only.
+    """
+    cdef byte_t padded[64]
+    cdef Py_ssize_t left = cursor.end - cursor.pos, words, i, rest
+    cdef const byte_t* text = cursor.text + cursor.pos
+    cursor.words = min(2 * cursor.words, <Py_ssize_t>CHUNK_WORDS) if cursor.pos <= cursor.known else LEAST_WORDS
+    words = min(cursor.words, (left + 63) >> 6)
+    cursor.base = cursor.pos
+    cursor.known = min(cursor.end, cursor.pos + 64 * words)
+    for i in range(words):
+        rest = left - 64 * i
+        if rest >= 64:
+            classify.ascii(text + 64 * i, &cursor.masks[i])
+        else:                                              # never read past the text
+            memset(padded, 0, 64)
+            memcpy(padded, text + 64 * i, rest)
+            classify.ascii(padded, &cursor.masks[i])
+    memset(&cursor.masks[words], 0, 2 * sizeof(Masks))
+    for i in range(words):
+        if cursor.masks[i].lead:
+            classify_wide(cursor, i)
+
+
+cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
+    """Add the characters of several bytes that begin in a word of the masks: their class, on each of their bytes.
+
+    Letters of two and three bytes, nearly all there are, are found together (`letters.h`), the others one at a time.
+    """
+    cdef Masks* masks = &cursor.masks[word]
+    cdef Masks* after = masks + 1
+    cdef Py_ssize_t at = cursor.base + 64 * word
+    cdef const byte_t* text = cursor.text + at
+    cdef byte_t padded[66]
+    cdef WideLetters found
+    cdef uint64_t letters, rest, tail, three, into
+    if at + 66 > cursor.end:
+        memset(padded, 0, 66)
+        memcpy(padded, text, cursor.end - at)
+        text = padded
+    bpe_find_letters(text, cursor.rules & CASED, &found)
+    three = found.three | found.other
+    masks.lead &= ~(found.two | three)
+    letters = found.two | found.three
+    tail = (found.two | three) << 1 | three << 2
+    letters |= letters << 1 | found.three << 2
+    masks.letter |= letters
+    masks.tail |= tail
+    into = (found.two | found.three) >> 63 | found.three >> 62  # the bytes that lie in the next word
+    after.letter |= into
+    after.tail |= (found.two | three) >> 63 | three >> 62
+    if cursor.rules & CASED:
+        rest = found.uncased | found.three
+        masks.uncased |= rest | rest << 1 | found.three << 2
+        after.uncased |= rest >> 63 | found.three >> 62
+        masks.upper |= found.upper | found.upper << 1
+        after.upper |= found.upper >> 63
+    if masks.lead:
+        classify_others(cursor, word)
+
+
+cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
+    """Add the characters that begin at the leads left in a word of the masks.
+
+    A byte that begins no valid character stays as it is, a character of no class.
+    """
+    cdef uint64_t lead = cursor.masks[word].lead
+    cdef Py_ssize_t at = cursor.base + 64 * word, length
+    cdef int bit, bits, hard_bits = 0
+    cdef uint32_t code
+    if cursor.rules & LINES and not cursor.rules & SINGLE_DIGITS:
+        hard_bits |= NUMBER
+    while lead:
+        bit = bpe_ctz(lead)
+        lead &= lead - 1
+        code = decode_char(cursor.text, at + bit, cursor.end, &length)
+        bits = class_of_code(code)
+        if code == 0x345 and cursor.rules & CLASSES:       # `clip_class_at` says why
+            bits = SPACE
+        if length > 1:
+            classify_one(&cursor.masks[word], bit, length, bits, bits & hard_bits, cursor.rules)
+
+
+cdef inline void classify_one(
+    Masks* masks, int bit, Py_ssize_t length, int bits, bint hard, int rules
+) noexcept nogil:
+    """Add one character of several bytes; it may reach into the next word."""
+    cdef uint64_t low = below(length) << bit, high = 0
+    cdef Masks* after = masks + 1
+    if bit + length > 64:
+        high = below(length) >> (64 - bit)
+    masks.tail |= low & ~(<uint64_t>1 << bit)
+    after.tail |= high
+    if bits & LETTER:
+        masks.letter |= low
+        after.letter |= high
+    elif bits & SPACE:
+        masks.space |= low
+        after.space |= high
+    elif bits & NUMBER:
+        masks.number |= low
+        after.number |= high
+    if rules & CASED and bits & (UPPER | LOWER):
+        if not bits & LETTER:                              # a mark is a part of words, and not only of them
+            hard = True
+        elif not bits & LOWER:
+            masks.upper |= low
+            after.upper |= high
+        elif bits & UPPER:
+            masks.uncased |= low
+            after.uncased |= high
+    if hard:
+        masks.hard |= low
+        after.hard |= high
