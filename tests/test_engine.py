@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import chunk, merging, pieces
+from bpe._core import chunk, merging, pieces, windows
 from bpe._core.encoder import Encoder as Kernel
 from bpe._core.gather import PART, Job
 from bpe._core.scan import LEVELS
@@ -195,6 +195,35 @@ def test_long_words_of_characters(glued: bool) -> None:
         expected = reference.encode_word(reference.char_word(text, "</w>", glued), ranks)
         found = [spelled[number] for number in tok.encode(text).tolist()]
         assert found == ["<unk>" if "?" in token else token for token in expected]
+
+
+@pytest.fixture
+def few_symbols() -> Iterator[None]:
+    """Few symbols of a long piece are held at once."""
+    before = windows.hold_symbols(0)
+    yield
+    windows.hold_symbols(before)
+
+
+@pytest.mark.usefixtures("few_symbols")
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("mark", [{}, {"end_of_word": "</w>"}, {"end_of_word": "</w>", "end_of_word_glued": True}])
+def test_words_longer_than_the_symbols_held(mark: dict[str, Any], fuse: bool) -> None:
+    """The same ids as with all symbols at once; one word is compared with the reference too."""
+    choose = random.Random(7)
+    texts = ["".join(choose.choices("ab", k=40)) + "a" * choose.randrange(70) for _ in range(60)]
+    tok = bpe.train(texts=texts, num_merges=100, model="char", pretokenizer=None, unk_token="<unk>", **mark)
+    spec = replace(tok.spec, fuse_unk=fuse)
+    runs = "a" * 5000 + "?" * 9000 + "ba" * 3000
+    words = ["".join(choose.choices(letters, k=9000)) for letters in ("ab", "aaaaaaab", "ab?", "a", "?")]
+    words += [runs, "é" * 4095 + "?", *("ab" * 2048 + tail for tail in ("", "a", "é"))]
+    few = [Encoder(spec).encode(word).tolist() for word in words]
+    windows.hold_symbols(1 << 20)
+    assert few == [Encoder(spec).encode(word).tolist() for word in words]
+    spelled = {number: token.decode() for token, number in tok.spec.vocabulary.ids.items()}
+    ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
+    word = reference.char_word("ab" * 2048 + "a", mark.get("end_of_word"), "end_of_word_glued" in mark)
+    assert fuse or tuple(spelled[number] for number in few[-2]) == tuple(reference.encode_word(word, ranks))
 
 
 def test_a_token_that_merging_makes_only_within_others() -> None:

@@ -22,7 +22,7 @@ from bpe._core.merging cimport (
 )
 from bpe._core.pairtable cimport PairTable
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
-from bpe._core.windows cimport merge_windows
+from bpe._core.windows cimport merge_unread, merge_windows, most_symbols
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
@@ -87,6 +87,11 @@ cdef class Merger:
             return 0
         if alphabet.plain and self.origins.ordered:
             return self.merge_long(piece, size, size, scratch, out)
+        if size >= most_symbols and self.small_ranks and self.origins.ordered:
+            scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, most_symbols, sizeof(token_t))
+            if merge_unread(&self.table.pairs, alphabet, self.origins, piece, size, scratch, &unknown_at, out):
+                unknown[0] |= unknown_at >= 0
+                return 0
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
         n = symbols_of(alphabet, piece, size, scratch.symbols, &unknown_at)
         if unknown_at >= 0:

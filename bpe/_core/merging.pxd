@@ -46,6 +46,12 @@ cdef struct Alphabet:         # which tokens single symbols are
     bint chars                # symbols are characters, not bytes
     bint plain                # every byte has a token, the same at every place, and nothing is added
 
+cdef struct Unread:           # what is left of a piece whose symbols are taken part by part
+    const byte_t* piece
+    Py_ssize_t size
+    Py_ssize_t pos
+    bint ended                # all symbols are taken, a mark's too
+
 cdef struct Link:             # a symbol of a long piece
     uint64_t merge            # what it makes with the next one: rank << 32 | id, or NO_MERGE
     token_t token
@@ -86,6 +92,15 @@ cdef Py_ssize_t symbols_of(
     Py_ssize_t size,
     token_t* symbols,         # OUT (size + 1,)
     Py_ssize_t* unknown,      # OUT: the offset of the first symbol without an id; left alone if there is none
+) noexcept nogil
+
+cdef Py_ssize_t more_symbols(
+    const Alphabet* alphabet,
+    Unread* unread,           # IN and OUT
+    token_t* symbols,         # IN and OUT (room,)
+    Py_ssize_t n,             # that are there
+    Py_ssize_t room,
+    Py_ssize_t* unknown,      # OUT: as of `symbols_of`
 ) noexcept nogil
 
 cdef Py_ssize_t merge_bytes(

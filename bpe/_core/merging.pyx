@@ -44,17 +44,25 @@ cdef Py_ssize_t symbols_of(
     const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size, token_t* symbols, Py_ssize_t* unknown
 ) noexcept nogil:
     """Write the symbols of a piece; how many they are. One without an id is the unknown token, or NO_TOKEN."""
-    cdef Py_ssize_t pos = 0, length = 1, n = 0, at
+    cdef Unread unread = Unread(piece=piece, size=size, pos=0, ended=False)
+    return more_symbols(alphabet, &unread, symbols, 0, size + 1, unknown)
+
+
+cdef Py_ssize_t more_symbols(
+    const Alphabet* alphabet, Unread* unread, token_t* symbols, Py_ssize_t n, Py_ssize_t room, Py_ssize_t* unknown
+) noexcept nogil:
+    """Write symbols of a piece behind n that are there, as long as there is room for one more; how many there are."""
+    cdef Py_ssize_t pos = unread.pos, length = 1, at
     cdef uint32_t code, token
-    while pos < size:
+    while pos < unread.size and n < room:
         at = pos
         if alphabet.chars:
-            code = decode_char(piece, pos, size, &length)
+            code = decode_char(unread.piece, pos, unread.size, &length)
         else:
-            code = piece[pos]
+            code = unread.piece[pos]
         pos += length
         token = NO_TOKEN
-        if pos < size:
+        if pos < unread.size:
             if code < alphabet.n_inner:
                 token = alphabet.inner[code]
         elif code < alphabet.n_last:
@@ -68,9 +76,12 @@ cdef Py_ssize_t symbols_of(
                 continue
         symbols[n] = token
         n += 1
-    if alphabet.mark != NO_TOKEN:
-        symbols[n] = alphabet.mark
-        n += 1
+    unread.pos = pos
+    if pos == unread.size and n < room and not unread.ended:
+        unread.ended = True
+        if alphabet.mark != NO_TOKEN:
+            symbols[n] = alphabet.mark
+            n += 1
     return n
 
 

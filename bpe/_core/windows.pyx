@@ -17,8 +17,9 @@ behind them they may come out otherwise. The next step begins behind those that 
 If its first token may not stand there, one more token is taken back and merged again with what follows; where that
 leads nowhere the window grows, and if that does not help either, a piece that is one large window is merged as such
 (in cl100k, a line of 71 `=` and a newline after a space), and a longer one is left to backtracking, which is slower and
-needs a trie of all tokens, but is sure to end. A window with the text of the one before it comes to the
-same tokens: a letter repeated a million times is merged once. Needs ranks in order, as backtracking does.
+needs a trie of all tokens, but is sure to end. A window with the text of the one before it comes to the same tokens: a
+letter repeated a million times is merged once. Symbols of a long piece that are not its bytes are four bytes each, and
+are taken as they are needed. Needs ranks in order, as backtracking does.
 """
 
 from bpe._core.backtrack cimport NO_LIMIT, Origins
@@ -29,9 +30,11 @@ from bpe._core.merging cimport (
     Ids,
     Row,
     Scratch,
+    Unread,
     merge_row,
     merge_rows,
     merge_with_heap,
+    more_symbols,
     popcount,
     reserve,
     row_of_bytes,
@@ -41,7 +44,7 @@ from bpe._core.merging cimport (
 from bpe._core.pairtable cimport Pairs
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memmove
 
 cdef extern from "classify.h" nogil:
     int ctz "bpe_ctz"(uint64_t bits)
@@ -56,12 +59,16 @@ cdef enum:
     TRIES = 3                 # steps in a row that may fail before the window grows to four times its size
     PATIENCE = 64             # steps that may fail before the piece is given up, but for those made good
 
+cdef Py_ssize_t most_symbols = 1 << 16   # that are held of a piece; a quarter lies behind the furthest place
+
 cdef struct Piece:
     const Pairs* pairs
     const Alphabet* alphabet
     const byte_t* text        # or NULL: `symbols` it is
-    const token_t* symbols
-    Py_ssize_t n              # in symbols
+    token_t* symbols          # those from `first` on
+    Py_ssize_t first
+    Py_ssize_t n              # symbols in all, or up to where they are known if that is not all
+    Unread* unread            # what is not known, or NULL
 
 cdef struct Window:
     Py_ssize_t at             # where it begins
@@ -70,41 +77,73 @@ cdef struct Window:
     token_t tokens[LARGE]
 
 
+def hold_symbols(Py_ssize_t most):
+    """How many symbols of a long piece are held at once, for tests; returns how many it were."""
+    global most_symbols
+    before, most_symbols = most_symbols, max(most, 2 * LARGE)
+    return before
+
+
+cdef bint merge_unread(
+    const Pairs* pairs, const Alphabet* alphabet, Origins origins, const byte_t* text, Py_ssize_t size,
+    Scratch* scratch, Py_ssize_t* unknown, Ids* out,
+) except -1 nogil:
+    """The same for a piece whose symbols are not its bytes, and are as many as fit at once."""
+    cdef Unread unread = Unread(piece=text, size=size, pos=0, ended=False)
+    cdef Piece piece = Piece(
+        pairs=pairs, alphabet=alphabet, text=NULL, symbols=scratch.symbols, first=0, n=0, unread=&unread
+    )
+    return merge_all(&piece, origins, scratch, unknown, out)
+
+
 cdef bint merge_windows(
     const Pairs* pairs, const Alphabet* alphabet, Origins origins, const byte_t* text, Py_ssize_t n, Scratch* scratch,
     Ids* out,
 ) except -1 nogil:
     """Append the ids of a piece; False, and none are appended, where windows do not serve."""
-    cdef Piece piece = Piece(pairs=pairs, alphabet=alphabet, text=text, symbols=scratch.symbols, n=n)
+    cdef Py_ssize_t unknown = -1
+    cdef Piece piece = Piece(
+        pairs=pairs, alphabet=alphabet, text=text, symbols=scratch.symbols, first=0, n=n, unread=NULL
+    )
+    return merge_all(&piece, origins, scratch, &unknown, out)
+
+
+cdef bint merge_all(
+    Piece* piece, Origins origins, Scratch* scratch, Py_ssize_t* unknown, Ids* out
+) except -1 nogil:
+    """The same for a piece, however its symbols are known."""
     cdef Window window
     cdef Row rows[ROWS]
-    cdef Py_ssize_t at = 0, furthest = 0, patience = PATIENCE if n > LARGE else 2 * TRIES, failed = 0, kept, wanted
+    cdef Py_ssize_t at = 0, furthest = 0, patience, failed = 0, kept, wanted
     cdef size_t base = out.n
     cdef bint stepped
     cdef token_t last
     window.size = 0
-    while at < n:
+    read_on(piece, 0, unknown)
+    patience = PATIENCE if piece.n > LARGE else 2 * TRIES
+    while at < piece.n:
         stepped = False
         wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
-        if window.size < wanted or not comes_again(&piece, &window, at):
+        if window.size < wanted or not comes_again(piece, &window, at):
             window.at = at
-            window.size = min(wanted, n - at)
-            stepped = failed == 0 and n - at >= STEP
+            window.size = min(wanted, piece.n - at)
+            stepped = failed == 0 and piece.n - at >= STEP
             if stepped:
-                merge_step(&piece, &window, rows)
+                merge_step(piece, &window, rows)
             else:
-                merge_window(&piece, &window, scratch, out)
+                merge_window(piece, &window, scratch, out)
+        window.at = at
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
-        if not may_join(&piece, origins, last, window.tokens[0]):
+        if not may_join(piece, origins, last, window.tokens[0]):
             out.n -= 1
             at -= symbols_in(origins, last)
             failed += 1
             patience -= 1
         else:
             if stepped:
-                kept = keep_step(&piece, origins, rows, out)
+                kept = keep_step(piece, origins, rows, out)
             else:
-                kept = keep(origins, window.tokens, window.n, window.size, at + window.size == n, out)
+                kept = keep(origins, window.tokens, window.n, window.size, at + window.size == piece.n, out)
             at += kept
             if at > furthest:
                 furthest = at
@@ -113,10 +152,34 @@ cdef bint merge_windows(
             else:
                 failed += 1 if kept else TRIES
                 patience -= 1
-        if patience == 0:
+        read_on(piece, furthest, unknown)
+        if patience == 0 or at < piece.first:
             out.n = base
-            return n <= LARGE and merge_whole(&piece, &window, scratch, out)
+            return piece.n <= LARGE and merge_whole(piece, &window, scratch, out)
     return True
+
+
+# Symbols --------------------------------------------------------------------------------------------------------------
+
+
+cdef inline const token_t* symbols_at(const Piece* piece, Py_ssize_t at) noexcept nogil:
+    """The symbols from a place on."""
+    return piece.symbols + (at - piece.first)
+
+
+cdef inline void read_on(Piece* piece, Py_ssize_t furthest, Py_ssize_t* unknown) noexcept nogil:
+    """Have the symbols of a large window behind the furthest place, and one more, unless the piece ends before."""
+    if piece.unread != NULL and not piece.unread.ended and piece.n - furthest <= LARGE:
+        slide(piece, furthest, unknown)
+
+
+cdef void slide(Piece* piece, Py_ssize_t furthest, Py_ssize_t* unknown) noexcept nogil:
+    """Read on; symbols that lie far behind the furthest place make room."""
+    cdef Py_ssize_t first = max(piece.first, furthest - most_symbols // 4)
+    cdef Py_ssize_t held = piece.n - first
+    memmove(piece.symbols, symbols_at(piece, first), held * sizeof(token_t))
+    piece.first = first
+    piece.n = first + more_symbols(piece.alphabet, piece.unread, piece.symbols, held, most_symbols, unknown)
 
 
 # Windows --------------------------------------------------------------------------------------------------------------
@@ -128,7 +191,9 @@ cdef inline bint comes_again(const Piece* piece, const Window* window, Py_ssize_
         return False
     if piece.text != NULL:
         return memcmp(piece.text + at, piece.text + window.at, window.size) == 0
-    return memcmp(piece.symbols + at, piece.symbols + window.at, window.size * sizeof(token_t)) == 0
+    if window.at < piece.first:
+        return False
+    return memcmp(symbols_at(piece, at), symbols_at(piece, window.at), window.size * sizeof(token_t)) == 0
 
 
 cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
@@ -136,7 +201,7 @@ cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize
     if piece.text != NULL:
         row_of_bytes(row, piece.pairs, piece.alphabet.inner, piece.text + at, size)
     else:
-        row_of_symbols(row, piece.pairs, piece.symbols + at, size)
+        row_of_symbols(row, piece.pairs, symbols_at(piece, at), size)
 
 
 cdef void merge_step(const Piece* piece, Window* window, Row* rows) noexcept nogil:
@@ -160,7 +225,7 @@ cdef int merge_window(const Piece* piece, Window* window, Scratch* scratch, Ids*
         window.n = tokens_of(&row, window.tokens)
         return 0
     if piece.text == NULL:
-        symbols = piece.symbols + window.at
+        symbols = symbols_at(piece, window.at)
     else:
         for i in range(window.size):
             window.tokens[i] = piece.alphabet.inner[piece.text[window.at + i]]
