@@ -76,7 +76,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 cdef enum:
-    COPIED = 1 << 21          # ids: a longer output is handed over as it is; copying spares a shorter one new pages
+    COPIED = 1 << 20          # ids: a longer output is handed over as it is; copying spares a shorter one new pages
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
 
 #: Memory of a word cache, in bytes, of which each thread has one.
