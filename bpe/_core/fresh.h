@@ -34,6 +34,18 @@ static inline int64_t bpe_fresh_now(void) {
 }
 #endif
 
+/* Before memory that was touched in both kinds of pages is given to realloc: one that has them mixed is copied where it
+ * could be moved by its page tables, and is there twice while it is copied.
+ */
+static inline void bpe_fresh_end(void *start, size_t size) {
+#if defined(__linux__)
+    char *first = (char *)((uintptr_t)start & ~(uintptr_t)4095);
+    if (size >= 2 * BPE_FRESH_HUGE) (void)madvise(first, (size_t)((char *)start + size - first), MADV_HUGEPAGE);
+#else
+    (void)start; (void)size;
+#endif
+}
+
 /* Begin with new memory that will be written from its start to its end. */
 static inline void bpe_fresh_begin(bpe_fresh *fresh, void *start, size_t size) {
 #if defined(__linux__)

@@ -6,4 +6,5 @@ cdef extern from "fresh.h" nogil:
     void fresh_begin "bpe_fresh_begin"(Fresh* fresh, void* start, size_t size)   # new memory, written front to back
     void fresh_reach "bpe_fresh_reach"(Fresh* fresh, const void* place)          # it will be written up to here soon
     void fresh_part "bpe_fresh_part"(Fresh* fresh, const void* place, Fresh* part)  # what is before `place`, apart
+    void fresh_end "bpe_fresh_end"(void* start, size_t size)                     # before its memory is reallocated
     void fresh_join "bpe_fresh_join"(Fresh* fresh, const Fresh* part)            # when the part has been reached

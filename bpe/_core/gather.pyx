@@ -18,7 +18,7 @@ import numpy as np
 
 from bpe._core.chunk cimport Fragment
 from bpe._core.encoder cimport Encoder, Workspace, as_array, feed_fragments, prepare_output
-from bpe._core.fresh cimport Fresh, fresh_begin, fresh_join, fresh_part, fresh_reach
+from bpe._core.fresh cimport Fresh, fresh_begin, fresh_end, fresh_join, fresh_part, fresh_reach
 from bpe._core.learned cimport Learned, learn
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport Ids
@@ -369,6 +369,7 @@ cdef class Job:
         with nogil:
             if ids.n == 0:
                 more = max(more, <size_t>self.n_bytes // 2 + 1024)
+            fresh_end(ids.data, ids.room * sizeof(token_t))
             ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
             fresh_begin(&self.fresh, ids.data + ids.n, (ids.room - ids.n) * sizeof(token_t))
         return 0

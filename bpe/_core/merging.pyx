@@ -5,6 +5,7 @@ long piece of a vocabulary that backtracking cannot serve (`backtrack.pyx`) goes
 applied from left to right. Not here: the table of pairs (`pairtable.pyx`), caches (`wordcache.pyx`).
 """
 
+from bpe._core.fresh cimport fresh_end
 from bpe._core.memory cimport grown
 from bpe._core.pairtable cimport NO_MERGE, Pairs, find_pair
 from bpe._core.queue cimport pop, push
@@ -28,6 +29,7 @@ def choose_vectors(int most):
 
 cdef int make_room(Ids* ids, size_t more) except -1 nogil:
     """Grow an array of ids, in large pages where the system has them: fresh small ones are a tenth of all time."""
+    fresh_end(ids.data, ids.room * sizeof(token_t))
     ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
     bpe_advise_huge(ids.data, ids.n * sizeof(token_t), ids.room * sizeof(token_t))
     return 0
