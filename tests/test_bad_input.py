@@ -456,6 +456,7 @@ def test_something_else(data: bytes, tmp_path: Path) -> None:
         (("model", "merges"), [["l", 3]]),
         (("model", "merges"), ["l"]),
         (("model", "merges"), [["l", "zzz"]]),
+        (("model", "merges"), [["l", "o", "lo"], ["w"]]),
         (("model", "merges"), [["x", "y"]]),
         (("model", "unk_token"), 3),
         (("added_tokens",), 3),

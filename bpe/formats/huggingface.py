@@ -408,7 +408,7 @@ def _merges(
         made = np.fromiter(map(vocab.__getitem__, map(add, texts[0::2], texts[1::2])), np.int64, len(texts) // 2)
     except (KeyError, TypeError, ValueError):
         return _merges_one_by_one(listed, vocab, special)
-    if len(pairs) < len(listed) or set(map(len, pairs)) > {2}:
+    if len(pairs) < len(listed) or not set(map(len, pairs)) <= {2}:
         return _merges_one_by_one(listed, vocab, special)
     keys = np.sort(parts[0::2] << 32 | parts[1::2])
     if np.any(keys[1:] == keys[:-1]):
