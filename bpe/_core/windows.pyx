@@ -88,7 +88,9 @@ cdef bint merge_unread(
     const Pairs* pairs, const Alphabet* alphabet, Origins origins, const byte_t* text, Py_ssize_t size,
     Scratch* scratch, Py_ssize_t* unknown, Ids* out,
 ) except -1 nogil:
-    """The same for a piece whose symbols are not its bytes, and are as many as fit at once."""
+    """Append the ids of a long piece whose symbols are not its bytes, read as they are needed into `scratch.symbols`,
+    which has room for `most_symbols`; False, and none are appended, where windows do not serve.
+    """
     cdef Unread unread = Unread(piece=text, size=size, pos=0, ended=False)
     cdef Piece piece = Piece(
         pairs=pairs, alphabet=alphabet, text=NULL, symbols=scratch.symbols, first=0, n=0, unread=&unread
@@ -100,7 +102,7 @@ cdef bint merge_windows(
     const Pairs* pairs, const Alphabet* alphabet, Origins origins, const byte_t* text, Py_ssize_t n, Scratch* scratch,
     Ids* out,
 ) except -1 nogil:
-    """Append the ids of a piece; False, and none are appended, where windows do not serve."""
+    """The same for a piece of bytes, or if `text` is NULL of the n symbols of the scratch."""
     cdef Py_ssize_t unknown = -1
     cdef Piece piece = Piece(
         pairs=pairs, alphabet=alphabet, text=text, symbols=scratch.symbols, first=0, n=n, unread=NULL
