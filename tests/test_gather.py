@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from bpe._core import gather, transcoding
 from bpe.encoding import Encoder
 from bpe.pretokenize import VECTORS
 from bpe.text import to_bytes
+from bpe.threads import together
 
 #: Characters of one to four bytes of UTF-8, surrogates, and what is at the borders between them.
 EDGES = "a~\x7f\x80é\xff\u0100\u07ff\u0800가\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000😊\U0010ffff"
@@ -56,6 +60,51 @@ def test_batches_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> 
         assert tok.encode_batch(texts, threads=threads).to_list() == expected
 
 
+class Turns:
+    """A lock that its threads have by turns, so that each has as many parts, however the system schedules them."""
+
+    def __init__(self, threads: int) -> None:
+        self.changed = threading.Condition()
+        self.come: list[int] = []
+        self.threads = threads
+
+    def __enter__(self) -> None:
+        with self.changed:
+            me = threading.get_ident()
+            if me not in self.come:
+                self.come.append(me)
+                self.changed.notify_all()
+            assert self.changed.wait_for(lambda: len(self.come) == self.threads and self.come[0] == me, 60)
+
+    def __exit__(self, *_error: object) -> None:
+        with self.changed:
+            self.come.append(self.come.pop(0))
+            self.changed.notify_all()
+
+    def leave(self) -> None:
+        """This thread wants no more turns."""
+        with self.changed:
+            self.come.remove(threading.get_ident())
+            self.threads -= 1
+            self.changed.notify_all()
+
+
+def encode_by_turns(encoder: Encoder, texts: list[str], threads: int) -> list[int]:
+    turns = Turns(threads)
+    lock: Any = turns  # the kernel only enters and leaves it
+    job = gather.Job(encoder._core, threads, lock)
+    job.add_items(list(texts), np.arange(len(texts) + 1, dtype=np.int64))
+    assert job.prepare() >= 3 * threads
+
+    def work() -> None:
+        job.work()
+        turns.leave()
+
+    together(work, threads)
+    ids, _, _ = job.result()
+    return ids.tolist()
+
+
 def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short, middle and long words, with one id to many: every cache ends with nearly all of them, and no wrong one."""
     monkeypatch.setattr(gather, "PART", 4000)
@@ -66,9 +115,13 @@ def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
     tok = bpe.train(texts=["low lower lowest zz"] * 3, num_merges=12)
     texts = [" ".join(choose.choices(words, k=40)) for _ in range(800)]
     expected = [tok.encode(text).tolist() for text in texts]
+    flat = [token for ids in expected for token in ids]
     for cache_memory in (1 << 16, 32 << 20):
         encoder = Encoder(tok.spec, cache_memory=cache_memory)
-        for _ in range(2):
-            assert encoder.encode_batch(texts, 3).to_list() == expected
+        assert encoder.encode_batch(texts, 3).to_list() == expected
+    encoder = Encoder(tok.spec)
+    for _ in range(2):
+        assert encode_by_turns(encoder, texts, 3) == flat
     known = [state["short"] + state["middle"] + state["long"] for state in encoder._core.cache_state()]
+    assert len(known) == 3
     assert min(known) > 0.9 * max(known)
