@@ -8,8 +8,8 @@ there is something to check, and a function here stands before it. Not here: wha
 
 cimport numpy as cnp
 
-from bpe._core.chunk cimport ALL, PIECES, Fragment
-from bpe._core.encoder cimport SHORT_TEXT, Encoder, Workspace, emit_value, feed_fragments
+from bpe._core.chunk cimport ALL, PIECES, Fragment, feed_fragments
+from bpe._core.encoder cimport SHORT_TEXT, Encoder
 from bpe._core.memory cimport hash_bytes, prefetch
 from bpe._core.scan cimport begin, scan
 from bpe._core.transcoding cimport BEYOND, Units, most_utf8, to_utf8, units_of
@@ -26,6 +26,7 @@ from bpe._core.wordcache cimport (
     short_key,
     short_line,
 )
+from bpe._core.workspace cimport Workspace, emit_value
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
@@ -185,7 +186,7 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
         elif fragment.size <= FEW_BYTES and append_ascii(encoder, space, fragment.text, fragment.size):
             return True
-    elif type(text) is bytes and not encoder.merger.alphabet.chars:
+    elif type(text) is bytes and not encoder.values.merger.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
@@ -233,7 +234,7 @@ cdef bint append_ascii(Encoder encoder, Workspace space, const byte_t* text, Py_
             else:
                 value = find_long(cache, word, length, lo[i])
             if value == 0:
-                value = encoder.work_out(space, word, length, ALL, lo[i], hi[i])
+                value = encoder.values.work_out(space, word, length, ALL, lo[i], hi[i])
         if value == 0:
             space.out.n = before
             return False

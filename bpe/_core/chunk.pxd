@@ -80,6 +80,8 @@ cdef struct Chunk:
     Segment segments[PIECES]
 
 
+cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
+
 cdef void fill(
     Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache,
     const Cache* earlier,      # of the parts before the last ones, if it is not `cache`

@@ -2,7 +2,7 @@
 
 What a piece needs of the other tables is prefetched here, long before it is looked up. A chunk reaches over the ends of
 texts, so that a list of short texts goes as fast as one long one. Not here: what is done with words that are not in the
-front table (`encoder.pyx`).
+front table (`values.pyx`).
 """
 
 from bpe._core.memory cimport hash_bytes, prefetch
@@ -75,6 +75,17 @@ cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil:
     All at once and without a branch: which of a line's two words it is would be guessed wrong again and again.
     """
     bpe_find_middles(cache.middles, cache.middles_shift, chunk.key, chunk.hash, chunk.n_others, chunk.found)
+
+
+cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:
+    """Begin with a list of fragments."""
+    feed.fragments = fragments
+    feed.n_fragments = n
+    feed.done = 0
+    feed.shared = feed.open = False
+    feed.scanner = scanner
+    feed.starts = NULL
+    feed.n_found = feed.next = feed.within = 0
 
 
 cdef void fill(

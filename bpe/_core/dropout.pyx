@@ -7,7 +7,8 @@ are SplitMix64's, one state for a whole text, so that the ids depend on the text
 the same word comes out differently each time. Not here: what symbols and pretokens are (`bpe/encoding.py`).
 """
 
-from bpe._core.encoder cimport Encoder, as_array
+from bpe._core.arrays cimport as_array
+from bpe._core.encoder cimport Encoder
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport (
     Ids,
@@ -81,8 +82,8 @@ cdef class Dropout:
         cdef uint64_t entry, asked = NO_ENTRY
         cdef Py_ssize_t n
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
-        n = symbols_of(&self.encoder.merger.alphabet, piece, size, scratch.symbols, unknown)
-        begin_links(&self.encoder.merger.table.pairs, scratch.symbols, n, scratch)
+        n = symbols_of(&self.encoder.values.merger.alphabet, piece, size, scratch.symbols, unknown)
+        begin_links(&self.encoder.values.merger.table.pairs, scratch.symbols, n, scratch)
         skipped.n = 0
         while scratch.queue.n > 0:
             entry = pop(&scratch.queue)
@@ -94,7 +95,7 @@ cdef class Dropout:
                 skipped.entries[skipped.n] = entry
                 skipped.n += 1
                 continue
-            join_behind(&self.encoder.merger.table.pairs, scratch, <uint32_t>entry, n)
+            join_behind(&self.encoder.values.merger.table.pairs, scratch, <uint32_t>entry, n)
             asked = NO_ENTRY
             while skipped.n > 0:
                 skipped.n -= 1

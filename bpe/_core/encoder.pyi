@@ -5,9 +5,6 @@ from bpe._core.buffers import Buffer
 
 CACHE_MEMORY: int
 
-class Memory: ...
-class Workspace: ...
-
 class Encoder:
     def __init__(
         self,

@@ -1,25 +1,22 @@
 """The engine: texts to token ids.
 
 Text goes through it in chunks of some hundred pieces (`chunk.pyx`): the scanner finds pretokens, the split filter
-cuts them where no token reaches across (`splits.pyx`), the word cache is asked for all of them at once
-(`wordcache.pyx`), and then ids are written in order; a piece that no cache knows is merged on the way (`merger.pyx`).
-
-Where the end of a word is marked, the same bytes are one thing at the end of a word and another before that: the parts
-of a word that was cut, but for the last one, are merged without the mark, and have a cache of their own.
+cuts them where no token reaches across (`splits.pyx`), the word cache is asked for all of them at once (`values.pyx`),
+and then ids are written in order; a piece that has no value, since it is long, is merged on the way (`merger.pyx`).
 
 Tables are immutable and shared by all threads. Each call takes a workspace (cache, chunk, buffers) from those that are
 idle and gives it back, so that no two threads ever have the same one. They are a chain and not a list, since a list of
 one frees its memory when that is taken; the lock of the critical section is the GIL where there is one.
 
-Not here: how a piece is merged; special tokens, normalization, what text is (`bpe/encoding.py`).
+Not here: how the ids of a piece are found; special tokens, normalization, what text is (`bpe/encoding.py`).
 """
 
 import numpy as np
 
 cimport cython
-cimport numpy as cnp
 
-from bpe._core.backtrack cimport NO_LIMIT
+from bpe._core.arrays cimport as_array
+from bpe._core.backtrack cimport Origins
 from bpe._core.chunk cimport (
     ALL,
     EARLIER,
@@ -28,107 +25,29 @@ from bpe._core.chunk cimport (
     Chunk,
     Feed,
     Fragment,
-    Joined,
     emit_values,
+    feed_fragments,
     fill,
-    find_middles,
 )
-from bpe._core.fresh cimport fresh_begin, fresh_reach
-from bpe._core.learned cimport note
-from bpe._core.memory cimport grown
+from bpe._core.fresh cimport fresh_reach
 from bpe._core.merger cimport Merger
-from bpe._core.merging cimport Ids, free_scratch, reserve
+from bpe._core.merging cimport reserve
+from bpe._core.runs cimport emit_run
 from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport Joints, SplitFilter
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
+from bpe._core.values cimport Values, cache_of, merge_piece
 from bpe._core.wholewords cimport WholeWords
-from bpe._core.wordcache cimport (
-    LONG_WORD,
-    MIDDLE_WORD,
-    SHORT_WORD,
-    Cache,
-    cache_bytes,
-    close_cache,
-    empty_cache,
-    fetch_listed,
-    find_front,
-    find_long,
-    find_middle,
-    find_short,
-    has_ids,
-    keep_long,
-    keep_middle,
-    keep_short,
-    key_size,
-    limit_words,
-    open_cache,
-    short_key,
-    value_of,
-)
+from bpe._core.wordcache cimport cache_bytes, empty_cache, key_size
+from bpe._core.workspace cimport LONE_ROOM, Workspace, emit_listed, prepare_output
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy, memset
-
-cnp.import_array()
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
-cdef enum:
-    COPIED = 1 << 20          # ids: a longer output is handed over as it is; copying spares a shorter one new pages
-    KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
-
 #: Memory of a word cache, in bytes, of which each thread has one.
 CACHE_MEMORY = 32 << 20
-
-
-cdef class Workspace:
-
-    def __cinit__(self, size_t memory, bint marked=False):
-        open_cache(&self.cache, memory)
-        if marked:                                         # they share all but the lists of ids
-            open_cache(&self.earlier, memory // 2)
-            limit_words(&self.cache, memory // 2)
-        self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
-        self.feed = <Feed*>calloc(1, sizeof(Feed))
-        self.lone = <Lone*>calloc(LONE_ROOM, sizeof(Lone))   # takes memory where it is written to
-        if self.chunk == NULL or self.feed == NULL or self.lone == NULL:
-            raise MemoryError("no memory for a chunk of pieces")
-        self.unknown = False
-        self.unknown_at = -1
-
-    def __dealloc__(self):
-        close_cache(&self.cache)
-        close_cache(&self.earlier)
-        free_scratch(&self.scratch)
-        free(self.lone)
-        free(self.chunk)
-        free(self.feed)
-        free(self.out.data)
-
-    cdef int reset(self) noexcept nogil:
-        """Ready for the next call; the cache stays."""
-        self.out.n = 0
-        self.fresh_data = NULL
-        self.unknown = False
-        self.unknown_at = -1
-        if self.out.room > COPIED:
-            free(self.out.data)
-            self.out.data, self.out.room = NULL, 0
-        if self.scratch.symbols_room > KEPT_SCRATCH or self.scratch.failed_room > KEPT_SCRATCH:
-            free_scratch(&self.scratch)
-            memset(&self.scratch, 0, sizeof(self.scratch))
-        return 0
-
-
-cdef class Memory:
-    """Keeps the memory of an array that was handed over."""
-
-    cdef void* data
-
-    def __dealloc__(self):
-        free(self.data)
 
 
 cdef class Encoder:
@@ -152,9 +71,10 @@ cdef class Encoder:
         unreached,                         # int32: tokens that merging their own bytes does not give; None: not known
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
-        self.scanner, self.memory, self.marked = scanner, memory, ends is not None
-        self.merger = Merger(inner, last, merges, ids, ranks, len(offsets) - 1, mark, unk, fuse_unk, chars, unreached)
-        self.seeds = Seeds(self.merger.origins, merges, ids, blob, offsets, ends, mark_size)
+        merger = Merger(inner, last, merges, ids, ranks, len(offsets) - 1, mark, unk, fuse_unk, chars, unreached)
+        self.scanner, self.memory = scanner, memory
+        self.values = Values(merger, ends is not None)
+        self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
         if not fuse_unk:
             self.splits = SplitFilter()
             self.splits.add_merges(merges, blob, offsets)
@@ -166,6 +86,7 @@ cdef class Encoder:
         encoding.
         """
         cdef Workspace space = Workspace(0)
+        cdef Origins origins = self.values.merger.origins
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
         kept = np.ones(n, dtype=np.uint8)
@@ -173,17 +94,17 @@ cdef class Encoder:
         if not all_of_them:
             with nogil:
                 for i in range(n):
-                    if self.merger.origins.ordered:
-                        keep[i] = not self.merger.origins.reached[ids[i]]
+                    if origins.ordered:
+                        keep[i] = not origins.reached[ids[i]]
                         continue
                     space.out.n = 0
-                    self.merge_piece(space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
+                    merge_piece(self.values, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
                     keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
         chosen = np.flatnonzero(kept).astype(np.int64)         # where intp is another type
         if not len(chosen):
             return
-        self.whole = WholeWords(blob, offsets, ids, chosen)
-        self.seeds.leave_out(self.whole)
+        self.values.whole = WholeWords(blob, offsets, ids, chosen)
+        self.seeds.leave_out(self.values.whole)
         if self.splits is not None:
             for number in chosen.tolist():
                 i = number
@@ -191,9 +112,10 @@ cdef class Encoder:
 
     def unreached_of(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
-        if not self.merger.origins.ordered or not self.merger.origins.limit:
+        cdef Origins origins = self.values.merger.origins
+        if not origins.ordered or not origins.limit:
             return None
-        reached = np.asarray(<const byte_t[: self.merger.origins.limit]>self.merger.origins.reached)
+        reached = np.asarray(<const byte_t[: origins.limit]>origins.reached)
         return np.flatnonzero(np.asarray(wanted) > reached).astype(np.int32)
 
     def finish(self):
@@ -202,97 +124,7 @@ cdef class Encoder:
             self.splits.fold()
         self.give_back(self.workspace())
 
-    # Pieces -----------------------------------------------------------------------------------------------------------
-
-    cdef inline int merge_piece(self, Workspace space, const byte_t* piece, Py_ssize_t size, int part) except -1 nogil:
-        """Emit the ids that merging makes of a piece, which is not empty."""
-        return self.merger.merge(piece, size, part == EARLIER, &space.scratch, &space.out, &space.unknown)
-
-    cdef inline Cache* cache_of(self, Workspace space, int part) noexcept nogil:
-        """The cache for pieces, or for parts of them that have no mark where the last ones have."""
-        return &space.earlier if self.marked and part == EARLIER else &space.cache
-
-    cdef int look_up(self, Workspace space) except -1 nogil:
-        """Find the values of the pieces of the chunk that the front table does not have, and work out what is new.
-
-        A piece that comes twice in a chunk is there the second time.
-        """
-        cdef Chunk* chunk = space.chunk
-        cdef Cache* cache = &space.cache
-        cdef Cache* earlier = self.cache_of(space, EARLIER)
-        cdef size_t i
-        cdef Py_ssize_t number
-        cdef uint64_t key, value
-        for i in range(chunk.n_missed):
-            key, number = chunk.missed_key[i], chunk.missed[i]
-            value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
-            if value == 0:
-                value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, 0)
-            chunk.value[number] = value
-            fetch_listed(cache, value)
-        if earlier == cache:
-            find_middles(chunk, cache)
-        else:
-            memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
-        for i in range(chunk.n_others):
-            value = chunk.found[i]
-            if value == 0:
-                value = self.find_other(space, i)
-            chunk.value[chunk.others[i]] = value
-            fetch_listed(cache, value)
-        return 0
-
-    cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil:
-        """The value of one of the words that one key does not hold, which is worked out if it is new."""
-        cdef Chunk* chunk = space.chunk
-        cdef int part = chunk.part[chunk.others[i]]
-        cdef const Cache* cache = self.cache_of(space, part)
-        cdef const byte_t* word = chunk.word[i]
-        cdef Py_ssize_t size = chunk.size[i]
-        cdef uint64_t lo = chunk.hash[i], hi = 0, value
-        if size > LONG_WORD or part == LONE:
-            return 0
-        if is_middle(word, size):
-            lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-            value = find_middle(cache, lo, hi)
-        else:
-            value = find_long(cache, word, size, lo)
-        return value if value else self.work_out(space, word, size, part, lo, hi)
-
-    cdef uint64_t work_out(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
-    ) except? 0 nogil:
-        """The value of a piece that is in no table, by merging, which is kept; 0 where the cache cannot have one.
-
-        A whole word whose token is not what merging makes of it is not kept: as a part of a longer piece the same bytes
-        are something else. `lo` and `hi` are the keys, of a long word the hash.
-        """
-        cdef Cache* cache = self.cache_of(space, part)
-        cdef size_t before = space.out.n, n
-        cdef token_t token = NO_TOKEN
-        cdef uint64_t value
-        if space.unknown:
-            return 0
-        if self.whole is not None:
-            token = self.whole.find(word, size)
-        if token != NO_TOKEN and part == ALL:
-            return value_of(&space.cache, &token, 1)
-        self.merge_piece(space, word, size, part)
-        n = space.out.n - before
-        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, n)
-        space.out.n = before
-        space.unknown = False                              # until its turn comes
-        if value == 0 or token != NO_TOKEN:
-            return value
-        if space.words != NULL and cache == &space.cache:
-            note(space.words, word, size, lo, hi, space.out.data + before, n)
-        if is_middle(word, size):
-            keep_middle(cache, lo, hi, value)
-        elif size <= SHORT_WORD and word[size - 1] != 0xFF:
-            keep_short(cache, lo, value)
-        else:
-            keep_long(cache, word, size, lo, value)
-        return value
+    # Chunks -----------------------------------------------------------------------------------------------------------
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
         """Write the ids of some of the chunk's pieces."""
@@ -321,108 +153,18 @@ cdef class Encoder:
         if at < chunk.n_others and chunk.others[at] == number:
             word, size = chunk.word[at], chunk.size[at]
             if chunk.part[number] == LONE:
-                return self.emit_run(space, word)
+                return emit_run(self.values, space, word)
         else:
             at = place_of(chunk.missed, chunk.n_missed, number)
             word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-        if self.whole is not None and chunk.part[number] == ALL:
-            token = self.whole.find(word, size)
+        if self.values.whole is not None and chunk.part[number] == ALL:
+            token = self.values.whole.find(word, size)
         if token == NO_TOKEN:
-            return self.merge_piece(space, word, size, chunk.part[number])
+            return merge_piece(self.values, space, word, size, chunk.part[number])
         reserve(&space.out, 1)
         space.out.data[space.out.n] = token
         space.out.n += 1
         return 0
-
-    # Runs of characters of three bytes --------------------------------------------------------------------------------
-
-    cdef int emit_run(self, Workspace space, const byte_t* text) except -1 nogil:
-        """Write the ids of a run of parts, the next one of the chunk."""
-        cdef Joined* joined
-        while True:
-            joined = &space.chunk.joined[space.chunk.next_joined]
-            space.chunk.next_joined += 1
-            self.emit_lone(space, text, joined.text)
-            if joined.size == 0:
-                return 0
-            self.emit_joined(space, joined.text, joined.size)
-            text = joined.text + joined.size
-
-    cdef int emit_lone(self, Workspace space, const byte_t* text, const byte_t* end) except -1 nogil:
-        """Write the ids of characters that no token reaches out of."""
-        cdef const Lone* lone
-        cdef token_t* out
-        while text < end:
-            reserve(&space.out, end - text + 1)            # 1: a character's number of ids is written behind them
-            out = space.out.data + space.out.n
-            while text < end:
-                lone = lone_of(space, text)
-                if lone.n == 0:
-                    break
-                memcpy(out, lone, sizeof(Lone))
-                out += lone.n
-                text += 3
-            space.out.n = out - space.out.data
-            if text < end and not self.learn_lone(space, text):
-                self.merge_piece(space, text, 3, EARLIER)
-                text += 3
-        return 0
-
-    cdef int emit_joined(self, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
-        """Write the ids of a part that has more characters.
-
-        Most such parts have hashes that some token's borders have too, and no joined characters; and most come once,
-        so that only those with joined ones are kept in the cache.
-        """
-        cdef uint64_t value, lo, hi = 0
-        if size <= SHORT_WORD:
-            lo = short_key(word, size, word + size)
-            value = find_front(&space.cache, lo)
-        else:
-            memcpy(&lo, word, 8)
-            hi = short_key(word + 8, size - 8, word + size)
-            value = find_middle(&space.cache, lo, hi)
-        if value == 0:
-            if self.stay_apart(space, word, size):
-                return self.emit_lone(space, word, word + size)
-            if size <= SHORT_WORD:
-                value = find_short(&space.cache, lo)
-        if value == 0:
-            value = self.work_out(space, word, size, EARLIER, lo, hi)
-        if value == 0:
-            return self.merge_piece(space, word, size, EARLIER)
-        return emit_value(space, value)
-
-    cdef bint stay_apart(self, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
-        """Whether no two characters of a part are joined; False also where that is not known without merging it."""
-        cdef Py_ssize_t at
-        cdef const Lone* left
-        cdef const Lone* right = NULL
-        if not self.merger.origins.ordered or self.merger.alphabet.chars:
-            return False
-        for at in range(0, size, 3):
-            left, right = right, lone_of(space, word + at)
-            if right.n == 0 and not self.learn_lone(space, word + at):
-                return False
-            if at and not self.merger.origins.side_by_side(
-                &self.merger.table.pairs, left.ids[left.n - 1], right.ids[0], NO_LIMIT
-            ):
-                return False
-        return True
-
-    cdef bint learn_lone(self, Workspace space, const byte_t* text) except -1 nogil:
-        """Work out what a character is by itself; False where it has a symbol without an id."""
-        cdef size_t before = space.out.n
-        cdef Lone* lone = lone_of(space, text)
-        if space.unknown:
-            return False
-        self.merge_piece(space, text, 3, EARLIER)
-        if not space.unknown:
-            lone.n = <token_t>(space.out.n - before)
-            memcpy(lone.ids, space.out.data + before, lone.n * sizeof(token_t))
-        space.out.n = before
-        space.unknown = False                              # until its turn comes
-        return lone.n > 0
 
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
         """Emit the ids of all that the feed has; `lengths` gets the number of ids of each fragment, unless NULL."""
@@ -437,13 +179,13 @@ cdef class Encoder:
         while True:
             if space.cache.full:
                 empty_cache(&space.cache)
-                if self.marked:
+                if self.values.marked:
                     empty_cache(&space.earlier)
                 self.seeds.sow(&space.cache, &space.earlier)
-            fill(chunk, feed, &joints, &space.cache, self.cache_of(space, EARLIER))
+            fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
-            self.look_up(space)
+            self.values.look_up(space)
             if space.fresh_data != NULL and space.fresh_data == space.out.data:
                 fresh_reach(&space.fresh, space.out.data + space.out.n)
             piece = 0
@@ -502,11 +244,11 @@ cdef class Encoder:
         cdef Workspace space = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
-            if self.whole is not None:
-                token = self.whole.find(piece, len(piece))
+            if self.values.whole is not None:
+                token = self.values.whole.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            self.merge_piece(space, piece, len(piece), ALL)
+            merge_piece(self.values, space, piece, len(piece), ALL)
         return [space.out.data[i] for i in range(space.out.n)]
 
     def cache_state(self):
@@ -526,7 +268,7 @@ cdef class Encoder:
                 "listed": space.cache.n_listed,
                 "lone": sum(space.lone[i].n > 0 for i in range(LONE_ROOM)),
                 "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
-                "bytes": cache_bytes(&space.cache) + (cache_bytes(&space.earlier) if self.marked else 0),
+                "bytes": cache_bytes(&space.cache) + (cache_bytes(&space.earlier) if self.values.marked else 0),
             })
             space = space.next
         return states
@@ -542,7 +284,7 @@ cdef class Encoder:
                 self.idle = space.next
                 space.next = None
                 return space
-        space = Workspace(self.memory, self.marked)
+        space = Workspace(self.memory, self.values.marked)
         with nogil:
             self.seeds.sow(&space.cache, &space.earlier)
         return space
@@ -562,59 +304,6 @@ cdef class Encoder:
         return ids
 
 
-cdef object as_array(Ids* ids):
-    """Ids as an array: short ones are copied, of more the memory is handed over."""
-    cdef cnp.npy_intp n = ids.n
-    cdef Memory memory
-    cdef void* data
-    if n <= COPIED:
-        array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
-        if n:
-            memcpy(cnp.PyArray_DATA(array), ids.data, n * sizeof(token_t))
-        return array
-    memory = Memory()
-    data = realloc(ids.data, n * sizeof(token_t))
-    memory.data = data if data != NULL else <void*>ids.data
-    ids[0] = Ids(data=NULL, n=0, room=0)
-    array = cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT32, memory.data)
-    cnp.set_array_base(array, memory)
-    return array
-
-
-cdef int emit_value(Workspace space, uint64_t value) except -1 nogil:
-    """Write the ids of any value."""
-    cdef Ids* out = &space.out
-    if not has_ids(value):
-        return emit_listed(space, value)
-    reserve(out, 2)
-    out.data[out.n] = <token_t>value - 1
-    out.data[out.n + 1] = <token_t>(value >> 32) - 1
-    out.n += 1 + (value >> 32 != 0)
-    return 0
-
-
-cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
-    """Write the ids, more than a few, of a value that says where they are listed."""
-    cdef const token_t* listed = space.cache.listed + (value >> 32)
-    cdef size_t n = listed[0], i
-    cdef Ids* out = &space.out
-    reserve(out, n + 3)
-    for i in range(0, n, 4):                               # four at a time: a call for a few ids would take longer
-        memcpy(out.data + out.n + i, listed + 1 + i, 4 * sizeof(token_t))
-    out.n += n
-    return 0
-
-
-cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:
-    """The place of a character of three bytes."""
-    return &space.lone[(text[0] & 15) << 12 | (text[1] & 63) << 6 | text[2] & 63]
-
-
-cdef inline bint is_middle(const byte_t* word, Py_ssize_t size) noexcept nogil:
-    """Whether a word is one of two keys."""
-    return SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF
-
-
 cdef inline size_t place_of(const uint16_t* numbers, size_t n, Py_ssize_t number) noexcept nogil:
     """The first place of rising numbers that has this one or a greater one; n if none has."""
     cdef size_t low = 0, middle
@@ -625,25 +314,3 @@ cdef inline size_t place_of(const uint16_t* numbers, size_t n, Py_ssize_t number
         else:
             n = middle
     return low
-
-
-cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:
-    """Begin with a list of fragments."""
-    feed.fragments = fragments
-    feed.n_fragments = n
-    feed.done = 0
-    feed.shared = feed.open = False
-    feed.scanner = scanner
-    feed.starts = NULL
-    feed.n_found = feed.next = feed.within = 0
-
-
-cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
-    """Room for what a text of so many bytes is likely to give, in the pages that come quickest."""
-    cdef size_t n = n_bytes // 2 + 1024
-    cdef Ids* out = &space.out
-    if n > COPIED and n > out.room:
-        out.data = <token_t*>grown(out.data, &out.room, n, sizeof(token_t))
-        space.fresh_data = out.data
-        fresh_begin(&space.fresh, out.data, out.room * sizeof(token_t))
-    return 0

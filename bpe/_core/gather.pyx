@@ -16,8 +16,9 @@ Not here: what the texts are made of (`bpe/encoding.py`), starting threads (`bpe
 
 import numpy as np
 
-from bpe._core.chunk cimport Fragment
-from bpe._core.encoder cimport Encoder, Workspace, as_array, feed_fragments, prepare_output
+from bpe._core.arrays cimport as_array
+from bpe._core.chunk cimport Fragment, feed_fragments
+from bpe._core.encoder cimport Encoder
 from bpe._core.fresh cimport Fresh, fresh_begin, fresh_end, fresh_join, fresh_part, fresh_reach
 from bpe._core.learned cimport Learned, learn
 from bpe._core.memory cimport grown
@@ -25,6 +26,7 @@ from bpe._core.merging cimport Ids
 from bpe._core.scan cimport certain_start
 from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
+from bpe._core.workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy

@@ -2,7 +2,7 @@
 
 A short piece is merged in registers (`merging.pyx`), a long one by windows (`windows.pyx`), and where those do not fit,
 backtracking over all tokens (`backtrack.pyx`); with merges of which that cannot be said, a heap merges it. Not here:
-what need not be merged, since it is known (`encoder.pyx`).
+what need not be merged, since it is known (`values.pyx`).
 """
 
 import numpy as np

@@ -1,0 +1,109 @@
+"""The ids of runs of characters of three bytes, which hardly any token joins: ideographs, in most vocabularies.
+
+A run is one piece of a chunk. It is characters that are by themselves, whose ids a table has by code point, and between
+them parts of several that some token may join, which are looked up like words. Not here: how a run is found
+(`pieces.pyx`).
+"""
+
+from bpe._core.backtrack cimport NO_LIMIT
+from bpe._core.chunk cimport EARLIER, Joined
+from bpe._core.merging cimport reserve
+from bpe._core.types cimport byte_t, token_t
+from bpe._core.values cimport Values, merge_piece
+from bpe._core.wordcache cimport SHORT_WORD, find_front, find_middle, find_short, short_key
+from bpe._core.workspace cimport Lone, Workspace, emit_value, lone_of
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+
+cdef int emit_run(Values values, Workspace space, const byte_t* text) except -1 nogil:
+    """Write the ids of a run of parts, the next one of the chunk."""
+    cdef Joined* joined
+    while True:
+        joined = &space.chunk.joined[space.chunk.next_joined]
+        space.chunk.next_joined += 1
+        emit_lone(values, space, text, joined.text)
+        if joined.size == 0:
+            return 0
+        emit_joined(values, space, joined.text, joined.size)
+        text = joined.text + joined.size
+
+
+cdef int emit_lone(Values values, Workspace space, const byte_t* text, const byte_t* end) except -1 nogil:
+    """Write the ids of characters that no token reaches out of."""
+    cdef const Lone* lone
+    cdef token_t* out
+    while text < end:
+        reserve(&space.out, end - text + 1)                # 1: a character's number of ids is written behind them
+        out = space.out.data + space.out.n
+        while text < end:
+            lone = lone_of(space, text)
+            if lone.n == 0:
+                break
+            memcpy(out, lone, sizeof(Lone))
+            out += lone.n
+            text += 3
+        space.out.n = out - space.out.data
+        if text < end and not learn_lone(values, space, text):
+            merge_piece(values, space, text, 3, EARLIER)
+            text += 3
+    return 0
+
+
+cdef int emit_joined(Values values, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
+    """Write the ids of a part that has more characters.
+
+    Most such parts have hashes that some token's borders have too, and no joined characters; and most come once,
+    so that only those with joined ones are kept in the cache.
+    """
+    cdef uint64_t value, lo, hi = 0
+    if size <= SHORT_WORD:
+        lo = short_key(word, size, word + size)
+        value = find_front(&space.cache, lo)
+    else:
+        memcpy(&lo, word, 8)
+        hi = short_key(word + 8, size - 8, word + size)
+        value = find_middle(&space.cache, lo, hi)
+    if value == 0:
+        if stay_apart(values, space, word, size):
+            return emit_lone(values, space, word, word + size)
+        if size <= SHORT_WORD:
+            value = find_short(&space.cache, lo)
+    if value == 0:
+        value = values.work_out(space, word, size, EARLIER, lo, hi)
+    if value == 0:
+        return merge_piece(values, space, word, size, EARLIER)
+    return emit_value(space, value)
+
+
+cdef bint stay_apart(Values values, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
+    """Whether no two characters of a part are joined; False also where that is not known without merging it."""
+    cdef Py_ssize_t at
+    cdef const Lone* left
+    cdef const Lone* right = NULL
+    if not values.merger.origins.ordered or values.merger.alphabet.chars:
+        return False
+    for at in range(0, size, 3):
+        left, right = right, lone_of(space, word + at)
+        if right.n == 0 and not learn_lone(values, space, word + at):
+            return False
+        if at and not values.merger.origins.side_by_side(
+            &values.merger.table.pairs, left.ids[left.n - 1], right.ids[0], NO_LIMIT
+        ):
+            return False
+    return True
+
+
+cdef bint learn_lone(Values values, Workspace space, const byte_t* text) except -1 nogil:
+    """Work out what a character is by itself; False where it has a symbol without an id."""
+    cdef size_t before = space.out.n
+    cdef Lone* lone = lone_of(space, text)
+    if space.unknown:
+        return False
+    merge_piece(values, space, text, 3, EARLIER)
+    if not space.unknown:
+        lone.n = <token_t>(space.out.n - before)
+        memcpy(lone.ids, space.out.data + before, lone.n * sizeof(token_t))
+    space.out.n = before
+    space.unknown = False                              # until its turn comes
+    return lone.n > 0

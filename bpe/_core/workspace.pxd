@@ -1,0 +1,70 @@
+"""What one call needs for itself."""
+
+from bpe._core.chunk cimport Chunk, Feed
+from bpe._core.fresh cimport Fresh
+from bpe._core.learned cimport Words
+from bpe._core.merging cimport Ids, Scratch, reserve
+from bpe._core.types cimport byte_t, token_t
+from bpe._core.wordcache cimport Cache, has_ids
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef enum:
+    LONE_ROOM = 1 << 16       # code points, of which those of three bytes are some
+
+
+cdef struct Lone:             # a character of three bytes that no token reaches out of
+    token_t ids[3]
+    uint32_t n                # 0 where it has not come yet
+
+
+cdef class Workspace:
+    """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
+
+    cdef Cache cache
+    cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
+    cdef Lone* lone           # by code point
+    cdef Scratch scratch
+    cdef Chunk* chunk
+    cdef Feed* feed
+    cdef Ids out
+    cdef Fresh fresh          # of the output's memory, while that is `fresh_data`
+    cdef token_t* fresh_data
+    cdef Words* words         # where those that are worked out are noted for other threads, or NULL
+    cdef Workspace next       # of the idle ones
+    cdef bint unknown         # a symbol without an id was met
+    cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
+
+    cdef int reset(self) noexcept nogil
+
+
+cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil
+
+
+cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:
+    """The place of a character of three bytes."""
+    return &space.lone[(text[0] & 15) << 12 | (text[1] & 63) << 6 | text[2] & 63]
+
+
+cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids, more than a few, of a value that says where they are listed."""
+    cdef const token_t* listed = space.cache.listed + (value >> 32)
+    cdef size_t n = listed[0], i
+    cdef Ids* out = &space.out
+    reserve(out, n + 3)
+    for i in range(0, n, 4):                               # four at a time: a call for a few ids would take longer
+        memcpy(out.data + out.n + i, listed + 1 + i, 4 * sizeof(token_t))
+    out.n += n
+    return 0
+
+
+cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids of any value."""
+    cdef Ids* out = &space.out
+    if not has_ids(value):
+        return emit_listed(space, value)
+    reserve(out, 2)
+    out.data[out.n] = <token_t>value - 1
+    out.data[out.n + 1] = <token_t>(value >> 32) - 1
+    out.n += 1 + (value >> 32 != 0)
+    return 0
