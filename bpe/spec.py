@@ -102,9 +102,3 @@ def to_letters(token: bytes) -> str:
     """
     letters = byte_letters()
     return "".join(letters[byte] for byte in token)
-
-
-def from_letters(token: str) -> bytes:
-    """The bytes that GPT-2's letters stand for; KeyError for a character that is none of them."""
-    numbers = letter_bytes()
-    return bytes(numbers[letter] for letter in token)

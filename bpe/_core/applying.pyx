@@ -27,8 +27,9 @@ merge across its ends, so what happened inside is what happens to the string alo
 
 from bpe._core.memory cimport prefetch
 from bpe._core.pairs cimport NO_LIST, NO_PAIR, Pair, Pairs, add_pair, find_pair, pair_hash, prefetch_pair
+from bpe._core.search cimport first_from
 from bpe._core.symbols cimport ANCHORS, Symbols, class_of, id_t
-from bpe._core.team cimport MOST_PARTS, Team
+from bpe._core.team cimport MOST_PARTS, Team, parts_worth
 from bpe._core.tokens cimport Tokens
 from bpe._core.types cimport NO_TOKEN, cell_t, count_t, token_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -288,21 +289,9 @@ cdef struct Job:              # a list that several threads walk
     cell_t* pool
 
 
-cdef size_t first_from(const cell_t* places, size_t n, cell_t place) noexcept nogil:
-    """How many of n ascending places lie before one."""
-    cdef size_t low = 0, high = n, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if places[middle] < place:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 cdef void cut_list(Job* job, size_t n, int parts) noexcept nogil:
     """Cut a list into parts of about the same length that have no word in common: where an anchor is."""
-    cdef const cell_t* anchors = job.symbols.anchors
+    cdef const cell_t* anchors = &job.symbols.anchors[0]
     cdef size_t anchor
     cdef int part
     job.begins[0], job.begins[parts] = 0, n
@@ -458,7 +447,7 @@ cdef int merge_pair(
     tokens.width[made] = merge.width
     gathers[0].chain.n = gathers[0].chain.count = 0
     if pair.places != NO_LIST:
-        parts = <int>max(1, min(<size_t>team.size, (pair.n - pair.head) // long_list))
+        parts = parts_worth(team.size, (pair.n - pair.head) // long_list)
     try:
         if parts > 1:
             merge_shared(symbols, tokens, pairs, pool, gathers, keep, &pair, &merge, team, parts)

@@ -9,8 +9,6 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
     FEW_IDS = 8               # of a piece that `emit_values` writes
-    ENOUGH = PIECES - 63      # for fewer the scanner is asked once more
-    CROWDED = 64              # chunks with runs, before the front table is tried again
     JOINED = 128              # of a chunk's parts of more than one character that are in runs
 
 cdef enum:                    # what a part is of its piece; joints.h has the same numbers

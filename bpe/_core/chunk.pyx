@@ -51,6 +51,8 @@ cdef extern from "lookup.h" nogil:
     int bpe_choose_look_up(int most)
 
 cdef enum:
+    ENOUGH = PIECES - 63      # pieces: for fewer the scanner is asked once more
+    CROWDED = 64              # chunks with runs, before the front table is tried again
     NARROW = 0x7FFFFFFF       # bytes that pieces without bounds of their own are looked up together in
     FEW_MISSED = 8            # the front table serves where it has all pieces but one of so many
     FEW_HIGH = 8              # text with fewer than one byte in so many beyond ASCII is not cut

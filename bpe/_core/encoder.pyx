@@ -33,6 +33,7 @@ from bpe._core.fresh cimport fresh_reach
 from bpe._core.merger cimport Merger
 from bpe._core.merging cimport reserve
 from bpe._core.runs cimport emit_run
+from bpe._core.search cimport first_from
 from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport Joints, SplitFilter
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
@@ -146,7 +147,7 @@ cdef class Encoder:
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil:
         """Write the ids of a piece of the chunk that has no value."""
         cdef Chunk* chunk = space.chunk
-        cdef size_t at = place_of(chunk.others, chunk.n_others, number)
+        cdef size_t at = first_from(chunk.others, chunk.n_others, <uint16_t>number)
         cdef const byte_t* word
         cdef Py_ssize_t size
         cdef token_t token = NO_TOKEN
@@ -155,7 +156,7 @@ cdef class Encoder:
             if chunk.part[number] == LONE:
                 return emit_run(self.values, space, word)
         else:
-            at = place_of(chunk.missed, chunk.n_missed, number)
+            at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
             word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
         if self.values.whole is not None and chunk.part[number] == ALL:
             token = self.values.whole.find(word, size)
@@ -302,15 +303,3 @@ cdef class Encoder:
         ids = as_array(&space.out)
         self.give_back(space)
         return ids
-
-
-cdef inline size_t place_of(const uint16_t* numbers, size_t n, Py_ssize_t number) noexcept nogil:
-    """The first place of rising numbers that has this one or a greater one; n if none has."""
-    cdef size_t low = 0, middle
-    while low < n:
-        middle = (low + n) >> 1
-        if numbers[middle] < number:
-            low = middle + 1
-        else:
-            n = middle
-    return low

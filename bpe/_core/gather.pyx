@@ -311,7 +311,9 @@ cdef class Job:
         feed_fragments(space.feed, room.fragments, n, self.encoder.scanner)
         if copied or self.buffer_end != NULL:
             space.feed.shared = True
-            space.feed.readable = room.utf8 + used if copied else self.buffer_end
+            space.feed.readable = self.buffer_end
+            if copied:
+                space.feed.readable = room.utf8 + used
         return n
 
     cdef bint is_copied(self, const Text* text) noexcept nogil:

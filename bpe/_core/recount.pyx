@@ -21,7 +21,7 @@ from bpe._core.pairs cimport (
     prefetch_pair,
 )
 from bpe._core.symbols cimport Symbols, class_of, id_t, part_start
-from bpe._core.team cimport MOST_PARTS, Team
+from bpe._core.team cimport MOST_PARTS, Team, parts_worth
 from bpe._core.tokens cimport Tokens
 from bpe._core.types cimport NO_TOKEN, cell_t, count_t, token_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -330,7 +330,7 @@ cdef int take_tables(Job* job) except -1 nogil:
     """A table for each part, but for parts whose tables would take more than the lists may, half as much."""
     cdef size_t n = job.tokens.n
     cdef int part
-    job.parts = <int>max(1, min(<size_t>job.parts, job.pool.size * sizeof(cell_t) // (2 * n * n * sizeof(Tally))))
+    job.parts = parts_worth(job.parts, job.pool.size * sizeof(cell_t) // (2 * n * n * sizeof(Tally)))
     for part in range(job.parts):
         job.tables[part] = <Tally*>calloc(n * n, sizeof(Tally))
         if job.tables[part] == NULL:
@@ -461,7 +461,7 @@ cdef uint64_t* filter_bits(Job* job, Keep* keep, const Plan* plan, Team team) ex
             hashed = pair_hash(keep.given.items[i].left, keep.given.items[i].right) >> 40 & (job.n_filter - 1)
             bits[hashed >> 6] |= <uint64_t>1 << (hashed & 63)
         return bits
-    job.parts = <int>max(1, min(<size_t>job.parts, job.pool.size // job.n_filter))
+    job.parts = parts_worth(job.parts, job.pool.size // job.n_filter)
     team.share(job.parts, filter_part, job)
     join_filters(job)
     job.parts = all_parts

@@ -6,7 +6,6 @@ from libc.stdint cimport uint32_t
 
 cdef enum:
     LEAST = 64         # what scanning takes room for: the pretokens of a window
-    FOUND = 512        # pretokens that `scan` finds at most
     FAR = 1 << 30      # one call's pretokens begin within so many bytes
 
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil

@@ -72,6 +72,9 @@ cdef extern from *:
     BPE_APART static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     """
 
+cdef enum:
+    FOUND = 512               # pretokens that `scan` finds at most
+
 #: The vector instructions to use at most, by name.
 LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
 

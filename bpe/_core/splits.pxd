@@ -8,14 +8,7 @@ cdef extern from "joints.h" nogil:
         const uint32_t* bits      # NULL where nothing may be cut
         int shift                 # 32 - log2 of how many words of 32 bits there are, but for one with all bits set
         uint16_t ends[64]         # by a character's last byte, a bit for each first byte that tokens end after it with
-    uint32_t joint_hash "bpe_joint_hash"(uint32_t last_and_three)
-    uint32_t joint_within "bpe_joint_within"(uint32_t hashed)
-    uint32_t joint_whole "bpe_joint_whole"(uint32_t hashed, uint32_t first_two)
     bint may_cut "bpe_may_cut"(const Joints* joints, const byte_t* border)
-
-cdef enum:
-    JOINT_WORDS = 15          # log2 of the filter's words while it is filled: 128 KB
-    FEWEST_WORDS = 9          # and at least, when it is folded
 
 
 cdef inline bint is_three(const byte_t* text) noexcept nogil:

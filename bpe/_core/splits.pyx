@@ -22,7 +22,14 @@ from bpe._core.types cimport byte_t
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
+cdef extern from "joints.h" nogil:
+    uint32_t joint_hash "bpe_joint_hash"(uint32_t last_and_three)
+    uint32_t joint_within "bpe_joint_within"(uint32_t hashed)
+    uint32_t joint_whole "bpe_joint_whole"(uint32_t hashed, uint32_t first_two)
+
 cdef enum:
+    JOINT_WORDS = 15          # log2 of the filter's words while it is filled: 128 KB
+    FEWEST_WORDS = 9          # and at least, when it is folded
     MOST_BITS = 1 << (JOINT_WORDS + 4)    # set in the filter, before it is given up
 
 

@@ -309,7 +309,7 @@ cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, 
 
 cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
     cdef size_t i, at = 1
-    for i in range(ANCHORS):
+    for i in range(<size_t>ANCHORS):
         at = max(at, 1 + (symbols.n - 1) * i // ANCHORS)
         while at < symbols.n and cells[at - 1] != <id_t>NO_TOKEN:
             at += 1

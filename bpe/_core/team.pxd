@@ -8,6 +8,11 @@ cdef enum:
 ctypedef int (*work_t)(void* job, int part) except -1 nogil
 
 
+cdef inline int parts_worth(size_t most, size_t worth) noexcept nogil:
+    """In how many parts to do a job of which so many are worth it: one at least."""
+    return <int>max(<size_t>1, min(most, worth))
+
+
 cdef class Team:
 
     cdef readonly int size             # parts that a job can have: the caller's and one per helper

@@ -19,7 +19,7 @@ from bpe._core.pages cimport ask_for_huge_pages
 from bpe._core.pairs cimport NO_PAIR, Pair, Pairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe._core.recount cimport Plan, recount
 from bpe._core.symbols cimport Alphabet, Symbols, compact, free_symbols, id_t, lay_out, widen
-from bpe._core.team cimport MOST_PARTS, Team
+from bpe._core.team cimport MOST_PARTS, Team, parts_worth
 from bpe._core.tokens cimport Token, Tokens, add_token, free_tokens, joined, token_named
 from bpe._core.types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from cpython.exc cimport PyErr_CheckSignals
@@ -202,7 +202,7 @@ cdef class Trainer:
         self.plan.growing = not strict
         self.keep.max_length = max_length
         self.goal = merges
-        self.narrow = min(narrow, 0xFFFF)
+        self.narrow = min(narrow, <size_t>0xFFFF)
         for token, ends_word, reserved in tokens:
             add_token(&self.tokens, token, len(token), ends_word, reserved, 0)
         for i in range(<size_t>inner.shape[0]):
@@ -220,8 +220,8 @@ cdef class Trainer:
                 &counts[0] if counts.shape[0] > 0 else NULL, counts.shape[0], self.tie_break != BY_FIRST,
             )
         self.take_memory(memory)
-        self.least, self.long_list = max(least, 1), max(long_list, 1)
-        self.team = Team(<int>max(1, min(<size_t>max(threads, 1), self.symbols.n // self.least)))
+        self.least, self.long_list = max(least, <size_t>1), max(long_list, <size_t>1)
+        self.team = Team(parts_worth(max(threads, 1), self.symbols.n // self.least))
         self.strings.pairs, self.strings.tokens = &self.pairs, &self.tokens
         self.heap.context = &self.strings
         if tie_break == BY_SMALLEST:
@@ -233,9 +233,9 @@ cdef class Trainer:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
         if memory == 0:
             memory = 4 * self.symbols.n + (<size_t>32 << 20)
-        self.pool.size = max(memory // 8 * 5 // sizeof(cell_t), 256)
+        self.pool.size = max(memory // 8 * 5 // sizeof(cell_t), <size_t>256)
         self.pool.longest = self.pool.size // 2
-        self.pool.most_pairs = max(memory // 8 * 3 // 88, 16)
+        self.pool.most_pairs = max(memory // 8 * 3 // 88, <size_t>16)
         while self.plan.dense > 0 and 16 * self.plan.dense * self.plan.dense > memory // 4:
             self.plan.dense //= 2
         self.pool.cells = <cell_t*>malloc((self.pool.size + MOST_PARTS * SPARE) * sizeof(cell_t))
@@ -269,7 +269,7 @@ cdef class Trainer:
 
     cdef inline int parts(self) noexcept nogil:
         """In how many parts the symbols are worth to be read."""
-        return <int>max(1, min(<size_t>self.team.size, self.symbols.n // self.least))
+        return parts_worth(self.team.size, self.symbols.n // self.least)
 
     cdef inline bint is_over(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
