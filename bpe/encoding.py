@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bpe._core import chunk, merging, pieces, transcoding
 from bpe._core import encoder as core
 from bpe._core.gather import Job
+from bpe._core.merger import Merger
 from bpe.batch import TokenBatch
 from bpe.errors import shown
 from bpe.pretokenize import VECTORS, prepared, scanner_of
@@ -62,22 +63,29 @@ class Encoder:
         ends = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
-        self._core = core.Encoder(
+        merges = np.ascontiguousarray(spec.merges)
+        merger = Merger(
             inner,
             last,
-            np.ascontiguousarray(spec.merges),
+            merges,
             spec.merge_ids,
             ranks,
-            spec.vocabulary.blob,
-            spec.vocabulary.offsets,
+            spec.vocabulary.limit,
             mark,
             self._unk,
             spec.fuse_unk,
             self._chars,
+            spec.unreached if spec.ignore_merges else None,
+        )
+        self._core = core.Encoder(
+            merger,
+            merges,
+            spec.merge_ids,
+            spec.vocabulary.blob,
+            spec.vocabulary.offsets,
             None if spec.end_of_word is None else ends.view(np.uint8),
             0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
             -1 if scanner is None else scanner,
-            spec.unreached if spec.ignore_merges else None,
             cache_memory,
         )
         if spec.ignore_merges:

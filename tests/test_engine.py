@@ -20,6 +20,7 @@ import bpe
 from bpe._core import chunk, merging, pieces, windows
 from bpe._core.encoder import Encoder as Kernel
 from bpe._core.gather import PART, Job
+from bpe._core.merger import Merger
 from bpe._core.scan import LEVELS
 from bpe._core.splits import SplitFilter
 from bpe.encoding import NO_TOKEN, Encoder, symbol_tables
@@ -339,10 +340,11 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     """The kernel of a plain byte model with a cache of a given size."""
     inner, last, _ = symbol_tables(spec)
     n = len(spec.merges)
-    kernel = Kernel(
-        inner, last, spec.merges, spec.merge_ids, np.arange(n, dtype=np.int32), spec.vocabulary.blob,
-        spec.vocabulary.offsets, NO_TOKEN, NO_TOKEN, False, False, None, 0, 1, None, memory,
-    )  # fmt: skip
+    ranks, vocabulary = np.arange(n, dtype=np.int32), spec.vocabulary
+    merger = Merger(
+        inner, last, spec.merges, spec.merge_ids, ranks, vocabulary.limit, NO_TOKEN, NO_TOKEN, False, False, None
+    )
+    kernel = Kernel(merger, spec.merges, spec.merge_ids, vocabulary.blob, vocabulary.offsets, None, 0, 1, memory)
     kernel.finish()
     return kernel
 

@@ -109,14 +109,17 @@ class HuggingFace(Peer):
         del threads  # from the environment
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-        from bpe.spec import from_letters
+        from bpe.spec import letter_bytes
 
         tok = Tokenizer(models.BPE())
         tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
         tok.train_from_iterator(documents(path), trainer)
-        return lambda: tokens_by_id({from_letters(token): number for token, number in tok.get_vocab().items()})
+        byte_of = letter_bytes()
+        return lambda: tokens_by_id(
+            {bytes(byte_of[letter] for letter in token): number for token, number in tok.get_vocab().items()}
+        )
 
 
 class SentencePiece(Peer):

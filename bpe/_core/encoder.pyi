@@ -2,27 +2,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.buffers import Buffer
+from bpe._core.merger import Merger
 
 CACHE_MEMORY: int
 
 class Encoder:
     def __init__(
         self,
-        inner: NDArray[np.uint32],
-        last: NDArray[np.uint32],
+        merger: Merger,
         merges: NDArray[np.int32],
         ids: NDArray[np.int32],
-        ranks: NDArray[np.int32],
         blob: bytes,
         offsets: NDArray[np.int64],
-        mark: int,
-        unk: int,
-        fuse_unk: bool,
-        chars: bool,
         ends: NDArray[np.uint8] | None,
         mark_size: int,
         scanner: int,
-        unreached: NDArray[np.int32] | None,
         memory: int = ...,
     ) -> None: ...
     def set_whole_words(

@@ -55,28 +55,20 @@ cdef class Encoder:
 
     def __init__(
         self,
-        const uint32_t[::1] inner,         # token of a byte or code point; NO_TOKEN outside the alphabet
-        const uint32_t[::1] last,          # the same at the last place of a word
-        merges,                            # int32 (n, 2): pairs of tokens, best rank first
+        Merger merger,
+        merges,                            # int32 (n, 2): its pairs of tokens, best rank first
         ids,                               # int32 (n,): the token that each makes
-        ranks,                             # int32 (n,): rising; merges of one rank make one token
         blob,                              # the bytes of all tokens: i is `blob[offsets[i]:offsets[i + 1]]`
         offsets,                           # int64
-        uint32_t mark,                     # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
-        uint32_t unk,                      # the unknown token, or NO_TOKEN
-        bint fuse_unk,
-        bint chars,                        # symbols are characters, not bytes
         const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
         Py_ssize_t mark_size,              # in bytes
         int scanner,                       # of _core/scan; -1 where spans are given
-        unreached,                         # int32: tokens that merging their own bytes does not give; None: not known
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
-        merger = Merger(inner, last, merges, ids, ranks, len(offsets) - 1, mark, unk, fuse_unk, chars, unreached)
         self.scanner, self.memory = scanner, memory
         self.values = Values(merger, ends is not None)
         self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
-        if not fuse_unk:
+        if not merger.alphabet.fuse_unk:
             self.splits = SplitFilter()
             self.splits.add_merges(merges, blob, offsets)
 
