@@ -149,8 +149,8 @@ def test_a_pipe_as_file(tmp_path: Path) -> None:
             [sys.executable, "-c", f"open({os.fspath(pipe)!r}, 'wb').write(b'low lower ' * 100_000)"]
         )
         try:
-            assert reader.communicate(timeout=15)[0] == "200000\n"
-            assert writer.wait(timeout=15) == 0
+            assert reader.communicate(timeout=120)[0] == "200000\n"
+            assert writer.wait(timeout=120) == 0
         finally:
             reader.kill()
             writer.kill()

@@ -799,13 +799,13 @@ def test_reading_a_hundred_thousand_tokens_takes_a_moment():
     merges = [(symbols[i // 256 % 256], symbols[i % 256]) for i in range(256 * 256)]
     merges += [(merges[i][0] + merges[i][1], symbols[i % 256]) for i in range(35_000)]
     spec = make_spec(symbols=symbols, merges=merges, special=["<s>"])
-    start = time.perf_counter()
+    start = time.process_time()  # which does not go on while others have the processor
     data = write(spec)
-    written = time.perf_counter()
+    written = time.process_time()
     assert_same(read(data), spec)
-    done = time.perf_counter()
-    assert written - start < 3  # about 0.3 s each on an idle machine
-    assert done - written < 3
+    done = time.process_time()
+    assert written - start < 5  # about 0.3 s each
+    assert done - written < 5
 
 
 # From training to ids, both ways --------------------------------------------------------------------------------------

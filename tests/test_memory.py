@@ -119,7 +119,7 @@ def test_the_cache_keeps_to_its_memory(given: str, most: int) -> None:
     The process also keeps what the C library does not give back of the texts, so that its own bound is loose.
     """
     done = subprocess.run(
-        [sys.executable, "-c", ENCODING, given], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", ENCODING, given], capture_output=True, text=True, check=True, timeout=120
     )
     process, cache = map(int, done.stdout.split())
     assert process < 100 << 20

@@ -121,7 +121,7 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         running.stdout.read()
         told = running.stderr.read().decode()
-        assert running.wait(timeout=60) == 130
+        assert running.wait(timeout=120) == 130
     assert told.endswith(f"bpe: the same command goes on from the checkpoint {tmp_path / 'ckpt'}\nbpe: interrupted\n")
     assert not (tmp_path / "t.json").exists()
     assert main([*argv[3:], "--quiet"]) == 0
@@ -140,7 +140,7 @@ def test_bars_at_a_terminal(text: Path, tmp_path: Path) -> None:
         while piece := os.read(parent, 4096):
             shown += piece
     os.close(parent)
-    assert running.wait(timeout=60) == 0
+    assert running.wait(timeout=120) == 0
     assert b"count: 100%" in shown
     assert b"merge: 100%" in shown
     assert b"280 tokens, 24 merges" in shown

@@ -319,7 +319,7 @@ def test_a_killed_save_leaves_the_old_file(tmp_path: Path, moment: str) -> None:
         assert saving.stdout is not None
         assert saving.stdout.readline() == b"here\n"
         saving.kill()
-        assert saving.wait(timeout=60) == -signal.SIGKILL
+        assert saving.wait(timeout=120) == -signal.SIGKILL
     assert path.read_bytes() == before
     assert bpe.WordCounts.load(path) == old
     (half,) = (name for name in os.listdir(tmp_path) if name != path.name)
