@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core.cutting import certain
 from bpe._core.documents import split
-from bpe._core.scan import certain
 from bpe._core.wordtable import WordTable
 from bpe.corpus import Cut, PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown

@@ -60,6 +60,19 @@ def test_batches_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> 
         assert tok.encode_batch(texts, threads=threads).to_list() == expected
 
 
+def test_text_without_spaces_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be cut at its newlines."""
+    monkeypatch.setattr(gather, "PART", 2000)
+    monkeypatch.setattr(gather, "LEAST", 100)
+    tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
+    text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
+    for each in (text, text.encode(), "\U0001f431猫" + text):
+        job = gather.Job(tok._encoder._core, 2, threading.Lock())
+        job.add_items([each], np.array([0, 1], dtype=np.int64))
+        assert job.prepare() > 20
+        assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
+
+
 class Turns:
     """A lock that its threads have by turns, so that each has as many parts, however the system schedules them."""
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import CL100K, CLIP, GPT2, O200K
 
-from bpe._core import scan
+from bpe._core import cutting
 from bpe.pretokenize import NAMES, Pretokenizer, as_pretokenizer, scanner_of
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
 
@@ -220,7 +220,7 @@ def cuts(number: int, data: bytes, size: int) -> list[int]:
     places = [0]
     while places[-1] < len(data):
         at = places[-1] + size
-        places.append(scan.certain(number, data, at) if at < len(data) else len(data))
+        places.append(cutting.certain(number, data, at) if at < len(data) else len(data))
     return places
 
 
@@ -254,6 +254,13 @@ def test_cuts_of_prose_come_soon(name: str) -> None:
         assert_cuts(name, data, size)
     places = cuts(PATTERNS[name].scanner, data, 1000)
     assert max(np.diff(places)) < 1100
+
+
+def test_cuts_of_text_without_spaces_come_soon() -> None:
+    data = "吾輩は猫である。\n名前はまだ無い。\n\n".encode() * 200
+    for name in NAMES:
+        assert_cuts(name, data, 100)
+        assert max(np.diff(cuts(PATTERNS[name].scanner, data, 100))) < 200
 
 
 def test_cuts_never_divide_a_whole_text() -> None:

@@ -1,6 +1,9 @@
-"""Cutting large texts: where a stream may be cut.
+"""Cutting large texts where their parts scan alike apart, whatever stands before and behind: for streams, for threads.
 
-Not here: cuts for counting, which are sought forwards (`_core/scan`), and documents (`_core/documents`).
+There are two such places. White space behind a letter: no pretoken holds a letter and then white space, no look-ahead
+reaches back over a letter. And a letter behind a single newline with no white space before it, which texts without
+spaces have: no pretoken holds a newline and then a letter, and a lone newline is the same pretoken, or the same end of
+one, at the end of a text. Not here: characters that are no UTF-8 yet (`transcoding.pyx`), documents (`documents.pyx`).
 """
 
 from bpe._core.scanners cimport WHOLE
@@ -8,13 +11,28 @@ from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport LETTER, SPACE, class_at
 
 
-def last_cut(int scanner, const byte_t[::1] text, Py_ssize_t low):
-    """The last place beyond `low` where a text may be cut and its parts scanned apart, whatever follows it; else `low`.
+cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """The first place at or after `pos`, and beyond 0, where a text may be cut; `end` if none."""
+    if scanner == WHOLE:
+        return end
+    pos = max(pos, <Py_ssize_t>1)
+    while pos < end and not is_cut(text, pos, end):
+        pos += 1
+    return min(pos, end)
 
-    White space behind a letter is such a place, as in `scan.certain_start`; and a letter behind a single newline with
-    no white space before it, which texts without spaces have: no pretoken holds a newline and then a letter, and a lone
-    newline is the same pretoken, or the same end of one, at the end of a text.
-    """
+
+def certain(int scanner, const byte_t[::1] text, Py_ssize_t pos):
+    """The same of a text from Python, whose length is the answer if there is none."""
+    cdef Py_ssize_t end = text.shape[0]
+    if pos >= end:
+        return end
+    with nogil:
+        pos = certain_start(scanner, &text[0], pos, end)
+    return pos
+
+
+def last_cut(int scanner, const byte_t[::1] text, Py_ssize_t low):
+    """The last place beyond `low` where a text may be cut, whatever follows it; else `low`."""
     cdef Py_ssize_t end = text.shape[0], pos = end
     cdef const byte_t* data
     if scanner == WHOLE or end <= low:

@@ -1,7 +1,7 @@
 """Documents within a text: cutting it at separators and special tokens.
 
 Not here: which strings cut (`bpe/corpus.py`, `bpe/special.py`), and what becomes of the documents. Where a text may be
-cut and make no difference is another matter (`scan.certain`, `cutting.last_cut`).
+cut and make no difference is another matter (`cutting.pyx`).
 """
 
 import numpy as np

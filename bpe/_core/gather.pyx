@@ -18,12 +18,12 @@ import numpy as np
 
 from bpe._core.arrays cimport as_array
 from bpe._core.chunk cimport Fragment, feed_fragments
+from bpe._core.cutting cimport certain_start
 from bpe._core.encoder cimport Encoder
 from bpe._core.fresh cimport Fresh, fresh_begin, fresh_end, fresh_join, fresh_part, fresh_reach
 from bpe._core.learned cimport Learned, learn
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport Ids
-from bpe._core.scan cimport certain_start
 from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output

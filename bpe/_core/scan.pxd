@@ -22,5 +22,3 @@ cdef Py_ssize_t scan(
     Py_ssize_t* ends,          # OUT (limit,)
     Py_ssize_t limit,          # below LEAST the text is read a character at a time
 ) noexcept nogil
-
-cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil

@@ -29,7 +29,7 @@ from bpe._core.masks cimport (
     classify_chunk,
     shifted,
 )
-from bpe._core.scanners cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, TEKKEN, WHITESPACE, WHOLE
+from bpe._core.scanners cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, TEKKEN, WHITESPACE
 from bpe._core.starts cimport starts_between_gaps, starts_in
 from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport (
@@ -38,7 +38,6 @@ from bpe._core.unicode cimport (
     LOWER,
     NEWLINE,
     NUMBER,
-    SPACE,
     UPPER,
     class_at,
 )
@@ -394,28 +393,6 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
     return n
 
 
-cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """The first place at or after `pos` where a pretoken starts whatever stands before and behind; `end` if none.
-
-    White space behind a letter is such a place under every scanner here: no pretoken holds a letter and then white
-    space, no look-ahead reaches back over a letter. A text may be cut there and its parts scanned apart.
-    """
-    cdef Py_ssize_t length, back
-    if scanner == WHOLE:
-        return end
-    if pos < 1:
-        pos = 1
-    while pos < end:
-        if text[pos] & 0xC0 != 0x80 and class_at(text, pos, end, &length) & SPACE:
-            back = pos - 1
-            while back > 0 and pos - back < 4 and text[back] & 0xC0 == 0x80:
-                back -= 1
-            if class_at(text, back, pos, &length) & LETTER and back + length == pos:
-                return pos
-        pos += 1
-    return end
-
-
 # For Python -----------------------------------------------------------------------------------------------------------
 
 
@@ -454,12 +431,3 @@ def count(int scanner, const byte_t[::1] text):
                 n = scan_bounds(&cursor, bounds, FOUND)
                 total += n if n else scan(&cursor, starts, ends, FOUND)
     return total
-
-
-def certain(int scanner, const byte_t[::1] text, Py_ssize_t pos):
-    """The first place at or after `pos` where a text may be cut, its parts scanning alike apart; its length if none."""
-    if pos >= text.shape[0]:
-        return text.shape[0]
-    with nogil:
-        pos = certain_start(scanner, &text[0], pos, text.shape[0])
-    return pos

@@ -43,18 +43,28 @@ cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
 
 
 cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
-    """`scan.certain_start` for characters: the first place at or after `pos` where a text may be cut; `n` if none."""
-    cdef int before, here
-    if scanner == WHOLE or pos >= units.n:
+    """`cutting.certain_start` for characters: the first place at or after `pos` where to cut a text; `n` if none."""
+    if scanner == WHOLE:
         return units.n
-    before = class_of_code(bpe_unit(units.data, units.width, pos - 1)) if pos > 0 else 0
-    while pos < units.n:
-        here = class_of_code(bpe_unit(units.data, units.width, pos))
-        if here & SPACE and before & LETTER:
-            return pos
-        before = here
+    pos = max(pos, <Py_ssize_t>1)
+    while pos < units.n and not is_cut(units, pos):
         pos += 1
-    return units.n
+    return min(pos, units.n)
+
+
+cdef bint is_cut(const Units* units, Py_ssize_t pos) noexcept nogil:
+    """Whether `pos`, beyond 0, is such a place."""
+    cdef int here = class_of_unit(units, pos)
+    if here & SPACE:
+        return class_of_unit(units, pos - 1) & LETTER
+    return (
+        here & LETTER and pos > 1 and bpe_unit(units.data, units.width, pos - 1) == c"\n"
+        and not class_of_unit(units, pos - 2) & SPACE
+    )
+
+
+cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
+    return class_of_code(bpe_unit(units.data, units.width, pos))
 
 
 def utf8(str text):

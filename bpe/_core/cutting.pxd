@@ -1,0 +1,5 @@
+"""Where a text may be cut."""
+
+from bpe._core.types cimport byte_t
+
+cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
