@@ -24,6 +24,7 @@ import numpy as np
 import bpe
 from bpe import idfiles
 from bpe.arguments import parser
+from bpe.batch import TokenBatch
 from bpe.documents import Documents, file_documents, joined_documents
 from bpe.errors import FormatError
 from bpe.text import atomic_write
@@ -32,7 +33,7 @@ from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts
 
 if TYPE_CHECKING:
-    from bpe.batch import TokenBatch
+    from numpy.typing import NDArray
 
 log = logging.getLogger("bpe.cli")
 
@@ -188,7 +189,7 @@ def _encode(args: argparse.Namespace) -> None:
     _check_output(args.output, [*args.files, args.tokenizer])
     if as_npy:
         _check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
-    batches = (batch for _, _, batch in _batches(bpe.Tokenizer.load(args.tokenizer), args))
+    batches = ((batch, goes_on) for _, _, batch, goes_on in _batches(bpe.Tokenizer.load(args.tokenizer), args))
     if as_npy:
         idfiles.write_npy(args.output, batches)
         return
@@ -196,15 +197,39 @@ def _encode(args: argparse.Namespace) -> None:
         idfiles.write_lines(out, batches)
 
 
-def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch]]:
-    """(The number of a file, bytes, ids) of some of its documents, in order."""
+def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
+    """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
     threads, allowed = thread_count(args.threads), frozenset(tokenizer.special_tokens if args.allow_special else ())
     with _bar(args, args.files) as bar:
         for number, path in enumerate(args.files):
+            if not os.path.isfile(path) and args.separator is None and not args.per_line:
+                for size, ids, goes_on in _streamed(tokenizer, path, allowed):
+                    yield number, size, TokenBatch(ids, np.array([0, len(ids)], dtype=np.int64)), goes_on
+                    bar.update(size)
+                continue
             for documents in _groups(path, args):
                 with documents.blamed():
-                    yield number, documents.n_bytes, tokenizer._encode_buffer(documents, threads, allowed)
+                    yield number, documents.n_bytes, tokenizer._encode_buffer(documents, threads, allowed), False
                 bar.update(documents.n_bytes)
+
+
+def _streamed(
+    tokenizer: bpe.Tokenizer, path: str, allowed: frozenset[str]
+) -> Iterator[tuple[int, NDArray[np.uint32], bool]]:
+    """(Bytes, ids, whether it goes on) of pieces of one document that comes through a pipe and is not held whole."""
+    came = 0
+
+    def chunks(file: BinaryIO) -> Iterator[bytes]:
+        nonlocal came
+        for data in idfiles.chunks(file):
+            came += len(data)
+            yield data
+
+    with _opened(path) as file, _blamed_on(path):
+        for ids in tokenizer.encode_stream(chunks(file), allowed_special=allowed):
+            size, came = came, 0
+            yield size, ids, True
+    yield came, np.empty(0, dtype=np.uint32), False
 
 
 def _decode(args: argparse.Namespace) -> None:
@@ -231,7 +256,7 @@ def _count(args: argparse.Namespace) -> None:
         _say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {name}")
 
     tokens, sizes = [0] * len(args.files), [0] * len(args.files)
-    for number, size, batch in _batches(tokenizer, args):
+    for number, size, batch, _ in _batches(tokenizer, args):
         tokens[number] += len(batch.ids)
         sizes[number] += size
     _say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
@@ -332,7 +357,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _groups(path: str, args: argparse.Namespace) -> Iterator[Documents]:
-    """The documents of a file in groups: of a regular file mapped into memory, of any other read bit by bit."""
+    """The documents of a file in groups: of a regular file mapped into memory, of any other read one by one."""
     if os.path.isfile(path):
         for documents in file_documents(path, args.separator, args.per_line):
             yield from documents.groups(_GROUP)

@@ -27,6 +27,15 @@ _PIECE = 1 << 18
 _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
 
+#: The ids of some documents, and whether the last of them goes on in the next batch.
+Encoded = tuple[TokenBatch, bool]
+
+
+def chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Read a file to its end in pieces."""
+    while data := file.read(_READ):
+        yield data
+
 
 def documents(file: BinaryIO, *, separator: str | None = None, per_line: bool = False) -> Iterator[bytes]:
     r"""Cut a file into documents: all of it, the parts between separators, or its lines with their newlines.
@@ -73,25 +82,30 @@ def offsets_path(path: str) -> str:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_lines(file: BinaryIO, batches: Iterable[TokenBatch]) -> None:
+def write_lines(file: BinaryIO, batches: Iterable[Encoded]) -> None:
     """Write one line of ids per document."""
     names: list[str] = []  # of the ids seen so far: looking one up takes a third of the time of making it
-    for batch in batches:
+    before = ""
+    for batch, goes_on in batches:
         names += map(str, range(len(names), int(batch.ids.max(initial=0)) + 1))
-        for ids in batch:
+        for number, ids in enumerate(batch, start=1):
             for start in range(0, len(ids), _PIECE):
                 piece = " ".join(map(names.__getitem__, ids[start : start + _PIECE].tolist()))
-                file.write((" " + piece if start else piece).encode())
-            file.write(b"\n")
+                file.write((before + piece).encode())
+                before = " "
+            if number < len(batch) or not goes_on:
+                file.write(b"\n")
+                before = ""
 
 
-def write_npy(path: str, batches: Iterable[TokenBatch]) -> None:
+def write_npy(path: str, batches: Iterable[Encoded]) -> None:
     """Write ids and offsets as .npy files, as the batches come; both appear at the end, the offsets first."""
     with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
         ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)
         offsets.append(np.zeros(1, dtype=np.int64))
-        for batch in batches:
-            offsets.append(batch.offsets[1:] + ids.length)
+        for batch, goes_on in batches:
+            ends = batch.offsets[1:] + ids.length
+            offsets.append(ends[:-1] if goes_on else ends)
             ids.append(batch.ids)
         ids.finish()
         offsets.finish()

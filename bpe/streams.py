@@ -61,7 +61,8 @@ def _encoded(
     longest = max((len(name.encode()) for name in disallowed), default=1)
     came = 0
     before = b""  # the end of what has come, where a disallowed token may have begun
-    for data in _as_bytes(chunks):
+    parts = _as_bytes(chunks)
+    for data in _checked(parts) if encoder.spec.model == "char" else parts:
         if disallowed:
             seen = before + data
             encoder.specials.refuse(seen, disallowed, came - len(before))
@@ -85,6 +86,21 @@ def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
             yield to_bytes(half) + to_bytes(chunk)
             half = ""
     yield to_bytes(half)
+
+
+def _checked(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The parts of a text, which must be UTF-8."""
+    decoder, came = _DECODER(), 0
+    for data in parts:
+        held = decoder.getstate()[0]
+        try:
+            decoder.decode(data)
+        except UnicodeDecodeError:
+            check_utf8(held + data, offset=came - len(held))
+        came += len(data)
+        yield data
+    held = decoder.getstate()[0]
+    check_utf8(held, offset=came - len(held))
 
 
 class _Waiting:
@@ -124,7 +140,6 @@ class _Stretch:
         self._pretokenizer = spec.pretokenizer
         self._cut_after = None if cut_after is None else cut_after.encode()
         self._normalizing = None if spec.normalizer is None else Normalizing(spec.normalizer, cut_after)
-        self._checked = spec.model == "char"
         self._begin()
 
     def _begin(self) -> None:
@@ -164,7 +179,5 @@ class _Stretch:
         return place + len(self._cut_after) if place >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
-        if self._checked and data:
-            check_utf8(data)
         if data and len(ids := self._encoder._encode_segment(data)):
             yield ids

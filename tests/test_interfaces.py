@@ -266,8 +266,9 @@ def test_streams_refuse_what_encode_refuses() -> None:
     char = bpe.train(texts=["ab"], num_merges=1, model="char", pretokenizer="gpt2")
     with pytest.raises(ValueError, match="character 'z' of the text"):
         list(char.encode_stream(["a", "z"]))
-    with pytest.raises(ValueError, match="is not UTF-8"):
-        list(char.encode_stream([b"a", b"\xff"]))
+    for parts, place in (([b"a", b"\xff"], 1), (["ab", b"a\xc3", b"a"], 3), ([b"a\xc3\xa9", b"b\xf0\x9f"], 4)):
+        with pytest.raises(ValueError, match=f"is not UTF-8: byte 0x.. at offset {place} "):
+            list(char.encode_stream(parts))
     assert list(tok.encode_stream([])) == []
     assert list(tok.encode_stream(["", b""])) == []
 
