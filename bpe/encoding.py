@@ -13,7 +13,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core import chunk, merging, pieces, transcoding
+from bpe._core import chunk, merging, pieces, runs, transcoding
 from bpe._core import encoder as core
 from bpe._core.gather import Job
 from bpe._core.merger import Merger
@@ -35,6 +35,7 @@ Item = str | bytes | int
 chunk.choose_vectors(VECTORS)
 merging.choose_vectors(VECTORS)
 pieces.choose_vectors(VECTORS)
+runs.choose_vectors(VECTORS)
 transcoding.choose_vectors(VECTORS)
 
 

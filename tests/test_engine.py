@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import chunk, merging, pieces, windows
+from bpe._core import chunk, merging, pieces, runs, windows
 from bpe._core.encoder import Encoder as Kernel
 from bpe._core.gather import PART, Job
 from bpe._core.merger import Merger
@@ -266,11 +266,12 @@ def test_cuts_are_where_no_token_reaches_across(words: list[str], text: str, dat
         end = data.draw(st.integers(start + 1, len(token)))
         tokens.append(token[start:end])
         split.add_word(token[start:end])
-    unfolded = set(split.cuts(raw))
+    unfolded, apart = set(split.cuts(raw)), set(split.apart(raw))
     split.fold()
     cuts = split.cuts(raw)
     assert set(cuts) <= unfolded
-    for place in cuts:
+    assert set(split.apart(raw)) <= apart
+    for place in {*cuts, *apart}:
         assert not held(tokens, raw, place)
     if not tokens:  # then any border between characters of three bytes is one to cut at
         chars = np.cumsum([0, *(len(char.encode()) for char in text)]).tolist()
@@ -424,8 +425,9 @@ def wide_text(seed: int, characters: int, size: int) -> bytes:
     return "".join(c + random_.choice(" é,1") if random_.random() < 0.04 else c for c in drawn).encode()
 
 
+@pytest.mark.parametrize("level", sorted(LEVELS))
 @pytest.mark.parametrize("twice", [False, True])
-def test_more_characters_than_the_front_table_has_room_for(twice: bool) -> None:
+def test_more_characters_than_the_front_table_has_room_for(twice: bool, level: str) -> None:
     """Runs of them go by a table of characters; `twice` is a token of two merges, whose vocabulary has no order."""
     text = wide_text(5, 2500, 5000)
     spec = bpe.train(texts=[text.decode()], vocab_size=700, pretokenizer="gpt2").spec
@@ -433,8 +435,14 @@ def test_more_characters_than_the_front_table_has_room_for(twice: bool) -> None:
         merges = [tuple(pair) for pair in spec.merges.tolist()]
         spec = byte_spec([(0xE4, 0xB8), (0xB8, 0x80), (0xE4, 257), (256, 0x80), *merges[5:200]], pretokenizer="gpt2")
     kernel = kernel_of(spec, 0)
-    for data in (text, wide_text(6, 2500, 3000), text):
-        assert kernel.encode(data)[0].tolist() == naive(spec, data)
+    try:
+        pieces.choose_vectors(LEVELS[level])
+        runs.choose_vectors(LEVELS[level])
+        for data in (text, wide_text(6, 2500, 3000), text):
+            assert kernel.encode(data)[0].tolist() == naive(spec, data)
+    finally:
+        pieces.choose_vectors(VECTORS)
+        runs.choose_vectors(VECTORS)
     assert kernel.cache_state()[0]["lone"] > 1000
 
 

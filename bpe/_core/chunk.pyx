@@ -55,12 +55,16 @@ cdef enum:
     CROWDED = 64              # chunks with runs, before the front table is tried again
     NARROW = 0x7FFFFFFF       # bytes that pieces without bounds of their own are looked up together in
     FEW_MISSED = 8            # the front table serves where it has all pieces but one of so many
-    FEW_HIGH = 8              # text with fewer than one byte in so many beyond ASCII is not cut
 
 
 def choose_vectors(int most):
     """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
     return bpe_choose_look_up(most)
+
+
+cdef size_t count_high(const byte_t* text, size_t n) noexcept nogil:
+    """How many of n bytes are beyond ASCII; more than n if one of them is 0xFF."""
+    return bpe_count_high(text, n)
 
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil:
@@ -157,7 +161,7 @@ cdef void find_pieces(Feed* feed, const Joints* joints, Py_ssize_t limit) noexce
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
     high = bpe_count_high(feed.cursor.text + start, size)
     feed.odd = high > <size_t>size
-    feed.cutting = joints.bits != NULL and high * FEW_HIGH >= <size_t>size
+    feed.cutting = is_cut(joints, high, size)
     if feed.cutting:
         feed.gapless = True
         for i in range(n):
@@ -176,7 +180,7 @@ cdef inline void take_pieces(
         n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
         if earlier == cache:
             if feed.gapless and chunk.crowded:
-                n = join_lone(chunk, feed, n)
+                n = join_lone(chunk, feed, joints, n)
             add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, earlier)

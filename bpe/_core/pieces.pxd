@@ -7,4 +7,6 @@ from bpe._core.types cimport byte_t
 
 cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil
 
-cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, Py_ssize_t n) noexcept nogil
+cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, const Joints* joints, Py_ssize_t n) noexcept nogil
+
+cdef Py_ssize_t cut_pieces(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil

@@ -4,12 +4,15 @@ The parts are the pieces that are then looked up. Where a cut is safe says the s
 finding pieces, and what is done with them (`chunk.pyx`).
 """
 
-from bpe._core.chunk cimport ALL, EARLIER, JOINED, LAST, LONE, Chunk, Feed, Joined
-from bpe._core.splits cimport Joints, SplitFilter, is_joint, is_three, may_cut
+from bpe._core.chunk cimport ALL, EARLIER, JOINED, LAST, LONE, PIECES, Chunk, Feed, Joined
+from bpe._core.splits cimport Joints, SplitFilter, is_apart, is_joint, is_three, may_cut
 from bpe._core.types cimport byte_t
 from bpe._core.wordcache cimport SHORT_WORD
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
+
+cdef extern from "classify.h" nogil:
+    int bpe_ctz(uint64_t bits)
 
 cdef extern from "joints.h" nogil:
     enum:
@@ -25,7 +28,9 @@ cdef extern from "joints.h" nogil:
         size_t n
         size_t n_ended
 
-    size_t bpe_count_threes(const Py_ssize_t* start, const Py_ssize_t* end, size_t n)
+    size_t bpe_find_unlike(
+        const Py_ssize_t* start, const Py_ssize_t* end, const byte_t* part, size_t n, uint64_t* unlike
+    )
     void bpe_find_safe(const byte_t* slice, size_t words, const Joints* joints, uint64_t* safe)
     void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, Parts* parts)
     int bpe_choose_joints(int most)
@@ -62,24 +67,27 @@ cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byt
     return n if n else cut_pieces(feed, joints, room, part)
 
 
-cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, Py_ssize_t n) noexcept nogil:
+cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, const Joints* joints, Py_ssize_t n) noexcept nogil:
     """Join the n parts that come next to runs if nearly all are characters of three bytes; how many there are then.
 
     Such a text has more characters than the cache has words, and so its characters have a table of their own. A run is
-    of parts that lie side by side; those that have more than one character are listed.
+    of parts that lie side by side; those that have more characters, which some token may hold, are listed.
     """
     cdef Py_ssize_t* start = feed.cut_start
     cdef Py_ssize_t* end = feed.cut_end
     cdef byte_t* part = &chunk.part[chunk.n]
+    cdef uint64_t unlike[(PIECES >> 6) + 1]
     cdef Py_ssize_t i = 0, first, joined = 0
     cdef size_t listed
-    if bpe_count_threes(start, end, n) * MOST_LONE < <size_t>n * (MOST_LONE - 1):
+    if bpe_find_unlike(start, end, part, n, unlike) * MOST_LONE > <size_t>n:
         return n
     while i < n:
         first = i
         listed = chunk.n_joined
-        while i < n and part[i] != ALL and may_run(chunk, feed, start[i], end[i]):
-            i += 1
+        if listed < JOINED:                                # there is room for the run's end
+            i = next_unlike(unlike, i, n)
+            while i < n and part[i] != ALL and may_run(chunk, feed, joints, start[i], end[i]):
+                i = next_unlike(unlike, i + 1, n)
         if i > first and end[i - 1] - start[first] > SHORT_WORD:
             chunk.joined[chunk.n_joined] = Joined(text=feed.cursor.text + end[i - 1], size=0)
             chunk.n_joined += 1
@@ -93,17 +101,38 @@ cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, Py_ssize_t n) noexcept nogil
     return joined
 
 
-cdef inline bint may_run(Chunk* chunk, const Feed* feed, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
-    """Whether a part may be in a run, which then has it; the list keeps room for the run's end."""
+cdef inline Py_ssize_t next_unlike(const uint64_t* unlike, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """The first of n parts from number i on that has its bit set; n if none has."""
+    cdef uint64_t bits
+    while i < n:
+        bits = unlike[i >> 6] >> (i & 63)
+        if bits:
+            return i + bpe_ctz(bits)
+        i = (i | 63) + 1
+    return n
+
+
+cdef inline bint may_run(
+    Chunk* chunk, const Feed* feed, const Joints* joints, Py_ssize_t start, Py_ssize_t end
+) noexcept nogil:
+    """Whether a part of more than one character may be in a run; one that some token may hold is listed then.
+
+    The list keeps room for the run's end.
+    """
+    cdef const byte_t* text = feed.cursor.text
     cdef Py_ssize_t at
-    if end - start == 3:
-        return chunk.n_joined < JOINED
-    if (end - start) % 3 or end - start > MOST_JOINED or chunk.n_joined + 1 >= JOINED:
+    cdef bint apart = True
+    if (end - start) % 3 or end - start > MOST_JOINED:
         return False
     for at in range(start, end, 3):
-        if not is_three(feed.cursor.text + at):
+        if not is_three(text + at):
             return False
-    chunk.joined[chunk.n_joined] = Joined(text=feed.cursor.text + start, size=end - start)
+        apart = apart and (at == start or is_apart(joints, text + at))
+    if apart:
+        return True
+    if chunk.n_joined + 1 >= JOINED:
+        return False
+    chunk.joined[chunk.n_joined] = Joined(text=text + start, size=end - start)
     chunk.n_joined += 1
     return True
 
@@ -140,7 +169,7 @@ cdef Py_ssize_t cut_slice(Feed* feed, const Joints* joints, Py_ssize_t room, byt
     return parts.n
 
 
-cdef inline Py_ssize_t cut_pieces(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
+cdef Py_ssize_t cut_pieces(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
     """Move found pieces to `cut_start` and `cut_end`, cut where that is safe, while there is room; how many come."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < room:

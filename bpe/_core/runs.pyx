@@ -8,12 +8,25 @@ them parts of several that some token may join, which are looked up like words. 
 from bpe._core.backtrack cimport NO_LIMIT
 from bpe._core.chunk cimport EARLIER, Joined
 from bpe._core.merging cimport reserve
+from bpe._core.pairtable cimport NO_MERGE, Pairs, find_pair
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.values cimport Values, merge_piece
 from bpe._core.wordcache cimport SHORT_WORD, find_front, find_middle, find_short, short_key
 from bpe._core.workspace cimport Lone, Workspace, emit_value, lone_of
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
+
+cdef extern from "runs.h" nogil:
+    const byte_t* bpe_emit_lone(const Lone* table, const byte_t* text, const byte_t* end, token_t** out)
+    int bpe_choose_runs(int most)
+
+cdef enum:
+    NEAR = 48                 # bytes of the characters that are written together
+
+
+def choose_vectors(int most):
+    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
+    return bpe_choose_runs(most)
 
 
 cdef int emit_run(Values values, Workspace space, const byte_t* text) except -1 nogil:
@@ -31,22 +44,21 @@ cdef int emit_run(Values values, Workspace space, const byte_t* text) except -1 
 
 cdef int emit_lone(Values values, Workspace space, const byte_t* text, const byte_t* end) except -1 nogil:
     """Write the ids of characters that no token reaches out of."""
-    cdef const Lone* lone
+    cdef const byte_t* near
     cdef token_t* out
     while text < end:
         reserve(&space.out, end - text + 1)                # 1: a character's number of ids is written behind them
         out = space.out.data + space.out.n
-        while text < end:
-            lone = lone_of(space, text)
-            if lone.n == 0:
-                break
-            memcpy(out, lone, sizeof(Lone))
-            out += lone.n
-            text += 3
+        text = bpe_emit_lone(space.lone, text, end, &out)
         space.out.n = out - space.out.data
         if text < end and not learn_lone(values, space, text):
             merge_piece(values, space, text, 3, EARLIER)
             text += 3
+        near = min(text + NEAR, end)                       # those that are written together
+        while text < near:
+            near -= 3
+            if lone_of(space, near).n == 0:
+                learn_lone(values, space, near)
     return 0
 
 
@@ -98,6 +110,9 @@ cdef bint learn_lone(Values values, Workspace space, const byte_t* text) except 
     """Work out what a character is by itself; False where it has a symbol without an id."""
     cdef size_t before = space.out.n
     cdef Lone* lone = lone_of(space, text)
+    if values.merger.unmarked.plain and values.merger.small_ranks:
+        lone.n = merge_three(&values.merger.table.pairs, values.merger.unmarked.inner, text, lone.ids)
+        return True
     if space.unknown:
         return False
     merge_piece(values, space, text, 3, EARLIER)
@@ -105,5 +120,27 @@ cdef bint learn_lone(Values values, Workspace space, const byte_t* text) except 
         lone.n = <token_t>(space.out.n - before)
         memcpy(lone.ids, space.out.data + before, lone.n * sizeof(token_t))
     space.out.n = before
-    space.unknown = False                              # until its turn comes
+    space.unknown = False                                  # until its turn comes
     return lone.n > 0
+
+
+cdef inline token_t merge_three(
+    const Pairs* pairs, const token_t* byte_ids, const byte_t* text, token_t* ids
+) noexcept nogil:
+    """Merge the three bytes of a character to `ids`; how many are left. Two merges are all there can be."""
+    cdef uint64_t left = pairs.of_bytes[<size_t>text[0] << 8 | text[1]]
+    cdef uint64_t right = pairs.of_bytes[<size_t>text[1] << 8 | text[2]], whole
+    cdef Py_ssize_t i
+    for i in range(3):
+        ids[i] = byte_ids[text[i]]
+    if left == NO_MERGE and right == NO_MERGE:
+        return 3
+    if left <= right:                                      # the better rank, which stands in the upper half
+        ids[0], ids[1] = <token_t>left, ids[2]
+    else:
+        ids[1] = <token_t>right
+    whole = find_pair(pairs, ids[0], ids[1])
+    if whole == NO_MERGE:
+        return 2
+    ids[0] = <token_t>whole
+    return 1

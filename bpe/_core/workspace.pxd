@@ -13,9 +13,11 @@ cdef enum:
     LONE_ROOM = 1 << 16       # code points, of which those of three bytes are some
 
 
-cdef struct Lone:             # a character of three bytes that no token reaches out of
-    token_t ids[3]
-    uint32_t n                # 0 where it has not come yet
+cdef extern from "runs.h" nogil:
+    ctypedef struct Lone "bpe_lone":  # a character of three bytes that no token reaches out of
+        token_t ids[3]
+        uint32_t n            # 0 where it has not come yet
+    size_t code_of_three "bpe_code_of_three"(const byte_t* text)
 
 
 cdef class Workspace:
@@ -30,6 +32,8 @@ cdef class Workspace:
     cdef Ids out
     cdef Fresh fresh          # of the output's memory, while that is `fresh_data`
     cdef token_t* fresh_data
+    cdef bint passing         # the output's memory is not kept for the next call
+    cdef bint used            # a call has had an output of some size
     cdef Words* words         # where those that are worked out are noted for other threads, or NULL
     cdef Workspace next       # of the idle ones
     cdef bint unknown         # a symbol without an id was met
@@ -43,7 +47,7 @@ cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil
 
 cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:
     """The place of a character of three bytes."""
-    return &space.lone[(text[0] & 15) << 12 | (text[1] & 63) << 6 | text[2] & 63]
+    return &space.lone[code_of_three(text)]
 
 
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
