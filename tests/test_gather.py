@@ -34,6 +34,9 @@ def test_utf8_of_a_str(level: int) -> None:
         assert transcoding.utf8(text) == to_bytes(text)
 
     check()
+    for begin in range(4):  # what is transcoded at once ends within pairs
+        text = "é" * (65_536 - begin) + "\ud83d\ud83d\ude00\ud83d\ude00" * 3 + "猫" * 65_536
+        assert transcoding.utf8(text) == to_bytes(text)
     transcoding.choose_vectors(VECTORS)
 
 
@@ -71,6 +74,21 @@ def test_text_without_spaces_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> N
         job.add_items([each], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
+
+
+def test_results_of_some_size_are_the_callers_own() -> None:
+    """The first is what the output was written to, the second a copy of what the third is written to."""
+    tok = bpe.train(texts=["low lower lowest"], num_merges=3)
+    text = "low lower\n" * 30_000
+    short = tok.encode(text[:100]).tolist()
+    expected = short * (len(tok.encode(text)) // len(short))
+    results = []
+    for _ in range(3):
+        results.append(tok.encode(text))
+        assert tok.encode(text[:100]).tolist() == short
+    for result in results:
+        assert result.tolist() == expected
+        result[:] = 0
 
 
 class Turns:

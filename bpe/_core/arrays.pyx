@@ -12,6 +12,9 @@ from libc.string cimport memcpy
 
 cnp.import_array()
 
+cdef enum:
+    FEW = 1 << 14             # ids that are copied sooner than memory is cut to what they take
+
 
 cdef class Memory:
     """Keeps the memory of an array that was handed over."""
@@ -22,12 +25,12 @@ cdef class Memory:
         free(self.data)
 
 
-cdef object as_array(Ids* ids):
-    """Ids as an array: short ones are copied, of more the memory is handed over."""
+cdef object as_array(Ids* ids, bint kept=True):
+    """Ids as an array: short ones are copied, of more the memory is handed over; so it is where it need not be kept."""
     cdef cnp.npy_intp n = ids.n
     cdef Memory memory
     cdef void* data
-    if n <= COPIED:
+    if n <= (COPIED if kept else FEW):
         array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
         if n:
             memcpy(cnp.PyArray_DATA(array), ids.data, n * sizeof(token_t))

@@ -292,6 +292,6 @@ cdef class Encoder:
 
     cdef object taken(self, Workspace space):
         """The output as an array of its own; the workspace goes back."""
-        ids = as_array(&space.out)
+        ids = as_array(&space.out, not space.passing)
         self.give_back(space)
         return ids

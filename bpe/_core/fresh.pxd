@@ -2,7 +2,7 @@
 
 cdef extern from "fresh.h" nogil:
     ctypedef struct Fresh "bpe_fresh":
-        pass
+        int slow                                 # no pages of 2 MB are taken: one has come slowly
     void fresh_begin "bpe_fresh_begin"(Fresh* fresh, void* start, size_t size)   # new memory, written front to back
     void fresh_reach "bpe_fresh_reach"(Fresh* fresh, const void* place)          # it will be written up to here soon
     void fresh_part "bpe_fresh_part"(Fresh* fresh, const void* place, Fresh* part)  # what is before `place`, apart

@@ -24,7 +24,7 @@ from bpe._core.fresh cimport Fresh, fresh_begin, fresh_end, fresh_join, fresh_pa
 from bpe._core.learned cimport Learned, learn
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport Ids
-from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_utf8, units_of
+from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_fresh_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t
@@ -64,6 +64,7 @@ cdef class Room:
     cdef Fragment* fragments
     cdef byte_t* utf8
     cdef size_t size
+    cdef Fresh fresh                   # of that memory
 
     def __cinit__(self, size_t n):
         self.fragments = <Fragment*>malloc(max(min(n, <size_t>FRAGMENTS), <size_t>1) * sizeof(Fragment))
@@ -73,6 +74,20 @@ cdef class Room:
     def __dealloc__(self):
         free(self.fragments)
         free(self.utf8)
+
+    cdef int reserve(self, size_t size) except -1 nogil:
+        """Room for so many bytes of UTF-8; what is there is lost where that is not enough."""
+        if size <= self.size:
+            return 0
+        free(self.utf8)
+        self.size = 0
+        self.utf8 = <byte_t*>malloc(size)
+        if self.utf8 == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {size} bytes of UTF-8; give the process more, or shorter texts")
+        self.size = size
+        fresh_begin(&self.fresh, self.utf8, size)
+        return 0
 
 
 cdef class Job:
@@ -298,10 +313,10 @@ cdef class Job:
                 most = used + most_utf8(&text.units) + BEYOND
                 if n and most > STEP:
                     break
-                room.utf8 = <byte_t*>grown(room.utf8, &room.size, max(most, <Py_ssize_t>STEP), 1)
+                room.reserve(max(most, <Py_ssize_t>STEP))  # which is enough for those behind the first
                 fragment.text = room.utf8 + used
                 if text.units.width:
-                    fragment.size = to_utf8(&text.units, room.utf8 + used)
+                    fragment.size = to_fresh_utf8(&text.units, room.utf8 + used, &room.fresh)
                 else:
                     memcpy(room.utf8 + used, text.units.data, text.units.n)
                 used += fragment.size

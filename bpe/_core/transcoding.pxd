@@ -1,5 +1,6 @@
 """What a str holds, and its characters as UTF-8."""
 
+from bpe._core.fresh cimport Fresh
 from bpe._core.types cimport byte_t
 
 cdef enum:
@@ -21,6 +22,12 @@ cdef inline Py_ssize_t most_utf8(const Units* units) noexcept nogil:
 cdef Py_ssize_t to_utf8(
     const Units* units,       # not ASCII
     byte_t* out,              # OUT (most_utf8(units) + BEYOND,)
+) noexcept nogil
+
+cdef Py_ssize_t to_fresh_utf8(
+    const Units* units,       # not ASCII
+    byte_t* out,              # OUT: as above
+    Fresh* fresh,             # of that memory
 ) noexcept nogil
 
 cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil

@@ -4,6 +4,7 @@
 copy that lives as long as the str. Not here: bytes that are no UTF-8, which encoding takes as they are.
 """
 
+from bpe._core.fresh cimport Fresh, fresh_begin, fresh_reach
 from bpe._core.scanners cimport WHOLE
 from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport LETTER, SPACE, class_of_code
@@ -23,6 +24,11 @@ cdef extern from "Python.h":
     const void* PyUnicode_DATA(object text)
 
 
+cdef enum:
+    STEP = 1 << 16            # characters
+    HIGH_SURROGATE = 0xD800 >> 10
+
+
 def choose_vectors(int most):
     """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
     return bpe_choose_transcoding(most)
@@ -40,6 +46,21 @@ cdef Units units_of(text):
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
     """Write the characters; how many bytes they are. A surrogate pair is its character, a lone one U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
+
+
+cdef Py_ssize_t to_fresh_utf8(const Units* units, byte_t* out, Fresh* fresh) noexcept nogil:
+    """The same, to new memory that is touched a little ahead of what is written."""
+    cdef Units some = units[0]
+    cdef Py_ssize_t at = 0, size = 0
+    while at < units.n:
+        some.data = units.data + at * units.width
+        some.n = min(units.n - at, <Py_ssize_t>STEP)
+        while at + some.n < units.n and bpe_unit(units.data, units.width, at + some.n - 1) >> 10 == HIGH_SURROGATE:
+            some.n += 1                                    # a pair is one character
+        fresh_reach(fresh, out + size + most_utf8(&some))
+        size += to_utf8(&some, out + size)
+        at += some.n
+    return size
 
 
 cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
@@ -70,10 +91,12 @@ cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil
 def utf8(str text):
     """The UTF-8 of a str that is not ASCII: for tests, `text.to_bytes` is the twin."""
     cdef Units units = units_of(text)
+    cdef Fresh fresh
     cdef byte_t* out = <byte_t*>malloc(most_utf8(&units) + BEYOND)
     if out == NULL:
         raise MemoryError("no memory for the UTF-8 of a str")
     try:
-        return PyBytes_FromStringAndSize(<char*>out, to_utf8(&units, out))
+        fresh_begin(&fresh, out, most_utf8(&units))
+        return PyBytes_FromStringAndSize(<char*>out, to_fresh_utf8(&units, out, &fresh))
     finally:
         free(out)

@@ -6,14 +6,14 @@ Not here: which calls have it when (`encoder.pyx`), and how a cache finds a word
 from bpe._core.arrays cimport COPIED
 from bpe._core.chunk cimport Chunk, Feed
 from bpe._core.fresh cimport fresh_begin
-from bpe._core.memory cimport grown
 from bpe._core.merging cimport Ids, free_scratch
 from bpe._core.types cimport token_t
 from bpe._core.wordcache cimport close_cache, limit_words, open_cache
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 cdef enum:
+    LITTLE = 1 << 17          # ids: room for fewer grows as it is filled
     KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
 
 
@@ -47,9 +47,10 @@ cdef class Workspace:
         self.fresh_data = NULL
         self.unknown = False
         self.unknown_at = -1
-        if self.out.room > COPIED:
+        if self.out.room > COPIED or self.passing:
             free(self.out.data)
             self.out.data, self.out.room = NULL, 0
+        self.passing = False
         if self.scratch.symbols_room > KEPT_SCRATCH or self.scratch.failed_room > KEPT_SCRATCH:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
@@ -57,11 +58,26 @@ cdef class Workspace:
 
 
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
-    """Room for what a text of so many bytes is likely to give, in the pages that come quickest."""
+    """Room for what a text of so many bytes is likely to give, in the pages that come quickest.
+
+    What is not too much is kept for later calls, which copy their ids from there: but not that of the first such call,
+    which may be the only one, and would take new pages for both.
+    """
     cdef size_t n = n_bytes // 2 + 1024
     cdef Ids* out = &space.out
-    if n > COPIED and n > out.room:
-        out.data = <token_t*>grown(out.data, &out.room, n, sizeof(token_t))
-        space.fresh_data = out.data
-        fresh_begin(&space.fresh, out.data, out.room * sizeof(token_t))
+    cdef void* data
+    if n < LITTLE or n <= out.room:
+        return 0
+    n = max(n, <size_t>COPIED)
+    data = malloc(n * sizeof(token_t))
+    if data == NULL:
+        return 0                                           # it grows as it is filled
+    free(out.data)
+    out.data, out.room = <token_t*>data, n
+    space.fresh_data = out.data
+    fresh_begin(&space.fresh, out.data, out.room * sizeof(token_t))
+    if n == COPIED:                                        # too little to wait for a page of 2 MB that comes slowly
+        space.fresh.slow = True
+    space.passing = n > COPIED or not space.used
+    space.used = True
     return 0
