@@ -8,9 +8,10 @@ there is something to check, and a function here stands before it. Not here: wha
 
 cimport numpy as cnp
 
-from bpe._core.chunk cimport ALL, PIECES, Fragment, feed_fragments
+from bpe._core.chunk cimport ALL, PIECES, Feed, Fragment, count_high, feed_fragments, is_cut
 from bpe._core.encoder cimport SHORT_TEXT, Encoder
 from bpe._core.memory cimport hash_bytes, prefetch
+from bpe._core.pieces cimport cut_pieces
 from bpe._core.scan cimport begin, scan
 from bpe._core.transcoding cimport BEYOND, Units, most_utf8, to_utf8, units_of
 from bpe._core.types cimport byte_t
@@ -44,7 +45,7 @@ cdef extern from *:
     object blank "bpe_blank"(object kind)      # an object of a class, without `__init__`
 
 cdef enum:
-    FEW_BYTES = 256           # of a text for which filling a chunk takes longer than it spares
+    FEW_BYTES = 128           # of a text for which filling a chunk takes longer than it spares
     SMALL_BATCH = 1 << 16     # characters: for less it does not pay to let the GIL go
 
 cdef object NOTHING = ()      # the defaults, known by identity
@@ -177,6 +178,7 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
     cdef byte_t utf8[SHORT_TEXT + BEYOND]
     cdef Fragment fragment
     cdef Units units
+    cdef const byte_t* readable = NULL
     if type(text) is str:
         units = units_of(text)
         fragment.text, fragment.size = units.data, units.n
@@ -184,12 +186,16 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
             if most_utf8(&units) > SHORT_TEXT:
                 return False
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
-        elif fragment.size <= FEW_BYTES and append_ascii(encoder, space, fragment.text, fragment.size):
-            return True
+            readable = utf8 + SHORT_TEXT + BEYOND
     elif type(text) is bytes and not encoder.values.merger.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
+    if fragment.size <= FEW_BYTES:
+        if readable == NULL:
+            readable = fragment.text + fragment.size
+        if append_few(encoder, space, fragment.text, fragment.size, readable):
+            return True
     if fragment.size >= SHORT_TEXT:
         return False
     feed_fragments(space.feed, &fragment, 1, encoder.scanner)
@@ -197,36 +203,51 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
     return not space.unknown
 
 
-cdef bint append_ascii(Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size) except -1:
-    """Append the ids of ASCII of at most FEW_BYTES, word by word; False, and none, where a word cannot be cached."""
-    cdef size_t before = space.out.n
+cdef bint append_few(
+    Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size, const byte_t* readable
+) except -1:
+    """Append the ids of at most FEW_BYTES, piece by piece; False, and none, where a piece cannot be cached.
+
+    Nothing at or past `readable` is read.
+    """
+    cdef size_t before = space.out.n, high = count_high(text, size)
     cdef Cache* cache = &space.cache
+    cdef Feed* feed = space.feed
+    cdef const Py_ssize_t* start = feed.start
+    cdef const Py_ssize_t* end = feed.end
     cdef uint64_t lo[FEW_BYTES]
     cdef uint64_t hi[FEW_BYTES]
     cdef uint64_t values[FEW_BYTES]
     cdef const byte_t* word
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
-    begin(&space.feed.cursor, encoder.scanner, text, 0, size)
-    n = scan(&space.feed.cursor, space.feed.start, space.feed.end, PIECES)
+    cdef bint cutting = encoder.splits is not None and is_cut(&encoder.splits.joints, high, size)
+    if high > <size_t>size or (cutting and encoder.values.marked):
+        return False
+    begin(&feed.cursor, encoder.scanner, text, 0, size)
+    n = scan(&feed.cursor, feed.start, feed.end, PIECES)
+    if cutting:
+        feed.n_found, feed.next, feed.within = n, 0, 0
+        n = cut_pieces(feed, &encoder.splits.joints, PIECES, space.chunk.part)
+        start, end = feed.cut_start, feed.cut_end
     for i in range(n):                                     # what is not near is fetched for all before it is looked at
-        word, length = text + space.feed.start[i], space.feed.end[i] - space.feed.start[i]
+        word, length = text + start[i], end[i] - start[i]
         values[i] = hi[i] = 0
         if length <= SHORT_WORD:
-            lo[i] = short_key(word, length, text + size)
+            lo[i] = short_key(word, length, readable)
             values[i] = find_front(cache, lo[i])
             if values[i] == 0:
                 prefetch(&cache.lines[short_line(cache, lo[i])])
         elif length <= MIDDLE_WORD:
             memcpy(&lo[i], word, 8)
-            hi[i] = short_key(word + 8, length - 8, text + size)
+            hi[i] = short_key(word + 8, length - 8, readable)
             prefetch(&cache.middles[middle_line(cache, lo[i], hi[i])])
         else:
             lo[i] = hash_bytes(word, length)
     for i in range(n):
         value = values[i]
         if value == 0:
-            word, length = text + space.feed.start[i], space.feed.end[i] - space.feed.start[i]
+            word, length = text + start[i], end[i] - start[i]
             if length <= SHORT_WORD:
                 value = find_short(cache, lo[i])
             elif length <= MIDDLE_WORD:
@@ -234,7 +255,9 @@ cdef bint append_ascii(Encoder encoder, Workspace space, const byte_t* text, Py_
             else:
                 value = find_long(cache, word, length, lo[i])
             if value == 0:
-                value = encoder.values.work_out(space, word, length, ALL, lo[i], hi[i])
+                value = encoder.values.work_out(
+                    space, word, length, space.chunk.part[i] if cutting else ALL, lo[i], hi[i]
+                )
         if value == 0:
             space.out.n = before
             return False

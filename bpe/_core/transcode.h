@@ -70,22 +70,24 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
 static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint8_t *out) {
     const __m512i six = _mm512_set1_epi32(0x3F), tail = _mm512_set1_epi32(0x80);
     size_t at = 0;
-    while (at + 16 <= n) {
+    while (at < n) {
         const char *from = (const char *)text + at * (size_t)width;
-        __m512i code = width == 1   ? _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from))
-                       : width == 2 ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from))
-                                    : _mm512_loadu_si512(from);
+        size_t some = n - at < 16 ? n - at : 16;
+        __mmask16 lanes = (__mmask16)(((uint32_t)1 << some) - 1);
+        __m512i code = width == 1   ? _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, from))
+                       : width == 2 ? _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from))
+                                    : _mm512_maskz_loadu_epi32(lanes, from);
         __mmask16 two = _mm512_cmpge_epu32_mask(code, _mm512_set1_epi32(0x80));
         if (!two) {
             _mm_storeu_si128((__m128i *)out, _mm512_cvtepi32_epi8(code));
-            out += 16;
-            at += 16;
+            out += some;
+            at += some;
             continue;
         }
         __mmask16 three = _mm512_cmpge_epu32_mask(code, _mm512_set1_epi32(0x800));
         __mmask16 four = _mm512_cmpge_epu32_mask(code, _mm512_set1_epi32(0x10000));
         if (_mm512_cmpeq_epi32_mask(_mm512_and_si512(code, _mm512_set1_epi32(~0x7FF)), _mm512_set1_epi32(0xD800))) {
-            out = bpe_transcode_some(text, width, n, &at, at + 16, out);
+            out = bpe_transcode_some(text, width, n, &at, at + some, out);
             continue;
         }
         __m512i last = _mm512_or_si512(tail, _mm512_and_si512(code, six));
@@ -105,12 +107,12 @@ static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint
             bytes = _mm512_mask_or_epi32(bytes, four, rest, last);
             there = _mm512_mask_set1_epi32(there, four, (int)0x80808080);
         }
-        __mmask64 kept = _mm512_movepi8_mask(there);
+        __mmask64 kept = _mm512_movepi8_mask(_mm512_maskz_mov_epi32(lanes, there));
         _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, bytes));
         out += __builtin_popcountll(kept);
-        at += 16;
+        at += some;
     }
-    return bpe_transcode_some(text, width, n, &at, n, out);
+    return out;
 }
 #endif
 
