@@ -29,7 +29,6 @@ from bpe._core.chunk cimport (
     feed_fragments,
     fill,
 )
-from bpe._core.fresh cimport fresh_reach
 from bpe._core.merger cimport Merger
 from bpe._core.merging cimport reserve
 from bpe._core.runs cimport emit_run
@@ -40,7 +39,7 @@ from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.values cimport Values, cache_of, merge_piece
 from bpe._core.wholewords cimport WholeWords
 from bpe._core.wordcache cimport cache_bytes, empty_cache, key_size
-from bpe._core.workspace cimport LONE_ROOM, Workspace, emit_listed, prepare_output
+from bpe._core.workspace cimport LONE_ROOM, Workspace, emit_listed, prepare_output, reach_output
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "Python.h":
@@ -179,8 +178,7 @@ cdef class Encoder:
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
             self.values.look_up(space)
-            if space.fresh_data != NULL and space.fresh_data == space.out.data:
-                fresh_reach(&space.fresh, space.out.data + space.out.n)
+            reach_output(space)
             piece = 0
             for i in range(chunk.n_segments):
                 self.emit(space, piece, chunk.segments[i].piece)

@@ -30,8 +30,8 @@ cdef class Workspace:
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
-    cdef Fresh fresh          # of the output's memory, while that is `fresh_data`
-    cdef token_t* fresh_data
+    cdef Fresh fresh          # of the output's memory
+    cdef size_t fresh_room    # ids that it had room for when `fresh` began; 0 where that has not
     cdef bint passing         # the output's memory is not kept for the next call
     cdef bint used            # a call has had an output of some size
     cdef Words* words         # where those that are worked out are noted for other threads, or NULL
@@ -43,6 +43,8 @@ cdef class Workspace:
 
 
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil
+
+cdef void reach_output(Workspace space) noexcept nogil
 
 
 cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:

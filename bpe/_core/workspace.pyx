@@ -5,7 +5,7 @@ Not here: which calls have it when (`encoder.pyx`), and how a cache finds a word
 
 from bpe._core.arrays cimport COPIED
 from bpe._core.chunk cimport Chunk, Feed
-from bpe._core.fresh cimport fresh_begin
+from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.merging cimport Ids, free_scratch
 from bpe._core.types cimport token_t
 from bpe._core.wordcache cimport close_cache, limit_words, open_cache
@@ -44,7 +44,7 @@ cdef class Workspace:
     cdef int reset(self) noexcept nogil:
         """Ready for the next call; the cache stays."""
         self.out.n = 0
-        self.fresh_data = NULL
+        self.fresh_room = 0
         self.unknown = False
         self.unknown_at = -1
         if self.out.room > COPIED or self.passing:
@@ -74,10 +74,21 @@ cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
         return 0                                           # it grows as it is filled
     free(out.data)
     out.data, out.room = <token_t*>data, n
-    space.fresh_data = out.data
+    space.fresh_room = n
     fresh_begin(&space.fresh, out.data, out.room * sizeof(token_t))
     if n == COPIED:                                        # too little to wait for a page of 2 MB that comes slowly
         space.fresh.slow = True
     space.passing = n > COPIED or not space.used
     space.used = True
     return 0
+
+
+cdef void reach_output(Workspace space) noexcept nogil:
+    """Touch the output's memory a little ahead of what is written, if it is that of `prepare_output`."""
+    cdef Ids* out = &space.out
+    if space.fresh_room == 0:
+        return
+    if space.fresh_room != out.room:                       # it has grown
+        space.fresh_room = out.room
+        fresh_begin(&space.fresh, out.data + out.n, (out.room - out.n) * sizeof(token_t))
+    fresh_reach(&space.fresh, out.data + out.n)
