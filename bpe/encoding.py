@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,7 +202,7 @@ class Encoder:
             items = list(chain.from_iterable(rows_of_items))
             bounds = np.zeros(len(texts) + 1, dtype=np.int64)
             np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
-        job = Job(self._core, threads, Lock())
+        job = Job(self._core, threads)
         job.add_items(items, bounds)
         batch, bad = self._run(job, threads)
         if bad >= 0:
@@ -225,7 +224,7 @@ class Encoder:
         if not self._direct or self._chars:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads)
-        job = Job(self._core, threads, Lock())
+        job = Job(self._core, threads)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         batch, bad = self._run(job, threads)
         if bad >= 0:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import count, pairwise
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -552,7 +551,7 @@ def test_parts_are_shared_out_once_and_the_first_error_is_raised(threads: int) -
 
 def test_threads_may_share_a_job_in_any_number() -> None:
     encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
-    job = Job(encoder._core, 8, Lock())
+    job = Job(encoder._core, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
     together(job.work, 8)

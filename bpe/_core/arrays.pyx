@@ -38,7 +38,7 @@ cdef object as_array(Ids* ids, bint kept=True):
     memory = Memory()
     data = realloc(ids.data, n * sizeof(token_t))
     memory.data = data if data != NULL else <void*>ids.data
-    ids[0] = Ids(data=NULL, n=0, room=0)
+    ids[0] = Ids(data=NULL, n=0, room=0, lent=False)
     array = cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT32, memory.data)
     cnp.set_array_base(array, memory)
     return array

@@ -58,7 +58,7 @@ cdef class Dropout:
         """
         cdef Py_ssize_t i, unknown = -1
         cdef Queue skipped = Queue(entries=NULL, n=0, room=0)
-        cdef Ids out = Ids(data=NULL, n=0, room=0)
+        cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
         cdef Scratch scratch
         memset(&scratch, 0, sizeof(Scratch))
         try:

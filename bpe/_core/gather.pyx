@@ -1,15 +1,9 @@
 """Many texts to ids, on several threads: one flat array and the number of ids of each text.
 
-Texts are shared out in parts of up to a megabyte, a longer one cut where a pretoken certainly starts. Each thread
-encodes a part into a buffer of its own, which stays in its caches, and copies the ids from there to their place in the
-result as soon as all parts before are done:
-
-    parts       0    1    2    3    4
-    encoded     yes  yes  no   yes  no        3 waits for 2
-    in place    yes  yes                      whoever ends 2 copies 2 and 3
-
-Places are given out under a lock, copying is not. With one thread the result is written where it stays. What is not
-UTF-8, which is a str beyond ASCII, becomes so a little at a time, in the thread that encodes it.
+Texts are shared out in parts of up to a megabyte, a longer one cut where a pretoken certainly starts. The threads take
+the parts in order, and after each tell the others the words that were new to them (`learned.pyx`); where the ids of a
+part go, `delivery.pyx` says. With one thread the result is written where it stays. What is not UTF-8, which is a str
+beyond ASCII, becomes so a little at a time, in the thread that encodes it.
 
 Not here: what the texts are made of (`bpe/encoding.py`), starting threads (`bpe/threads.py`).
 """
@@ -19,17 +13,21 @@ import numpy as np
 from bpe._core.arrays cimport as_array
 from bpe._core.chunk cimport Fragment, feed_fragments
 from bpe._core.cutting cimport certain_start
+from bpe._core.delivery cimport Delivery
 from bpe._core.encoder cimport Encoder
-from bpe._core.fresh cimport Fresh, fresh_begin, fresh_end, fresh_join, fresh_part, fresh_reach
-from bpe._core.learned cimport Learned, learn
+from bpe._core.fresh cimport Fresh, fresh_begin
+from bpe._core.learned cimport Words, free_words, learn
 from bpe._core.memory cimport grown
-from bpe._core.merging cimport Ids
 from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_fresh_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output
+from cpython.pythread cimport (
+    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
+    PyThread_type_lock,
+)
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
 
 #: Bytes of text in a part, and in the smallest ones: at first, and where little is left for each thread.
 PART, LEAST = 1 << 20, 1 << 16
@@ -47,20 +45,11 @@ cdef struct Text:             # a text or a piece of one, or an id between texts
     token_t token
 
 
-cdef class Part:
-    """The ids of a part that is encoded, and where they go."""
-
-    cdef Ids ids
-    cdef size_t place
-    cdef Fresh fresh                   # memory there to touch first
-
-    def __dealloc__(self):
-        free(self.ids.data)
-
-
 cdef class Room:
-    """What a thread needs beside its workspace: texts as fragments of UTF-8."""
+    """A thread at work: its workspace, and texts as fragments of UTF-8."""
 
+    cdef Workspace space
+    cdef Py_ssize_t heard              # of how many parts it knows what others have worked out
     cdef Fragment* fragments
     cdef byte_t* utf8
     cdef size_t size
@@ -104,29 +93,36 @@ cdef class Job:
     cdef list firsts                   # the first piece of each text
     cdef int64_t[::1] counts           # ids of each piece, from place 1 on
     cdef object counted
-    cdef list parts                    # the first piece of each part, and their number
+    cdef Py_ssize_t* parts             # the first piece of each part, and their number
+    cdef size_t parts_room
+    cdef Py_ssize_t n_parts
+    cdef PyThread_type_lock lock       # of what follows
     cdef Py_ssize_t begun              # parts that a thread has taken
-    cdef Py_ssize_t placed             # parts whose ids have a place
-    cdef Py_ssize_t copying            # of those, the ones that are being copied there
-    cdef dict waiting                  # encoded ones without a place, by number
-    cdef list spare                    # buffers that nobody uses
-    cdef list learned                  # the words that threads have worked out, part by part
+    cdef Words* told                   # the words that threads have worked out, part by part
+    cdef Py_ssize_t n_told             # of how many parts
     cdef size_t n_learned              # how many words these are
-    cdef object lock
-    cdef Ids ids
-    cdef Fresh fresh                   # of their memory
-    cdef object done                   # the result of a single thread
+    cdef Delivery delivery             # of the ids of several parts
+    cdef object done                   # the result of a single one
     cdef Py_ssize_t unknown_at         # the first piece with a symbol without an id, or -1
 
-    def __cinit__(self, Encoder encoder, Py_ssize_t threads, lock):
-        """`threads`: how many will work, so that long texts are shared out; `lock`: a `threading.Lock`."""
-        self.encoder, self.threads, self.lock = encoder, threads, lock
-        self.held, self.firsts, self.parts, self.spare, self.learned, self.waiting = [], [], [], [], [], {}
+    def __cinit__(self, Encoder encoder, Py_ssize_t threads):
+        """`threads`: how many will work, so that long texts are shared out."""
+        self.encoder, self.threads = encoder, threads
+        self.held, self.firsts = [], []
         self.unknown_at = -1
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError("no memory for a lock")
 
     def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.n_told):
+            free_words(&self.told[i])
+        free(self.told)
+        free(self.parts)
         free(self.texts)
-        free(self.ids.data)
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -223,72 +219,130 @@ cdef class Job:
             self.threads = 1
         self.counted = np.zeros(self.n + 1, dtype=np.int64)
         self.counts = self.counted
-        self.parts.append(0)
+        self.add_part(0)
         for i in range(self.n if self.threads > 1 else 0):
             size += max(most_utf8(&self.texts[i].units), <Py_ssize_t>0) + 16
             if size >= wanted and i + 1 < self.n:
-                self.parts.append(i + 1)
+                self.add_part(i + 1)
                 done += size
                 size = 0
                 wanted = max(min(2 * wanted, PART, (self.n_bytes - done) // (4 * self.threads)), <Py_ssize_t>LEAST)
-        self.parts.append(self.n)
-        return len(self.parts) - 1
+        self.add_part(self.n)
+        self.n_parts -= 1
+        if self.n_parts > 1:
+            self.delivery = Delivery(self.n_parts, self.n_bytes // 2 + 1024)
+            self.told = <Words*>calloc(self.n_parts, sizeof(Words))
+            if self.told == NULL:
+                raise MemoryError(f"no memory for a list of {self.n_parts} parts")
+        return self.n_parts
+
+    cdef int add_part(self, Py_ssize_t first) except -1:
+        self.parts = <Py_ssize_t*>grown(self.parts, &self.parts_room, self.n_parts + 1, sizeof(Py_ssize_t))
+        self.parts[self.n_parts] = first
+        self.n_parts += 1
+        return 0
 
     def work(self):
         """Encode parts until none is left: what each thread does."""
-        cdef Workspace space = self.encoder.workspace()
+        cdef Room room = self.enter()
+        cdef Workspace space = room.space
+        try:
+            with nogil:
+                while self.do_next(space, room):
+                    pass
+        except BaseException:
+            self.stop()
+            raise
+        self.leave(room)
+
+    def enter(self):
+        """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
         cdef Room room = Room(self.n)
-        cdef Py_ssize_t number, n_parts = len(self.parts) - 1, heard = 0
-        while True:
-            with self.lock:
-                number = self.begun
-                self.begun += 1
-                news = self.learned[heard:]
-            heard += len(news)
-            self.listen(space, news)
-            if number >= n_parts:
-                break
-            self.do_part(space, room, number)
-        if n_parts == 1 and space.out.n:
+        room.space = self.encoder.workspace()
+        room.space.delivery = self.delivery
+        return room
+
+    def step(self, Room room):
+        """Encode the next part; False if there is none."""
+        cdef Workspace space = room.space
+        cdef bint found
+        with nogil:
+            found = self.do_next(space, room)
+        return found
+
+    def leave(self, Room room):
+        """End to work."""
+        cdef Workspace space = room.space
+        space.delivery = None
+        if self.n_parts == 1 and space.out.n:
             self.done = self.encoder.taken(space)
         else:
             self.encoder.give_back(space)
 
-    cdef int listen(self, Workspace space, list news) except -1:
-        """Enter words that other threads have worked out."""
-        cdef Learned each
-        for each in news:
-            if each.by is not space:
-                with nogil:
-                    learn(&space.cache, &each.words)
-        return 0
+    cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
+        """Learn what other threads have worked out, and encode the next part; False if there is none."""
+        cdef Py_ssize_t n_told, i
+        cdef bint telling
+        cdef Py_ssize_t number = self.begin(&n_told, &telling)
+        for i in range(room.heard, n_told):
+            if self.told[i].known != &space.cache:
+                learn(&space.cache, &self.told[i])
+        room.heard = n_told
+        if number >= self.n_parts:
+            return False
+        if self.n_parts > 1:
+            self.do_part(space, room, number, telling)
+        else:
+            prepare_output(space, self.n_bytes)
+            self.unknown_at = self.encode(space, room, 0, self.n)
+        return True
 
-    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number) except -1:
-        """Encode a part, put its ids in place, and tell what was worked out for it."""
-        cdef Py_ssize_t start = self.parts[number], end = self.parts[number + 1], unknown
-        cdef bint alone = len(self.parts) == 2
-        cdef Learned learned = None
-        if not alone and self.n_learned < LEARNED:
-            learned = Learned()
-            learned.by = space
-            space.words = &learned.words
+    cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil:
+        """The number of the next part, at least `n_parts` if there is none.
+
+        `n_told` says how much there is to learn by now, `telling` whether what is worked out is told.
+        """
+        cdef Py_ssize_t number
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        number = self.begun
+        self.begun += 1
+        n_told[0], telling[0] = self.n_told, self.n_learned < LEARNED
+        PyThread_release_lock(self.lock)
+        return number
+
+    cdef void stop(self) noexcept nogil:
+        """Have no thread begin another part."""
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.begun = self.n_parts
+        PyThread_release_lock(self.lock)
+
+    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil:
+        """Encode a part, have its ids delivered, and tell what was worked out for it."""
+        cdef Py_ssize_t unknown
+        cdef Words words
+        memset(&words, 0, sizeof(Words))
+        words.known = &space.cache
+        if telling:
+            space.words = &words
+        self.delivery.begin(&space.sender, number)
         try:
-            with nogil:
-                if alone:
-                    prepare_output(space, self.n_bytes)
-                unknown = self.encode(space, room, start, end)
+            unknown = self.encode(space, room, self.parts[number], self.parts[number + 1])
         finally:
             space.words = NULL
-        if alone:
-            self.unknown_at = unknown
-            return 0
-        with self.lock:
-            if unknown >= 0:
-                self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
-            if learned is not None and learned.words.n:
-                self.learned.append(learned)
-                self.n_learned += learned.words.n
-        return self.deliver(number, space)
+            self.tell(&words)
+        if unknown >= 0:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
+            PyThread_release_lock(self.lock)
+        return self.delivery.finish(&space.sender, &space.out)
+
+    cdef void tell(self, const Words* words) noexcept nogil:
+        """Let the other threads know words that one has worked out."""
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.told[self.n_told] = words[0]
+        self.n_told += 1
+        self.n_learned += words.n
+        PyThread_release_lock(self.lock)
 
     cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
         """Encode some of the texts; the first that has a symbol without an id, or -1."""
@@ -335,64 +389,6 @@ cdef class Job:
         """Whether a text is put side by side with others."""
         return text.units.width != 0 or (text.units.n <= COPIED and self.buffer_end == NULL)
 
-    cdef int deliver(self, Py_ssize_t number, Workspace space) except -1:
-        """Put the ids of a part in place, and of those that wait for it, or leave them to wait."""
-        cdef Part part = Part()
-        cdef list ready
-        part.ids, space.out = space.out, Ids(data=NULL, n=0, room=0)
-        with self.lock:
-            self.waiting[number] = part
-            ready = self.place()
-        while ready:
-            for part in ready:
-                with nogil:
-                    fresh_reach(&part.fresh, self.ids.data + self.ids.room)
-                    memcpy(self.ids.data + part.place, part.ids.data, part.ids.n * sizeof(token_t))
-                    part.ids.n = 0
-            with self.lock:
-                self.copying -= len(ready)
-                fresh_join(&self.fresh, &part.fresh)
-                self.spare += ready
-                ready = self.place()
-        with self.lock:
-            if self.spare:
-                part = self.spare.pop()
-                space.out, part.ids = part.ids, Ids(data=NULL, n=0, room=0)
-        return 0
-
-    cdef list place(self):
-        """The parts that nothing before them is waited for, with their places. The lock is held.
-
-        Ids are moved to where there is more room only while nobody copies; who ends copying asks again.
-        """
-        cdef Part part
-        cdef list ready = []
-        while self.placed in self.waiting:
-            part = self.waiting[self.placed]
-            if self.ids.n + part.ids.n > self.ids.room:
-                if self.copying:
-                    break
-                self.make_room(part.ids.n)
-            del self.waiting[self.placed]
-            part.place = self.ids.n
-            self.ids.n += part.ids.n
-            fresh_part(&self.fresh, self.ids.data + self.ids.n + 2 * self.threads * part.ids.n, &part.fresh)
-            self.placed += 1
-            self.copying += 1
-            ready.append(part)
-        return ready
-
-    cdef int make_room(self, size_t more) except -1:
-        """Room for so many ids more; for as many as the texts are likely to give, if these are the first."""
-        cdef Ids* ids = &self.ids
-        with nogil:
-            if ids.n == 0:
-                more = max(more, <size_t>self.n_bytes // 2 + 1024)
-            fresh_end(ids.data, ids.room * sizeof(token_t))
-            ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
-            fresh_begin(&self.fresh, ids.data + ids.n, (ids.room - ids.n) * sizeof(token_t))
-        return 0
-
     def result(self):
         """When all threads are done: (uint32 ids; int64 ids of each text; the first text with a symbol without an id,
         or -1).
@@ -402,5 +398,5 @@ cdef class Job:
         lengths = np.diff(np.cumsum(self.counted)[firsts])
         if self.unknown_at >= 0:
             bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
-        ids = self.done if self.done is not None else as_array(&self.ids)
+        ids = self.done if self.done is not None else as_array(&self.delivery.ids)
         return ids, lengths, bad

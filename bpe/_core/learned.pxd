@@ -21,17 +21,13 @@ cdef struct Words:
     byte_t* bytes
     size_t n_bytes
     size_t bytes_room
-
-
-cdef class Learned:
-    """What a thread has worked out in a part of the text."""
-
-    cdef Words words
-    cdef object by            # whose
+    const Cache* known        # the cache that has them, since its thread has worked them out
 
 
 cdef int note(
     Words* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, const token_t* ids, size_t n
 ) except -1 nogil
+
+cdef void free_words(Words* words) noexcept nogil
 
 cdef int learn(Cache* cache, const Words* words) except -1 nogil

@@ -32,15 +32,10 @@ cdef enum:
     AHEAD = 8                 # words
 
 
-cdef class Learned:
-
-    def __dealloc__(self):
-        free(self.words.words)
-        free(self.words.ids.data)
-        free(self.words.bytes)
-
-    def __len__(self):
-        return self.words.n
+cdef void free_words(Words* words) noexcept nogil:
+    free(words.words)
+    free(words.ids.data)
+    free(words.bytes)
 
 
 cdef int note(

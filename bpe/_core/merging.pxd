@@ -34,6 +34,7 @@ cdef struct Ids:              # a growing array of ids
     token_t* data
     size_t n
     size_t room
+    bint lent                 # it lies in memory of others: if it has to grow, it moves out
 
 cdef struct Alphabet:         # which tokens single symbols are
     const uint32_t* inner     # token of a byte or code point before the last place of a piece, or NO_TOKEN

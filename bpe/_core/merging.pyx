@@ -13,6 +13,7 @@ from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.unicode cimport decode_char
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free
+from libc.string cimport memcpy
 
 cdef extern from "classify.h" nogil:
     int bpe_ctz(uint64_t bits)
@@ -29,8 +30,14 @@ def choose_vectors(int most):
 
 cdef int make_room(Ids* ids, size_t more) except -1 nogil:
     """Grow an array of ids, in large pages where the system has them: fresh small ones are a tenth of all time."""
+    cdef token_t* lent = ids.data if ids.lent else NULL
+    if ids.lent:
+        ids.data, ids.room = NULL, 0
     fresh_end(ids.data, ids.room * sizeof(token_t))
     ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
+    if ids.lent:
+        memcpy(ids.data, lent, ids.n * sizeof(token_t))
+        ids.lent = False
     bpe_advise_huge(ids.data, ids.n * sizeof(token_t), ids.room * sizeof(token_t))
     return 0
 

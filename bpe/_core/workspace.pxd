@@ -1,6 +1,7 @@
 """What one call needs for itself."""
 
 from bpe._core.chunk cimport Chunk, Feed
+from bpe._core.delivery cimport Delivery, Sender
 from bpe._core.fresh cimport Fresh
 from bpe._core.learned cimport Words
 from bpe._core.merging cimport Ids, Scratch, reserve
@@ -34,6 +35,8 @@ cdef class Workspace:
     cdef size_t fresh_room    # ids that it had room for when `fresh` began; 0 where that has not
     cdef bint passing         # the output's memory is not kept for the next call
     cdef bint used            # a call has had an output of some size
+    cdef Sender sender        # where parts of the output go while it is shared with other threads
+    cdef Delivery delivery    # or None
     cdef Words* words         # where those that are worked out are noted for other threads, or NULL
     cdef Workspace next       # of the idle ones
     cdef bint unknown         # a symbol without an id was met

@@ -5,6 +5,7 @@ Not here: which calls have it when (`encoder.pyx`), and how a cache finds a word
 
 from bpe._core.arrays cimport COPIED
 from bpe._core.chunk cimport Chunk, Feed
+from bpe._core.delivery cimport has_turn
 from bpe._core.fresh cimport fresh_begin, fresh_reach
 from bpe._core.merging cimport Ids, free_scratch
 from bpe._core.types cimport token_t
@@ -39,7 +40,9 @@ cdef class Workspace:
         free(self.lone)
         free(self.chunk)
         free(self.feed)
-        free(self.out.data)
+        if not self.out.lent:
+            free(self.out.data)
+        free(self.sender.own.data)
 
     cdef int reset(self) noexcept nogil:
         """Ready for the next call; the cache stays."""
@@ -84,8 +87,16 @@ cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
 
 
 cdef void reach_output(Workspace space) noexcept nogil:
-    """Touch the output's memory a little ahead of what is written, if it is that of `prepare_output`."""
+    """Touch the output's memory a little ahead of what is written, if it is that of `prepare_output`.
+
+    Where the output is a part's whose turn has come, it is written in place from here on.
+    """
     cdef Ids* out = &space.out
+    if has_turn(&space.sender):
+        space.delivery.write_in_place(&space.sender, out)
+    if out.lent:
+        fresh_reach(&space.sender.fresh, out.data + out.n)
+        return
     if space.fresh_room == 0:
         return
     if space.fresh_room != out.room:                       # it has grown
