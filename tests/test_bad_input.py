@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -537,6 +539,16 @@ def test_wrong_rank_files(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(bpe.FormatError, match=message) as caught:
         bpe.Tokenizer.from_tiktoken(path, "gpt2")
     assert caught.value.path == str(path)
+
+
+def test_damaged_gzip_data(tmp_path: Path) -> None:
+    """Damaged at any place it is refused by name, unless the place decides nothing."""
+    path, whole = tmp_path / "packed", gzip.compress(b"YQ== 0\nYg== 1\n")
+    for at in range(2, len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+        for load in (lambda: bpe.Tokenizer.from_tiktoken(path, "gpt2"), lambda: bpe.Tokenizer.from_clip(path)):
+            with suppress(bpe.FormatError):
+                load()
 
 
 def test_special_tokens_of_rank_files(tmp_path: Path) -> None:

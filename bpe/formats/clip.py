@@ -6,13 +6,13 @@ Source: `SimpleTokenizer` of openai/CLIP, simple_tokenizer.py. Not here: `tokeni
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import logging
 
 import numpy as np
 
 from bpe.errors import FormatError, shown
+from bpe.formats.packed import unpacked
 from bpe.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
 from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec, byte_alphabet, to_letters
@@ -32,13 +32,8 @@ def read(data: bytes, normalizer: Normalizer | None, path: str | None = None) ->
         FormatError: with the line, for a file that is not one.
 
     """
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError) as error:
-            raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
     try:
-        lines = data.decode().split("\n")[1 : 1 + MERGES]
+        lines = unpacked(data, path).decode().split("\n")[1 : 1 + MERGES]
     except UnicodeDecodeError as error:
         raise FormatError(f"is not UTF-8: {error}", path=path) from None
     while lines and not lines[-1].strip():

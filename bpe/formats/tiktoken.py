@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import gzip
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from bpe._core.ranks import in_ids, merges_of_ranks, read_ranks
 from bpe.errors import FormatError, shown
+from bpe.formats.packed import unpacked
 from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import ID_LIMIT, Vocabulary
@@ -40,11 +40,7 @@ def read(
         FormatError: with the line, for a file that is not one.
 
     """
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError) as error:
-            raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
+    data = unpacked(data, path)
     tokens = read_ranks(data)
     merges = None if tokens is None else merges_of_ranks(*tokens[:2])
     if tokens is None or merges is None:
