@@ -158,6 +158,22 @@ def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
         merging.choose_vectors(VECTORS)
 
 
+@pytest.mark.parametrize("letters", ["ab", "aaaaaab", "abcdefgh"])
+def test_long_pieces_in_rounds(letters: str) -> None:
+    """Many merges of few letters, whose runs and chains reach far: many pairs at once as one after the other."""
+    choose = random.Random(len(letters))
+    texts = ["".join(choose.choices(letters, k=200)) for _ in range(200)]
+    tok = bpe.train(texts=texts, num_merges=1500, pretokenizer=None)
+    short, long = ("".join(choose.choices(letters, k=size)).encode() for size in (700, 20_000))
+    assert tok.encode(short).tolist() == naive(tok.spec, short)
+    try:
+        merging.choose_vectors(0)
+        expected = tok.encode(long).tolist()
+    finally:
+        merging.choose_vectors(VECTORS)
+    assert tok.encode(long).tolist() == expected
+
+
 @settings(max_examples=30)
 @given(st.data())
 def test_long_pieces_by_backtracking(data: st.DataObject) -> None:

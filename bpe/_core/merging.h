@@ -20,18 +20,36 @@ typedef struct {
     uint64_t merge; /* rank << 32 | id of the token that they make; BPE_NO_MERGE where the slot is free */
 } bpe_slot;
 
+/* The least rank, as a bound of `rounds.h`, at which a token that is yet to be made takes a part of a pair from it. */
+typedef struct {
+    uint16_t left;  /* from the left: the pair's second token */
+    uint16_t right; /* from the right: its first token */
+} bpe_bounds;
+
+/* What is known of two bytes side by side. */
+typedef struct {
+    uint32_t rank; /* of what they make; BPE_NO_RANK where they make nothing */
+    uint32_t made;
+    bpe_bounds bounds;
+    uint32_t first; /* the token of the first byte */
+} bpe_byte_pair;
+
+#define BPE_NO_RANK 0x3FF80000u               /* greater than any rank of what is merged in rows */
+#define BPE_PAIR_FACTOR 0x9E3779B97F4A7C15ull /* of a pair's hash */
+
 typedef struct {
     const bpe_slot *slots; /* open addressing, a power of two of them, at most half of them used */
     size_t mask;
     const uint64_t *known; /* a bit per hash of a pair that has a merge: most pairs have none, and this stays near */
     size_t known_mask;
-    const uint64_t *of_bytes; /* the merge of two bytes, by the first << 8 | the second; NULL in a character model */
+    const bpe_byte_pair *of_bytes; /* by the first | the second << 8; NULL in a character model */
+    const bpe_bounds *bounds; /* of the pairs that a token is in; NULL where merging in rounds does not serve */
 } bpe_pairs;
 
 static const bpe_slot bpe_free_slot = {BPE_NO_MERGE, BPE_NO_MERGE};
 
 static inline uint64_t bpe_pair_hash(uint64_t pair) {
-    uint64_t product = pair * 0x9E3779B97F4A7C15ull;
+    uint64_t product = pair * BPE_PAIR_FACTOR;
     return product ^ product >> 32;
 }
 
@@ -48,23 +66,28 @@ static inline uint64_t bpe_find_pair(const bpe_pairs *pairs, uint32_t left, uint
     return slot->merge;
 }
 
-/* Up to 64 symbols on their way to tokens. Place i is [i + 1] of the first two arrays, so that there is one before the first
- * and one behind the last. */
+/* What is known of the pair of bytes at a place. */
+static inline const bpe_byte_pair *bpe_find_bytes(const bpe_pairs *pairs, const uint8_t *bytes) {
+    return &pairs->of_bytes[bytes[0] | (size_t)bytes[1] << 8];
+}
+
+/* Up to 64 symbols on their way to tokens. Place i is [i + 1] of the first two arrays, so that there is one before the
+ * first and one behind the last; there is room for 16 to be written at once. */
 typedef struct {
-    uint32_t token[66];
-    uint32_t made[66];  /* what the token at a place makes with the one behind it, if anything */
-    int32_t order[64];  /* of that pair: rank << 6 | place, less 2**31; a pair that makes nothing, and no pair, is at least 0 */
-    uint64_t live;      /* the places where a token begins */
-    ptrdiff_t n;        /* symbols */
+    uint32_t token[66 + 16];
+    uint32_t made[66 + 16]; /* what the token at a place makes with the one behind it, if anything */
+    int32_t order[64]; /* of that pair: rank << 6 | place, less 2**31; at least 0 for what makes nothing and for no pair */
+    uint64_t live;     /* the places where a token begins */
+    ptrdiff_t n;       /* symbols */
 } bpe_row;
 
-static inline int32_t bpe_order(uint64_t merge, unsigned at) {
-    return (int32_t)(((uint32_t)(merge >> 32 << 6) | at) ^ 0x80000000u);
+static inline int32_t bpe_order(uint32_t rank, unsigned at) {
+    return (int32_t)((rank << 6 | at) ^ 0x80000000u);
 }
 
 static inline void bpe_set_merge(bpe_row *row, ptrdiff_t at, uint64_t merge) {
     row->made[at + 1] = (uint32_t)merge;
-    row->order[at] = bpe_order(merge, (unsigned)at);
+    row->order[at] = bpe_order((uint32_t)(merge >> 32), (unsigned)at);
 }
 
 /* The row of 1 to 64 bytes, `ids` being the token of each byte. */
@@ -72,8 +95,10 @@ static inline void bpe_row_of_bytes(
     bpe_row *row, const bpe_pairs *pairs, const uint32_t *ids, const uint8_t *piece, ptrdiff_t n) {
     row->n = n;
     for (ptrdiff_t i = 0; i < n - 1; i++) {
+        const bpe_byte_pair *pair = bpe_find_bytes(pairs, piece + i);
         row->token[i + 1] = ids[piece[i]];
-        bpe_set_merge(row, i, pairs->of_bytes[(size_t)piece[i] << 8 | piece[i + 1]]);
+        row->made[i + 1] = pair->made;
+        row->order[i] = bpe_order(pair->rank, (unsigned)i);
     }
     row->token[n] = ids[piece[n - 1]];
 }
@@ -87,7 +112,7 @@ static inline void bpe_row_of_symbols(bpe_row *row, const bpe_pairs *pairs, cons
     row->token[n] = symbols[n - 1];
 }
 
-/* Move the tokens of a merged row to `out`; how many they are. */
+/* Move the tokens of a merged row to `out`, which may be the row's own array; how many they are. */
 static inline ptrdiff_t bpe_tokens_of(const bpe_row *row, uint32_t *out) {
     ptrdiff_t n = 0;
     for (uint64_t live = row->live; live; live &= live - 1) out[n++] = row->token[bpe_ctz(live) + 1];
@@ -149,7 +174,8 @@ BPE_INLINE_AVX512 void bpe_merge_pair(
     uint64_t merge_before = bpe_find_pair(pairs, row->token[before], token);
     row->made[at + 1] = (uint32_t)merge;
     row->made[before] = (uint32_t)merge_before;
-    int32_t order = bpe_order(merge, at), order_before = bpe_order(merge_before, (unsigned)(before - 1) & 63);
+    int32_t order = bpe_order((uint32_t)(merge >> 32), at);
+    int32_t order_before = bpe_order((uint32_t)(merge_before >> 32), (unsigned)(before - 1) & 63);
     for (int i = 0; i < registers; i++) {
         orders->v[i] = _mm512_mask_set1_epi32(orders->v[i], (__mmask16)(behind >> 16 * i), INT32_MAX);
         orders->v[i] = _mm512_mask_set1_epi32(orders->v[i], (__mmask16)(at_bit >> 16 * i), order);

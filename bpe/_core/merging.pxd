@@ -10,8 +10,8 @@ cdef extern from "merging.h" nogil:
     const int32_t NEVER "INT32_MAX"          # the order of a place where nothing merges
     int merging_level "bpe_merging_level"
     ctypedef struct Row "bpe_row":
-        token_t token[66]
-        token_t made[66]
+        token_t token[82]
+        token_t made[82]
         int32_t order[64]
         uint64_t live
         Py_ssize_t n
@@ -25,6 +25,9 @@ cdef extern from "merging.h" nogil:
     void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
     int bpe_choose_merging(int most)
     int popcount "bpe_popcount"(uint64_t bits)
+
+cdef extern from "rounds.h" nogil:
+    void merge_in_rounds "bpe_merge_in_rounds"(const Pairs* pairs, const byte_t* text, Py_ssize_t stride, Row* rows)
 
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
@@ -123,6 +126,14 @@ cdef void merge_row(const Pairs* pairs, Row* row) noexcept nogil
 cdef void merge_rows(
     const Pairs* pairs,
     Row* rows,                # IN and OUT (ROWS,): of SHORT symbols each
+) noexcept nogil
+
+cdef void merge_rows_of_bytes(
+    const Pairs* pairs,
+    const Alphabet* alphabet,  # plain
+    const byte_t* text,
+    Py_ssize_t stride,        # from a row's first byte to that of the next
+    Row* rows,                # OUT (ROWS,): of SHORT bytes each
 ) noexcept nogil
 
 cdef int merge_with_heap(

@@ -141,13 +141,28 @@ cdef void merge_row(const Pairs* pairs, Row* row) noexcept nogil:
 
 
 cdef void merge_rows(const Pairs* pairs, Row* rows) noexcept nogil:
-    """Merge several rows, which takes less time than one after the other."""
+    """Merge several rows, which takes less time than one after the other; their tokens then lie side by side."""
     cdef Py_ssize_t i
     if merging_level >= 3:
         merge_rows_avx512(pairs, rows)
+    else:
+        for i in range(ROWS):
+            merge_row(pairs, &rows[i])
+    for i in range(ROWS):
+        tokens_of(&rows[i], rows[i].token)
+
+
+cdef void merge_rows_of_bytes(
+    const Pairs* pairs, const Alphabet* alphabet, const byte_t* text, Py_ssize_t stride, Row* rows
+) noexcept nogil:
+    """The same for rows of bytes: in rounds where that serves."""
+    cdef Py_ssize_t i
+    if merging_level >= 3 and pairs.bounds != NULL:
+        merge_in_rounds(pairs, text, stride, rows)
         return
     for i in range(ROWS):
-        merge_row(pairs, &rows[i])
+        row_of_bytes(&rows[i], pairs, alphabet.inner, text + i * stride, SHORT)
+    merge_rows(pairs, rows)
 
 
 cdef Py_ssize_t merge_bytes(

@@ -33,6 +33,7 @@ from bpe._core.merging cimport (
     Unread,
     merge_row,
     merge_rows,
+    merge_rows_of_bytes,
     merge_with_heap,
     more_symbols,
     popcount,
@@ -48,11 +49,10 @@ from libc.string cimport memcmp, memcpy, memmove
 
 cdef extern from "classify.h" nogil:
     int ctz "bpe_ctz"(uint64_t bits)
-    int clz "bpe_clz"(uint64_t bits)
 
 cdef enum:
     LARGE = 2048              # symbols of a window at most, where one of SHORT does not do
-    OVERLAP = 12              # symbols that two windows of a step have in common
+    OVERLAP = 10              # symbols that two windows of a step have in common
     STRIDE = SHORT - OVERLAP
     STEP = STRIDE * (ROWS - 1) + SHORT   # symbols of all of a step's windows
     MARGIN = 5                # symbols at a window's end whose tokens are not kept, at least
@@ -209,10 +209,14 @@ cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize
 cdef void merge_step(const Piece* piece, Window* window, Row* rows) noexcept nogil:
     """Merge the windows of a step, of which the first one is `window`."""
     cdef Py_ssize_t i
-    for i in range(ROWS):
-        begin_row(piece, &rows[i], window.at + i * STRIDE, SHORT)
-    merge_rows(piece.pairs, rows)
-    window.n = tokens_of(&rows[0], window.tokens)
+    if piece.text != NULL:
+        merge_rows_of_bytes(piece.pairs, piece.alphabet, piece.text + window.at, STRIDE, rows)
+    else:
+        for i in range(ROWS):
+            row_of_symbols(&rows[i], piece.pairs, symbols_at(piece, window.at + i * STRIDE), SHORT)
+        merge_rows(piece.pairs, rows)
+    window.n = popcount(rows[0].live)
+    memcpy(window.tokens, rows[0].token, SHORT * sizeof(token_t))
 
 
 cdef int merge_window(const Piece* piece, Window* window, Scratch* scratch, Ids* out) except -1 nogil:
@@ -277,21 +281,20 @@ cdef inline Py_ssize_t keep(
 
 cdef Py_ssize_t keep_step(const Piece* piece, Origins origins, const Row* rows, Ids* out) except -1 nogil:
     """Append the tokens of a step's windows as far as they can be joined; how many symbols are kept."""
-    cdef token_t tokens[SHORT]
     cdef Py_ssize_t i, n, begin = 0, border = 0            # of what is kept of a window: the place, and the token
     cdef Py_ssize_t first = 0
     for i in range(ROWS):
-        n = tokens_of(&rows[i], tokens)
+        n = popcount(rows[i].live)
         border = common_border(piece, origins, &rows[i], &rows[i + 1]) if i < ROWS - 1 else 0
         if border == 0:
             break
-        n = popcount(rows[i].live & ((<uint64_t>1 << (STRIDE + border)) - 1))
+        n = tokens_before(&rows[i], STRIDE + border)
         reserve(out, n - first)
-        memcpy(out.data + out.n, tokens + first, (n - first) * sizeof(token_t))
+        memcpy(out.data + out.n, rows[i].token + first, (n - first) * sizeof(token_t))
         out.n += n - first
         begin = border
-        first = popcount(rows[i + 1].live & ((<uint64_t>1 << border) - 1))
-    return i * STRIDE + begin + keep(origins, tokens + first, n - first, SHORT - begin, False, out)
+        first = tokens_before(&rows[i + 1], border)
+    return i * STRIDE + begin + keep(origins, rows[i].token + first, n - first, SHORT - begin, False, out)
 
 
 cdef inline Py_ssize_t common_border(
@@ -311,13 +314,15 @@ cdef inline Py_ssize_t common_border(
         if upper == 0:
             return 0
         at = ctz(upper)
-        if may_join(piece, origins, left.token[last_place(left, STRIDE + at) + 1], right.token[at + 1]):
+        if may_join(
+            piece, origins, left.token[tokens_before(left, STRIDE + at) - 1], right.token[tokens_before(right, at)]
+        ):
             return at
         both &= ~(<uint64_t>1 << at)
         upper &= both
     return 0
 
 
-cdef inline Py_ssize_t last_place(const Row* row, Py_ssize_t before) noexcept nogil:
-    """Where the last token begins that begins before a place."""
-    return 63 - clz(row.live & ((<uint64_t>1 << before) - 1))
+cdef inline Py_ssize_t tokens_before(const Row* row, Py_ssize_t place) noexcept nogil:
+    """How many tokens begin before a place."""
+    return popcount(row.live & ((<uint64_t>1 << place) - 1))
