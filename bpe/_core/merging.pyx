@@ -2,7 +2,8 @@
 
 A short piece keeps its merges in an array that is scanned for the best one; its live places are the bits of a word. A
 long piece of a vocabulary that backtracking cannot serve (`backtrack.pyx`) goes over a heap. Merges of equal rank are
-applied from left to right. Not here: the table of pairs (`pairtable.pyx`), caches (`wordcache.pyx`).
+applied from left to right. Not here: many pairs merged at once (`rounds.h`), the table of pairs (`pairtable.pyx`),
+caches (`wordcache.pyx`).
 """
 
 from bpe._core.fresh cimport fresh_end

@@ -2,7 +2,7 @@
 
 Tokens of which each two neighbours may stand side by side are what merging makes of their text (`backtrack.pyx`), and
 any that merging makes of a text are such tokens. So when windows are merged for themselves, only the borders where
-their tokens are joined have to be asked about. A step merges some windows that overlap, all at once:
+their tokens are joined have to be asked about. A step merges some windows that overlap, all at once (`rounds.h`):
 
     text     ....................................................
     windows  [ a | b  | c | d |e]
