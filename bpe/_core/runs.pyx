@@ -11,9 +11,9 @@ from bpe._core.merging cimport reserve
 from bpe._core.pairtable cimport NO_MERGE, NO_RANK, BytePair, Pairs, find_bytes, find_pair
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.values cimport Values, merge_piece
-from bpe._core.wordcache cimport SHORT_WORD, find_front, find_middle, find_short, short_key
-from bpe._core.workspace cimport Lone, Workspace, emit_value, lone_of
-from libc.stdint cimport uint64_t
+from bpe._core.wordcache cimport SHORT_WORD, find_front, find_middle, find_short, middle_hash, short_key
+from bpe._core.workspace cimport MET, Lone, Workspace, emit_value, lone_of
+from libc.stdint cimport uint16_t, uint64_t
 from libc.string cimport memcpy
 
 cdef extern from "runs.h" nogil:
@@ -65,27 +65,34 @@ cdef int emit_lone(Values values, Workspace space, const byte_t* text, const byt
 cdef int emit_joined(Values values, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:
     """Write the ids of a part that has more characters.
 
-    Most such parts have hashes that some token's borders have too, and no joined characters; and most come once,
-    so that only those with joined ones are kept in the cache.
+    Most such parts come once, and in many no characters are joined after all: only those with joined ones are looked
+    up in the cache's tables and kept there, and these when they come again.
     """
-    cdef uint64_t value, lo, hi = 0
+    cdef uint64_t value = 0, lo, hi = 0
     if size <= SHORT_WORD:
         lo = short_key(word, size, word + size)
         value = find_front(&space.cache, lo)
     else:
         memcpy(&lo, word, 8)
         hi = short_key(word + 8, size - 8, word + size)
-        value = find_middle(&space.cache, lo, hi)
-    if value == 0:
-        if stay_apart(values, space, word, size):
-            return emit_lone(values, space, word, word + size)
-        if size <= SHORT_WORD:
-            value = find_short(&space.cache, lo)
-    if value == 0:
-        value = values.work_out(space, word, size, EARLIER, lo, hi)
+    if value == 0 and stay_apart(values, space, word, size):
+        return emit_lone(values, space, word, word + size)
+    if value == 0 and comes_again(space, lo, hi):
+        value = find_short(&space.cache, lo) if size <= SHORT_WORD else find_middle(&space.cache, lo, hi)
+        if value == 0:
+            value = values.work_out(space, word, size, EARLIER, lo, hi)
     if value == 0:
         return merge_piece(values, space, word, size, EARLIER)
     return emit_value(space, value)
+
+
+cdef inline bint comes_again(Workspace space, uint64_t lo, uint64_t hi) noexcept nogil:
+    """Whether a part is one of those that were met last; if not it is now."""
+    cdef uint64_t hashed = middle_hash(lo, hi)
+    cdef uint16_t* place = &space.met[hashed % MET]
+    cdef bint found = place[0] == <uint16_t>(hashed >> 48)
+    place[0] = <uint16_t>(hashed >> 48)
+    return found
 
 
 cdef bint stay_apart(Values values, Workspace space, const byte_t* word, Py_ssize_t size) except -1 nogil:

@@ -12,7 +12,8 @@ second. A bit (`joints.h` says which) is set for
 - the last byte of the first character and the second one, where the token begins within the first;
 - the last byte of the first character and the first one of the second, where the token ends after that.
 
-Two pairs with one hash only lose a cut, and so do two that the last byte of the first does not tell apart. A
+Two pairs with one hash only lose a cut, and so do two that the last byte of the first does not tell apart. Where the
+characters come in any order, a second filter, by the whole of what a token knows of a border, is asked about those. A
 vocabulary with so many such pairs that little could be cut has no filter.
 """
 

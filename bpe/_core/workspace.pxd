@@ -7,11 +7,12 @@ from bpe._core.learned cimport Words
 from bpe._core.merging cimport Ids, Scratch, reserve
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport Cache, has_ids
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
     LONE_ROOM = 1 << 16       # code points, of which those of three bytes are some
+    MET = 1 << 13             # hashes of parts of several such characters
 
 
 cdef extern from "runs.h" nogil:
@@ -27,6 +28,7 @@ cdef class Workspace:
     cdef Cache cache
     cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
     cdef Lone* lone           # by code point
+    cdef uint16_t met[MET]    # 16 bits of the hash of the part that was met last, by the rest of it
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
