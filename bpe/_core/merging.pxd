@@ -8,26 +8,18 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 cdef extern from "merging.h" nogil:
     const int32_t NEVER "INT32_MAX"          # the order of a place where nothing merges
-    int merging_level "bpe_merging_level"
     ctypedef struct Row "bpe_row":
         token_t token[82]
         token_t made[82]
         int32_t order[64]
         uint64_t live
         Py_ssize_t n
-    void set_merge "bpe_set_merge"(Row* row, Py_ssize_t at, uint64_t merge)
     void row_of_bytes "bpe_row_of_bytes"(
         Row* row, const Pairs* pairs, const token_t* ids, const byte_t* piece, Py_ssize_t n
     )
     void row_of_symbols "bpe_row_of_symbols"(Row* row, const Pairs* pairs, const token_t* symbols, Py_ssize_t n)
     Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
-    void merge_row_avx512 "bpe_merge_row_avx512"(const Pairs* pairs, Row* row)
-    void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
-    int bpe_choose_merging(int most)
     int popcount "bpe_popcount"(uint64_t bits)
-
-cdef extern from "rounds.h" nogil:
-    void merge_in_rounds "bpe_merge_in_rounds"(const Pairs* pairs, const byte_t* text, Py_ssize_t stride, Row* rows)
 
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack

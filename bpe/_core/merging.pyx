@@ -23,6 +23,16 @@ cdef extern from "classify.h" nogil:
 cdef extern from "lookup.h" nogil:
     void bpe_advise_huge(void* memory, size_t used, size_t size)
 
+cdef extern from "merging.h" nogil:
+    int merging_level "bpe_merging_level"
+    void set_merge "bpe_set_merge"(Row* row, Py_ssize_t at, uint64_t merge)
+    void merge_row_avx512 "bpe_merge_row_avx512"(const Pairs* pairs, Row* row)
+    void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
+    int bpe_choose_merging(int most)
+
+cdef extern from "rounds.h" nogil:
+    void merge_in_rounds "bpe_merge_in_rounds"(const Pairs* pairs, const byte_t* text, Py_ssize_t stride, Row* rows)
+
 
 def choose_vectors(int most):
     """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
