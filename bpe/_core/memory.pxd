@@ -11,7 +11,8 @@ cdef extern from *:
     #error "bpe's tables pack bytes little-endian; this machine is big-endian"
     #endif
     #if defined(__GNUC__) || defined(__clang__)
-    #define bpe_prefetch(address) __builtin_prefetch(address)
+    /* The asm: else a function that only prefetches is one without effect, and calls of it are dropped. */
+    #define bpe_prefetch(address) ({ __builtin_prefetch(address); __asm__ volatile(""); })
     #define bpe_add_overflows(a, b, sum) __builtin_add_overflow(a, b, sum)
     #define bpe_mul_overflows(a, b, product) __builtin_mul_overflow(a, b, product)
     #else
