@@ -195,16 +195,14 @@ class Encoder:
         """The ids of many texts, a large batch on several threads."""
         if scanner_of(self.spec.pretokenizer) is None:
             return self._encode_one_by_one(texts, threads, allowed)
+        job = Job(self._core, threads)
         if self._direct and not allowed:
-            items: list[Item] = [text if isinstance(text, str) else self._checked(text) for text in texts]
-            bounds = np.arange(len(texts) + 1, dtype=np.int64)
+            job.add_texts(list(texts), self._checked)
         else:
             rows_of_items = [list(self._items(text, allowed)) for text in texts]
-            items = list(chain.from_iterable(rows_of_items))
             bounds = np.zeros(len(texts) + 1, dtype=np.int64)
             np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
-        job = Job(self._core, threads)
-        job.add_items(items, bounds)
+            job.add_items(list(chain.from_iterable(rows_of_items)), bounds)
         batch, bad = self._run(job, threads)
         if bad >= 0:
             self._refuse_unknown(texts[bad])

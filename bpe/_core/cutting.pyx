@@ -16,7 +16,7 @@ cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, P
     if scanner == WHOLE:
         return end
     pos = max(pos, <Py_ssize_t>1)
-    while pos < end and not is_cut(text, pos, end):
+    while pos < end and (is_within(text, pos) or not is_cut(text, pos, end)):
         pos += 1
     return min(pos, end)
 
@@ -44,6 +44,11 @@ def last_cut(int scanner, const byte_t[::1] text, Py_ssize_t low):
             if pos > low and pos > 0 and is_cut(data, pos, end):
                 break
     return max(pos, low)
+
+
+cdef inline bint is_within(const byte_t* text, Py_ssize_t pos) noexcept nogil:
+    """Whether `pos`, beyond 0, is certainly no such place: all but few of a text are told by this."""
+    return c" " < text[pos] < 0x80 and text[pos - 1] != c"\n"
 
 
 cdef bint is_cut(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:

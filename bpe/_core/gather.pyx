@@ -90,7 +90,9 @@ cdef class Job:
     cdef readonly Py_ssize_t n_bytes
     cdef const byte_t* buffer_end      # of the one buffer that all texts lie in, or NULL
     cdef list held                     # what the texts point into
-    cdef list firsts                   # the first piece of each text
+    cdef int64_t* firsts               # the first piece of each text
+    cdef size_t firsts_room
+    cdef Py_ssize_t n_texts
     cdef int64_t[::1] counts           # ids of each piece, from place 1 on
     cdef object counted
     cdef Py_ssize_t* parts             # the first piece of each part, and their number
@@ -108,7 +110,7 @@ cdef class Job:
     def __cinit__(self, Encoder encoder, Py_ssize_t threads):
         """`threads`: how many will work, so that long texts are shared out."""
         self.encoder, self.threads = encoder, threads
-        self.held, self.firsts = [], []
+        self.held = []
         self.unknown_at = -1
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
@@ -121,6 +123,7 @@ cdef class Job:
         free(self.told)
         free(self.parts)
         free(self.texts)
+        free(self.firsts)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -164,24 +167,43 @@ cdef class Job:
         self.n += 1
         return 0
 
+    cdef int begin_text(self) except -1:
+        self.firsts = <int64_t*>grown(self.firsts, &self.firsts_room, self.n_texts + 1, sizeof(int64_t))
+        self.firsts[self.n_texts] = self.n
+        self.n_texts += 1
+        return 0
+
+    cdef int add_item(self, item) except -1:
+        cdef Units utf8
+        utf8.width = 0
+        if isinstance(item, str):
+            self.add(units_of(item))
+        elif isinstance(item, bytes):
+            utf8.data, utf8.n = <bytes>item, len(<bytes>item)
+            self.add(utf8)
+        else:
+            utf8.data, utf8.n = NULL, -1
+            self.put(utf8, <token_t>item)
+        return 0
+
+    def add_texts(self, list texts, checked):
+        """Add texts, of which those that are no str are replaced by what `checked` makes of them: UTF-8 bytes."""
+        cdef Py_ssize_t i
+        self.held.append(texts)
+        for i in range(len(texts)):
+            if not isinstance(texts[i], str):
+                texts[i] = checked(texts[i])
+            self.begin_text()
+            self.add_item(texts[i])
+
     def add_items(self, list items, const int64_t[::1] bounds):
         """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
         cdef Py_ssize_t i, k
-        cdef Units utf8
-        utf8.width = 0
         self.held.append(items)
         for i in range(bounds.shape[0] - 1):
-            self.firsts.append(self.n)
+            self.begin_text()
             for k in range(bounds[i], bounds[i + 1]):
-                item = items[k]
-                if isinstance(item, str):
-                    self.add(units_of(item))
-                elif isinstance(item, bytes):
-                    utf8.data, utf8.n = <bytes>item, len(<bytes>item)
-                    self.add(utf8)
-                else:
-                    utf8.data, utf8.n = NULL, -1
-                    self.put(utf8, <token_t>item)
+                self.add_item(items[k])
 
     def add_documents(self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends):
         """Add texts that lie in one buffer: text i is `buffer[starts[i]:ends[i]]`.
@@ -203,7 +225,7 @@ cdef class Job:
                 raise ValueError(
                     f"document {i} is from {starts[i]} to {ends[i]}, which is not within the buffer of {size} bytes"
                 )
-            self.firsts.append(self.n)
+            self.begin_text()
             utf8.data, utf8.n = text + starts[i] if size else text, ends[i] - starts[i]
             self.add(utf8)
 
@@ -394,7 +416,8 @@ cdef class Job:
         or -1).
         """
         bad = -1
-        firsts = np.array([*self.firsts, self.n], dtype=np.int64)
+        self.begin_text()                                  # the end
+        firsts = np.asarray(<int64_t[: self.n_texts]>self.firsts)
         lengths = np.diff(np.cumsum(self.counted)[firsts])
         if self.unknown_at >= 0:
             bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
