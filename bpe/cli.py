@@ -25,7 +25,7 @@ import bpe
 from bpe import idfiles
 from bpe.arguments import parser
 from bpe.batch import TokenBatch
-from bpe.documents import Documents, file_documents, joined_documents
+from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
 from bpe.errors import FormatError
 from bpe.text import atomic_write
 from bpe.threads import thread_count
@@ -208,9 +208,11 @@ def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tup
                     bar.update(size)
                 continue
             for documents in _groups(path, args):
-                with documents.blamed():
-                    yield number, documents.n_bytes, tokenizer._encode_buffer(documents, threads, allowed), False
-                bar.update(documents.n_bytes)
+                with blamed(documents.source):
+                    batch = tokenizer._encode_buffer(documents, threads, allowed)
+                size = documents.n_bytes if isinstance(documents, Documents) else documents.n_bytes_of(len(batch))
+                yield number, size, batch, False
+                bar.update(size)
 
 
 def _streamed(
@@ -356,11 +358,11 @@ def _demo(args: argparse.Namespace) -> int:
 # Files, terminal, errors ----------------------------------------------------------------------------------------------
 
 
-def _groups(path: str, args: argparse.Namespace) -> Iterator[Documents]:
+def _groups(path: str, args: argparse.Namespace) -> Iterator[Documents | FileText]:
     """The documents of a file in groups: of a regular file mapped into memory, of any other read one by one."""
     if os.path.isfile(path):
-        for documents in file_documents(path, args.separator, args.per_line):
-            yield from documents.groups(_GROUP)
+        for text in file_texts(path, args.separator, args.per_line):
+            yield from text.groups(_GROUP)
         return
     for group in idfiles.grouped(_documents(path, args), _GROUP):
         yield joined_documents(group, "stdin" if path == "-" else path)

@@ -135,6 +135,11 @@ def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
     return [b"\n"] if per_line else [] if separator is None else [separator.encode()]
 
 
+def overlaps(separator: bytes) -> bool:
+    """Whether one may begin within another, so that which ones count depends on where the search begins."""
+    return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
+
+
 def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
     """The argument `files` as a list of paths that can be read.
 

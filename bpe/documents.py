@@ -1,7 +1,7 @@
 """Texts that lie one after the other in a buffer: the documents of a mapped file, the rows of an Arrow array.
 
-They are handed on as a buffer and two arrays of offsets, so that no object is made for any of them. Not here: encoding
-them (`bpe/encoding.py`).
+They are handed on as a buffer and two arrays of offsets, so that no object is made for any of them; or, where nobody
+has looked for them yet, as a buffer and what separates them. Not here: encoding them (`bpe/encoding.py`).
 """
 
 from __future__ import annotations
@@ -9,19 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.documents import split
-from bpe.corpus import PathLike, listed_files, map_file, separators_of
+from bpe.corpus import PathLike, listed_files, map_file, overlaps, separators_of
 from bpe.errors import FormatError
-from bpe.threads import together
-
-#: Bytes of a file by thread from which on several find its documents; how far they look for a place to begin at.
-PARALLEL, WINDOW = 4 << 20, 2 << 20
 
 
 @dataclass(frozen=True)
@@ -50,16 +46,6 @@ class Documents:
         """How many bytes the texts have together."""
         return int((self.ends - self.starts).sum())
 
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Name the source in errors about what the texts hold."""
-        try:
-            yield
-        except FormatError:
-            raise
-        except ValueError as error:
-            raise FormatError(str(error), path=self.source) from None
-
     def groups(self, size: int) -> Iterator[Documents]:
         """The texts in order, in groups of about `size` bytes; a longer one is a group by itself, or the end of one."""
         behind = np.cumsum(self.ends - self.starts)
@@ -76,22 +62,77 @@ class Documents:
         return [bytes(whole[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
 
 
+@contextmanager
+def blamed(source: str) -> Iterator[None]:
+    """Name the source in errors about what texts hold."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise FormatError(str(error), path=source) from None
+
+
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def file_documents(
-    files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool, threads: int = 1
-) -> Iterator[Documents]:
-    """The documents of each file, which is mapped into memory, not read.
+@dataclass(frozen=True)
+class FileText:
+    """A file's text, in which the documents have not been found.
+
+    Attributes:
+        data: the bytes.
+        separator: what is between two documents; b"" where all is one.
+        keep: it belongs to the document before it.
+        source: the file, for errors.
+
+    """
+
+    data: memoryview
+    separator: bytes
+    keep: bool
+    source: str
+
+    def documents(self) -> Documents:
+        """Find the documents."""
+        starts, ends = np.zeros(1, dtype=np.int64), np.array([len(self.data)], dtype=np.int64)
+        if self.separator:
+            starts, ends = split(self.data, starts, ends, [self.separator], self.keep, True)
+        return Documents(self.data, starts, ends, self.source)
+
+    def groups(self, size: int) -> Iterator[Documents | FileText]:
+        """The same documents in order, in groups as those of `Documents`."""
+        if overlaps(self.separator):
+            yield from self.documents().groups(size)
+            return
+        whole: Any = self.data.obj  # bytes or a map, which a memoryview cannot search
+        end, start = len(self.data), 0
+        while True:
+            found = whole.find(self.separator, start + size) if self.separator else -1
+            behind = found + len(self.separator) if found >= 0 else end
+            yield replace(self, data=self.data[start : behind if self.keep or found < 0 else found])
+            if found < 0 or (self.keep and behind == end):  # nothing is behind the last that belongs to a document
+                return
+            start = behind
+
+    def n_bytes_of(self, count: int) -> int:
+        """How many bytes the documents have together, which are so many."""
+        return len(self.data) - (0 if self.keep else (count - 1) * len(self.separator))
+
+    def texts(self) -> list[bytes]:
+        """The documents as bytes objects."""
+        return self.documents().texts()
+
+
+def file_texts(files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool) -> Iterator[FileText]:
+    """The text of each file, which is mapped into memory, not read.
 
     Every file is opened once before the first is handed on.
     """
     separators = separators_of(separator, per_line)
     paths = listed_files(files)
     for path in paths:
-        data = map_file(path)
-        starts, ends = _split(data, separators, per_line, threads)
-        yield Documents(data, starts, ends, os.fspath(path))
+        yield FileText(map_file(path), b"".join(separators), per_line, os.fspath(path))
 
 
 def joined_documents(texts: list[bytes], source: str) -> Documents:
@@ -99,44 +140,6 @@ def joined_documents(texts: list[bytes], source: str) -> Documents:
     bounds = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     return Documents(memoryview(b"".join(texts)), bounds[:-1], bounds[1:], source)
-
-
-def _split(
-    data: memoryview, separators: list[bytes], keep: bool, threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The documents of a file; those of a large one are found on several threads, and its pages mapped."""
-    places = [len(data) * k // threads for k in range(1, threads)]
-    if len(separators) != 1 or len(data) < threads * PARALLEL or _overlaps(separators[0]):
-        places = []
-    starts, ends = [0], []
-    for place in places:
-        found = bytes(data[place : place + WINDOW]).find(separators[0])
-        if found >= 0:
-            behind = place + found + len(separators[0])
-            ends.append(behind if keep else place + found)
-            starts.append(behind)
-    ends.append(len(data))
-    bounds = np.array([starts, ends], dtype=np.int64)
-
-    todo = list(range(len(starts)))
-    parts = [bounds] * len(starts)
-
-    def work() -> None:
-        while todo:
-            try:
-                k = todo.pop()
-            except IndexError:  # another thread was faster
-                return
-            parts[k] = np.array(split(data, bounds[0, k : k + 1], bounds[1, k : k + 1], separators, keep, True))
-
-    together(work, len(starts))
-    joined = np.concatenate(parts, axis=1)
-    return joined[0], joined[1]
-
-
-def _overlaps(separator: bytes) -> bool:
-    """Whether one may begin within another, so that which ones count depends on where the search begins."""
-    return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------

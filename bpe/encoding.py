@@ -17,9 +17,12 @@ from bpe._core import chunk, merging, pieces, runs, transcoding
 from bpe._core import encoder as core
 from bpe._core.gather import Job
 from bpe._core.merger import Merger
+from bpe._core.separated import SeparatedJob
 from bpe.batch import TokenBatch
+from bpe.corpus import overlaps
 from bpe.errors import shown
 from bpe.pretokenize import VECTORS, prepared, scanner_of
+from bpe.pretokenize.patterns import WHOLE
 from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
@@ -29,6 +32,8 @@ from bpe.vocabulary import ORDINARY
 NO_TOKEN = 0xFFFFFFFF
 #: Characters from which on a str is not made UTF-8 as a whole.
 LONG_TEXT = 1 << 16
+#: Bytes of documents for each thread from which on the threads find the documents too.
+SEPARATED = 4 << 20
 
 Item = str | bytes | int
 
@@ -229,6 +234,20 @@ class Encoder:
         if bad >= 0:
             self._refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
         return batch
+
+    def encode_separated(self, buffer: Bytes, separator: bytes, keep: bool, threads: int) -> TokenBatch | None:
+        """The ids of the documents that lie in one buffer of UTF-8, which the threads find that encode them.
+
+        A separator ends each document, and belongs to it with `keep`; b"" if there is none. None where the documents
+        have to be found before: for one thread or a small buffer, if they cannot be cut or are changed, if separators
+        can overlap, and to blame one that has a symbol without an id.
+        """
+        cut = self._direct and not self._chars and scanner_of(self.spec.pretokenizer) != WHOLE
+        if threads == 1 or len(buffer) < threads * SEPARATED or not cut or overlaps(separator):
+            return None
+        job = SeparatedJob(self._core, threads, buffer, separator, keep)
+        batch, bad = self._run(job, threads)
+        return batch if bad < 0 else None
 
     def _run(self, job: Job, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""

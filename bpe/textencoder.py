@@ -18,7 +18,7 @@ from bpe._core.cutting import last_cut
 from bpe._core.encoder import Encoder as Kernel
 from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
-from bpe.documents import Documents, arrow_documents, file_documents
+from bpe.documents import Documents, FileText, arrow_documents, blamed, file_texts
 from bpe.dropout import DropoutEncoder, check_dropout
 from bpe.encoding import NO_TOKEN, Encoder
 from bpe.errors import check_int, shown
@@ -329,8 +329,8 @@ class TextEncoder:
         _check_out(out, self._spec.vocabulary.limit)
         count = thread_count(threads)
         allowed = self._policy([], allowed_special, disallowed_special)
-        documents = file_documents(files, separator, per_line, count)
-        return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
+        texts = file_texts(files, separator, per_line)
+        return _into(out, self._encode_documents(texts, count, allowed, disallowed_special, allowed_special))
 
     def encode_stream(
         self,
@@ -451,7 +451,7 @@ class TextEncoder:
 
     def _encode_documents(
         self,
-        groups: Iterable[Documents],
+        groups: Iterable[Documents | FileText],
         threads: int,
         allowed: frozenset[str],
         disallowed_special: Allowed,
@@ -460,7 +460,7 @@ class TextEncoder:
         """The ids of texts in buffers; an error names where they come from."""
         batches: list[TokenBatch] = []
         for documents in groups:
-            with documents.blamed():
+            with blamed(documents.source):
                 if disallowed_special:
                     self._policy(documents.texts(), allowed_special, disallowed_special)
                 batches.append(self._encode_buffer(documents, threads, allowed))
@@ -470,10 +470,15 @@ class TextEncoder:
         ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
         return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
-    def _encode_buffer(self, documents: Documents, threads: int, allowed: frozenset[str]) -> TokenBatch:
+    def _encode_buffer(self, documents: Documents | FileText, threads: int, allowed: frozenset[str]) -> TokenBatch:
         """The ids of texts in one buffer; the command line takes a file's in groups so."""
         if allowed:
             return self._encoder.encode_batch(documents.texts(), threads, allowed)
+        if isinstance(documents, FileText):
+            batch = self._encoder.encode_separated(documents.data, documents.separator, documents.keep, threads)
+            if batch is not None:
+                return batch
+            documents = documents.documents()
         return self._encoder.encode_documents(documents.data, documents.starts, documents.ends, threads)
 
 

@@ -16,7 +16,7 @@ import pytest
 import bpe
 from bpe import arguments, cli, idfiles
 from bpe.cli import main
-from bpe.documents import file_documents, joined_documents
+from bpe.documents import file_texts, joined_documents
 
 TEXT = "The first line, naïve café.\n\n두 번째 줄: 다람쥐 헌 쳇바퀴에 타고파 😀\r\n\tlast line | no newline · here"
 
@@ -684,9 +684,12 @@ def test_documents_of_a_pipe_are_those_of_the_file(monkeypatch, tmp_path, size):
         (tmp_path / "file").write_bytes(data)
         expected = data.split(b"<|b|>")
         assert list(idfiles.documents(io.BytesIO(data), separator="<|b|>")) == expected
-        (whole,) = file_documents(tmp_path / "file", "<|b|>", False)
+        (whole,) = file_texts(tmp_path / "file", "<|b|>", per_line=False)
         groups = list(whole.groups(size))
         assert [text for group in groups for text in group.texts()] == expected
         assert all(sum(map(len, group.texts()[:-1])) < size for group in groups)
+        assert [group.n_bytes_of(len(group.texts())) for group in groups] == [sum(map(len, g.texts())) for g in groups]
+        (whole,) = file_texts(tmp_path / "file", None, per_line=True)
+        assert [text for group in whole.groups(size) for text in group.texts()] == list(io.BytesIO(data))
         joined = joined_documents(expected, "there")
         assert (joined.texts(), joined.n_bytes) == (expected, sum(map(len, expected)))

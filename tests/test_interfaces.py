@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import documents, streams
-from bpe._core import cutting
+from bpe import encoding, streams
+from bpe._core import cutting, gather, separated
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -319,8 +319,6 @@ def test_many_documents_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_large_document_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bpe._core import gather
-
     monkeypatch.setattr(gather, "PART", 500)
     monkeypatch.setattr(gather, "LEAST", 100)
     path = tmp_path / "text.txt"
@@ -616,18 +614,23 @@ def test_random_cuts_of_a_long_text() -> None:
     assert joined(tok.encode_stream(parts, allowed_special="all")) == expected
 
 
-@pytest.mark.parametrize("separator", ["ab", "aa", "a", "\n", None])
-def test_documents_of_a_file_on_several_threads(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
-    """The same ones as on one thread, empty ones and those at separators that overlap too."""
-    monkeypatch.setattr(documents, "PARALLEL", 20)
-    monkeypatch.setattr(documents, "WINDOW", 16)
+@pytest.mark.parametrize("separator", ["ab", "aa", "a", "\n", "low", "<|end|>", None])
+def test_documents_that_threads_find(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
+    """Stretches that end anywhere: in a separator, in a word, in a character, between two separators."""
+    monkeypatch.setattr(encoding, "SEPARATED", 1)
+    monkeypatch.setattr(gather, "LEAST", 10)
     random_ = random.Random(3)
     path = tmp_path / "text"
-    for size in (0, 59, 61, 500, 2000):
-        path.write_bytes("".join(random_.choices("aab\n", k=size)).encode())
+    tok = tokenizer("cl100k")
+    syllables = ["a", "ab", "low", "\n", " ", " ", "<|end|>", "<|end|>", "猫", "é", "1", "<|en", "😊b\n"]
+    for size in (0, 1, 5, 40, 40, 600, 6000):
+        monkeypatch.setattr(separated, "STRETCH", random_.choice([1, 3, 7, 40, 300]))
+        monkeypatch.setattr(separated, "LOOKED", random_.choice([1, 10, 100]))
+        data = "".join(random_.choices(syllables, k=size)).encode()
+        path.write_bytes(data)
         for per_line in (False, separator is None):
-            (one,) = documents.file_documents(path, separator, per_line)
+            documents = list(io.BytesIO(data)) if per_line else data.split(separator.encode()) if separator else [data]
+            expected = [tok.encode(document).tolist() for document in documents]
             for threads in (2, 3):
-                (several,) = documents.file_documents(path, separator, per_line, threads)
-                assert np.array_equal(one.starts, several.starts)
-                assert np.array_equal(one.ends, several.ends)
+                batch = tok.encode_files(path, separator=separator, per_line=per_line, threads=threads)
+                assert batch.to_list() == expected

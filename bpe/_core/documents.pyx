@@ -12,11 +12,6 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp
 
-cdef struct Needle:
-    const byte_t* bytes
-    Py_ssize_t size
-    Py_ssize_t found          # its next occurrence; the end of the piece if there is none
-
 cdef struct Pieces:           # what has been found: (start, end) after (start, end)
     int64_t* bounds
     size_t n

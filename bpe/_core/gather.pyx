@@ -15,7 +15,7 @@ from bpe._core.chunk cimport Fragment, feed_fragments
 from bpe._core.cutting cimport certain_start
 from bpe._core.delivery cimport Delivery
 from bpe._core.encoder cimport Encoder
-from bpe._core.fresh cimport Fresh, fresh_begin
+from bpe._core.fresh cimport fresh_begin
 from bpe._core.learned cimport Words, free_words, learn
 from bpe._core.memory cimport grown
 from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_fresh_utf8, units_of
@@ -23,7 +23,6 @@ from bpe._core.types cimport byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
-    PyThread_type_lock,
 )
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -34,29 +33,17 @@ PART, LEAST = 1 << 20, 1 << 16
 
 cdef enum:
     STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
-    FRAGMENTS = 4096          # that are encoded at once
     SEVERAL = 8               # so many of the smallest parts are more than one thread's work
     LEARNED = 1 << 18         # words that threads tell each other in a job
     LOOKED = 1 << 14          # characters behind a place where a text might be cut: looking takes time
     COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
 
-cdef struct Text:             # a text or a piece of one, or an id between texts
-    Units units               # its size is -1 for an id
-    token_t token
-
 
 cdef class Room:
     """A thread at work: its workspace, and texts as fragments of UTF-8."""
 
-    cdef Workspace space
-    cdef Py_ssize_t heard              # of how many parts it knows what others have worked out
-    cdef Fragment* fragments
-    cdef byte_t* utf8
-    cdef size_t size
-    cdef Fresh fresh                   # of that memory
-
     def __cinit__(self, size_t n):
-        self.fragments = <Fragment*>malloc(max(min(n, <size_t>FRAGMENTS), <size_t>1) * sizeof(Fragment))
+        self.fragments = <Fragment*>malloc(max(n, <size_t>1) * sizeof(Fragment))
         if self.fragments == NULL:
             raise MemoryError(f"no memory for a list of {n} texts")
 
@@ -82,33 +69,8 @@ cdef class Room:
 cdef class Job:
     """Texts to encode: fill it with `add_…`, let threads `work`, take the `result`."""
 
-    cdef Encoder encoder
-    cdef Py_ssize_t threads
-    cdef Text* texts
-    cdef Py_ssize_t n                  # of texts and pieces of texts
-    cdef size_t room
-    cdef readonly Py_ssize_t n_bytes
-    cdef const byte_t* buffer_end      # of the one buffer that all texts lie in, or NULL
-    cdef list held                     # what the texts point into
-    cdef int64_t* firsts               # the first piece of each text
-    cdef size_t firsts_room
-    cdef Py_ssize_t n_texts
-    cdef int64_t[::1] counts           # ids of each piece, from place 1 on
-    cdef object counted
-    cdef Py_ssize_t* parts             # the first piece of each part, and their number
-    cdef size_t parts_room
-    cdef Py_ssize_t n_parts
-    cdef PyThread_type_lock lock       # of what follows
-    cdef Py_ssize_t begun              # parts that a thread has taken
-    cdef Words* told                   # the words that threads have worked out, part by part
-    cdef Py_ssize_t n_told             # of how many parts
-    cdef size_t n_learned              # how many words these are
-    cdef Delivery delivery             # of the ids of several parts
-    cdef object done                   # the result of a single one
-    cdef Py_ssize_t unknown_at         # the first piece with a symbol without an id, or -1
-
-    def __cinit__(self, Encoder encoder, Py_ssize_t threads):
-        """`threads`: how many will work, so that long texts are shared out."""
+    def __cinit__(self, Encoder encoder, Py_ssize_t threads, *_):
+        """`threads`: how many will work, so that long texts are shared out; what follows is a subclass's."""
         self.encoder, self.threads = encoder, threads
         self.held = []
         self.unknown_at = -1
@@ -279,10 +241,14 @@ cdef class Job:
 
     def enter(self):
         """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
-        cdef Room room = Room(self.n)
+        cdef Room room = Room(self.most_fragments())
         room.space = self.encoder.workspace()
         room.space.delivery = self.delivery
         return room
+
+    cdef Py_ssize_t most_fragments(self) noexcept:
+        """How many a thread ever encodes at once."""
+        return min(self.n, <Py_ssize_t>FRAGMENTS)
 
     def step(self, Room room):
         """Encode the next part; False if there is none."""
