@@ -2,6 +2,7 @@
 
 from bpe._core.fresh cimport Fresh
 from bpe._core.merging cimport Ids
+from bpe._core.resultpool cimport Loan, ResultPool
 from cpython.pythread cimport PyThread_type_lock
 
 cdef extern from *:
@@ -42,16 +43,18 @@ cdef class Delivery:
     cdef Ids* spare                    # buffers that nobody uses
     cdef Py_ssize_t n_spare
     cdef Ids ids
-    cdef Fresh fresh                   # of their memory; not while a sender has it
-    cdef size_t likely                 # how many ids all parts may have
+    cdef ResultPool pool               # which lends memory for many of them
+    cdef Loan loan                     # that memory
+    cdef Fresh fresh                   # of the ids' memory; not while a sender has it
 
     cdef void begin(self, Sender* sender, Py_ssize_t number) noexcept nogil
     cdef void write_in_place(self, Sender* sender, Ids* out) noexcept nogil
     cdef int finish(self, Sender* sender, Ids* out) except -1 nogil
     cdef int take(self, Sender* sender, Ids* out) except -1 nogil
     cdef Py_ssize_t place(self) except -1 nogil
-    cdef int make_room(self, size_t more) except -1 nogil
+    cdef int grow(self, size_t more) except -1 nogil
     cdef void copy(self, Parcel* parcel) noexcept nogil
+    cdef object taken(self)
 
 
 cdef inline bint has_turn(const Sender* sender) noexcept nogil:

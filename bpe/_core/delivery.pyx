@@ -12,9 +12,11 @@ So, of two threads, one at each moment writes in place, and half of the ids are 
 places are given out under a lock, copying is not locked. Not here: what a part is, and who encodes it (`gather.pyx`).
 """
 
-from bpe._core.fresh cimport fresh_begin, fresh_end, fresh_join, fresh_part, fresh_reach
-from bpe._core.memory cimport grown
-from bpe._core.merging cimport Ids
+from bpe._core.arrays cimport COPIED, as_array, lent_as_array
+from bpe._core.fresh cimport fresh_begin, fresh_join, fresh_part, fresh_reach
+from bpe._core.merging cimport Ids, make_room
+from bpe._core.pages cimport unmap_pages
+from bpe._core.resultpool cimport ResultPool
 from bpe._core.types cimport token_t
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
@@ -25,15 +27,18 @@ from libc.string cimport memcpy
 
 cdef class Delivery:
 
-    def __cinit__(self, Py_ssize_t n_parts, size_t likely):
+    def __cinit__(self, Py_ssize_t n_parts, size_t likely, ResultPool pool):
         """`likely`: how many ids there may be in all, for which there is room from the start."""
-        self.n_parts, self.likely = n_parts, likely
+        self.n_parts, self.pool = n_parts, pool
         self.lock = PyThread_allocate_lock()
         self.parcels = <Parcel*>calloc(n_parts, sizeof(Parcel))
         self.spare = <Ids*>calloc(n_parts, sizeof(Ids))
         if self.lock == NULL or self.parcels == NULL or self.spare == NULL:
             raise MemoryError(f"no memory for a list of {n_parts} parts")
-        self.make_room(likely)
+        if likely > COPIED and pool.lend(&self.loan, 2 * likely * sizeof(token_t), &self.fresh):
+            self.ids = Ids(data=<token_t*>self.loan.data, n=0, room=self.loan.size // sizeof(token_t), lent=True)
+        else:
+            self.grow(likely)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -43,7 +48,9 @@ cdef class Delivery:
                 free(self.spare[i].data)
         free(self.parcels)
         free(self.spare)
-        free(self.ids.data)
+        if not self.ids.lent:
+            free(self.ids.data)
+        unmap_pages(self.loan.data, self.loan.size)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -133,7 +140,7 @@ cdef class Delivery:
             if self.ids.n + parcel.ids.n > self.ids.room:
                 if self.copying:
                     break
-                self.make_room(parcel.ids.n)
+                self.grow(parcel.ids.n)
             parcel.waiting, parcel.place = False, self.ids.n
             self.ids.n += parcel.ids.n
             fresh_part(&self.fresh, self.ids.data + self.ids.n, &parcel.fresh)
@@ -142,11 +149,10 @@ cdef class Delivery:
             store(&self.turn, self.turn + 1)
         return n
 
-    cdef int make_room(self, size_t more) except -1 nogil:
+    cdef int grow(self, size_t more) except -1 nogil:
         """Room for so many ids more, while nobody else has to do with them."""
         cdef Ids* ids = &self.ids
-        fresh_end(ids.data, ids.room * sizeof(token_t))
-        ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
+        make_room(ids, more)
         fresh_begin(&self.fresh, ids.data + ids.n, (ids.room - ids.n) * sizeof(token_t))
         return 0
 
@@ -155,3 +161,9 @@ cdef class Delivery:
         fresh_reach(&parcel.fresh, self.ids.data + self.ids.room)
         memcpy(self.ids.data + parcel.place, parcel.ids.data, parcel.ids.n * sizeof(token_t))
         parcel.ids.n = 0
+
+    cdef object taken(self):
+        """When all is delivered: the ids as an array."""
+        if self.ids.lent:
+            return lent_as_array(&self.ids, self.pool, &self.loan, &self.fresh)
+        return as_array(&self.ids)

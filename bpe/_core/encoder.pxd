@@ -1,5 +1,6 @@
 """The engine's class."""
 
+from bpe._core.resultpool cimport ResultPool
 from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport SplitFilter
 from bpe._core.values cimport Values
@@ -18,6 +19,7 @@ cdef class Encoder:
     cdef Seeds seeds
     cdef int scanner
     cdef size_t memory        # of each thread's cache, in bytes
+    cdef readonly ResultPool pool  # of results' memory
     cdef Workspace idle       # the one that was given back last
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil

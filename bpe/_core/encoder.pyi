@@ -3,10 +3,12 @@ from numpy.typing import NDArray
 
 from bpe._core.buffers import Buffer
 from bpe._core.merger import Merger
+from bpe._core.resultpool import ResultPool
 
 CACHE_MEMORY: int
 
 class Encoder:
+    pool: ResultPool
     def __init__(
         self,
         merger: Merger,

@@ -15,7 +15,7 @@ import numpy as np
 
 cimport cython
 
-from bpe._core.arrays cimport as_array
+from bpe._core.arrays cimport as_array, lent_as_array
 from bpe._core.backtrack cimport Origins
 from bpe._core.chunk cimport (
     ALL,
@@ -31,6 +31,7 @@ from bpe._core.chunk cimport (
 )
 from bpe._core.merger cimport Merger
 from bpe._core.merging cimport reserve
+from bpe._core.resultpool cimport ResultPool
 from bpe._core.runs cimport emit_run
 from bpe._core.search cimport first_from
 from bpe._core.seeds cimport Seeds
@@ -65,6 +66,7 @@ cdef class Encoder:
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
         self.scanner, self.memory = scanner, memory
+        self.pool = ResultPool(memory + memory // 2)       # so that both are less than 100 MB by default
         self.values = Values(merger, ends is not None)
         self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
         if not merger.alphabet.fuse_unk:
@@ -276,6 +278,7 @@ cdef class Encoder:
                 space.next = None
                 return space
         space = Workspace(self.memory, self.values.marked)
+        space.pool = self.pool
         with nogil:
             self.seeds.sow(&space.cache, &space.earlier)
         return space
@@ -290,6 +293,9 @@ cdef class Encoder:
 
     cdef object taken(self, Workspace space):
         """The output as an array of its own; the workspace goes back."""
-        ids = as_array(&space.out, not space.passing)
+        if space.out.lent:
+            ids = lent_as_array(&space.out, space.pool, &space.loan, &space.fresh)
+        else:
+            ids = as_array(&space.out, not space.passing)
         self.give_back(space)
         return ids

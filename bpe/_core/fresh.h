@@ -60,6 +60,16 @@ static inline void bpe_fresh_begin(bpe_fresh *fresh, void *start, size_t size) {
 #endif
 }
 
+/* What lies before `place` has been touched by others. */
+static inline void bpe_fresh_behind(bpe_fresh *fresh, const void *place) {
+    if (fresh->next < (const char *)place) fresh->next = (char *)place < fresh->end ? (char *)place : fresh->end;
+}
+
+/* How much of memory that begins at `start` has been touched. */
+static inline size_t bpe_fresh_touched(const bpe_fresh *fresh, const void *start) {
+    return fresh->next > (const char *)start ? (size_t)(fresh->next - (const char *)start) : 0;
+}
+
 /* Touch it up to `place` and a little beyond; what is not touched by this is touched by writing to it. */
 static inline void bpe_fresh_reach(bpe_fresh *fresh, const void *place) {
 #if defined(__linux__)

@@ -10,7 +10,6 @@ Not here: what the texts are made of (`bpe/encoding.py`), starting threads (`bpe
 
 import numpy as np
 
-from bpe._core.arrays cimport as_array
 from bpe._core.chunk cimport Fragment, feed_fragments
 from bpe._core.cutting cimport certain_start
 from bpe._core.delivery cimport Delivery
@@ -77,6 +76,7 @@ cdef class Job:
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
             raise MemoryError("no memory for a lock")
+        self.done = np.empty(0, dtype=np.uint32)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -214,7 +214,7 @@ cdef class Job:
         self.add_part(self.n)
         self.n_parts -= 1
         if self.n_parts > 1:
-            self.delivery = Delivery(self.n_parts, self.n_bytes // 2 + 1024)
+            self.delivery = Delivery(self.n_parts, self.n_bytes // 2 + 1024, self.encoder.pool)
             self.told = <Words*>calloc(self.n_parts, sizeof(Words))
             if self.told == NULL:
                 raise MemoryError(f"no memory for a list of {self.n_parts} parts")
@@ -387,5 +387,5 @@ cdef class Job:
         lengths = np.diff(np.cumsum(self.counted)[firsts])
         if self.unknown_at >= 0:
             bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
-        ids = self.done if self.done is not None else as_array(&self.delivery.ids)
+        ids = self.done if self.n_parts == 1 else self.delivery.taken()
         return ids, lengths, bad

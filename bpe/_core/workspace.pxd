@@ -5,6 +5,7 @@ from bpe._core.delivery cimport Delivery, Sender
 from bpe._core.fresh cimport Fresh
 from bpe._core.learned cimport Words
 from bpe._core.merging cimport Ids, Scratch, reserve
+from bpe._core.resultpool cimport Loan, ResultPool
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.wordcache cimport Cache, has_ids
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -33,6 +34,8 @@ cdef class Workspace:
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
+    cdef ResultPool pool      # which lends memory for a large output, or None
+    cdef Loan loan            # that memory
     cdef Fresh fresh          # of the output's memory
     cdef size_t fresh_room    # ids that it had room for when `fresh` began; 0 where that has not
     cdef bint passing         # the output's memory is not kept for the next call

@@ -6,8 +6,9 @@ Not here: which calls have it when (`encoder.pyx`), and how a cache finds a word
 from bpe._core.arrays cimport COPIED
 from bpe._core.chunk cimport Chunk, Feed
 from bpe._core.delivery cimport has_turn
-from bpe._core.fresh cimport fresh_begin, fresh_reach
+from bpe._core.fresh cimport fresh_begin, fresh_reach, fresh_touched
 from bpe._core.merging cimport Ids, free_scratch
+from bpe._core.pages cimport unmap_pages
 from bpe._core.types cimport token_t
 from bpe._core.wordcache cimport close_cache, limit_words, open_cache
 from libc.stdlib cimport calloc, free, malloc
@@ -43,6 +44,7 @@ cdef class Workspace:
         if not self.out.lent:
             free(self.out.data)
         free(self.sender.own.data)
+        unmap_pages(self.loan.data, self.loan.size)
 
     cdef int reset(self) noexcept nogil:
         """Ready for the next call; the cache stays."""
@@ -50,6 +52,10 @@ cdef class Workspace:
         self.fresh_room = 0
         self.unknown = False
         self.unknown_at = -1
+        if self.loan.data != NULL:                         # if the output has moved out, so has what `fresh` is about
+            self.pool.take_back(&self.loan, 0, fresh_touched(&self.fresh, self.loan.data) if self.out.lent else 0)
+        if self.out.lent:
+            self.out = Ids(data=NULL, n=0, room=0, lent=False)
         if self.out.room > COPIED or self.passing:
             free(self.out.data)
             self.out.data, self.out.room = NULL, 0
@@ -71,6 +77,8 @@ cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
     cdef void* data
     if n < LITTLE or n <= out.room:
         return 0
+    if n > COPIED and space.pool is not None and lend_output(space, n_bytes + 1024):
+        return 0
     n = max(n, <size_t>COPIED)
     data = malloc(n * sizeof(token_t))
     if data == NULL:
@@ -86,6 +94,17 @@ cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
     return 0
 
 
+cdef bint lend_output(Workspace space, size_t n) noexcept nogil:
+    """Have the pool lend room for n ids, which nobody keeps; whether it has."""
+    if not space.pool.lend(&space.loan, n * sizeof(token_t), &space.fresh):
+        return False
+    free(space.out.data)
+    space.out = Ids(data=<token_t*>space.loan.data, n=0, room=space.loan.size // sizeof(token_t), lent=True)
+    space.fresh_room = space.out.room
+    space.passing = space.used = True
+    return True
+
+
 cdef void reach_output(Workspace space) noexcept nogil:
     """Touch the output's memory a little ahead of what is written, if it is that of `prepare_output`.
 
@@ -94,7 +113,7 @@ cdef void reach_output(Workspace space) noexcept nogil:
     cdef Ids* out = &space.out
     if has_turn(&space.sender):
         space.delivery.write_in_place(&space.sender, out)
-    if out.lent:
+    if out.lent and space.loan.data == NULL:
         fresh_reach(&space.sender.fresh, out.data + out.n)
         return
     if space.fresh_room == 0:

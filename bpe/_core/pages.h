@@ -1,0 +1,82 @@
+/* Memory in whole pages: zeroed tables, and results whose pages are kept for later ones. */
+#ifndef BPE_PAGES_H
+#define BPE_PAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#ifndef MADV_FREE
+#define MADV_FREE 8 /* since Linux 4.5; an older one refuses it */
+#endif
+#endif
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#define BPE_HUGE ((size_t)1 << 21) /* on x86-64, and on most others; a wrong guess costs nothing but speed */
+
+static inline size_t bpe_whole_pages(size_t size) { return (size + BPE_HUGE - 1) & ~(BPE_HUGE - 1); }
+
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+
+/* Of a multiple of 2 MB, at a multiple of 2 MB. */
+static inline void *bpe_map_pages(size_t size) {
+    char *all = (char *)mmap(NULL, size + BPE_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t before;
+    if (all == (char *)MAP_FAILED) return NULL;
+    before = (size_t)(-(uintptr_t)all & (BPE_HUGE - 1));
+    if (before) munmap(all, before);
+    munmap(all + before + size, BPE_HUGE - before);
+    return all + before;
+}
+
+static inline void bpe_unmap_pages(void *start, size_t size) {
+    if (size) munmap(start, size);
+}
+
+static inline int bpe_move_page(void *page, void *place) {
+    return mremap(page, BPE_HUGE, BPE_HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place;
+}
+
+static inline int bpe_offer_pages(void *start, size_t size) { return madvise(start, size, MADV_FREE) == 0; }
+
+static inline void *bpe_zeroed(size_t size) {
+    void *data;
+    if (size < BPE_HUGE) return calloc(size, 1);
+    data = bpe_map_pages(bpe_whole_pages(size));
+    if (data) madvise(data, bpe_whole_pages(size), MADV_HUGEPAGE);
+    return data;
+}
+
+static inline void bpe_release(void *data, size_t size) {
+    if (size < BPE_HUGE) free(data);
+    else if (data) munmap(data, bpe_whole_pages(size));
+}
+
+/* For new memory from elsewhere, as NumPy asks for its arrays: clearing small pages took half of decoding. */
+static inline void bpe_ask_for_huge_pages(void *start, size_t size) {
+    size_t page = 4096, first = ((size_t)start + page - 1) & ~(page - 1), end = ((size_t)start + size) & ~(page - 1);
+    if (size >= 2 * BPE_HUGE) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
+#else
+
+static inline void *bpe_map_pages(size_t size) { (void)size; return NULL; }
+static inline void bpe_unmap_pages(void *start, size_t size) { (void)start; (void)size; }
+static inline int bpe_move_page(void *page, void *place) { (void)page; (void)place; return 0; }
+static inline int bpe_offer_pages(void *start, size_t size) { (void)start; (void)size; return 0; }
+static inline void *bpe_zeroed(size_t size) { return calloc(size, 1); }
+static inline void bpe_release(void *data, size_t size) { (void)size; free(data); }
+static inline void bpe_ask_for_huge_pages(void *start, size_t size) { (void)start; (void)size; }
+
+#endif
+
+static inline void bpe_trim_heap(void) {
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
+}
+
+#endif

@@ -1,0 +1,9 @@
+from typing import final
+
+from typing_extensions import Self
+
+@final
+class ResultPool:
+    def __new__(cls, memory: int) -> Self: ...
+    @property
+    def kept(self) -> int: ...

@@ -1,0 +1,160 @@
+"""Memory of freed results that is kept for the next: how much, by whom, and that no two results ever share any."""
+
+from __future__ import annotations
+
+import gc
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import bpe
+from bpe._core import gather
+from bpe._core.resultpool import ResultPool
+from bpe.memory import resident
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is kept elsewhere")
+
+MB = 1 << 20
+LINES = ["low lower\n", "lowest\n", "slow\n", "lower slow low\n"]
+
+
+@pytest.fixture(scope="module")
+def spec() -> bpe.TokenizerSpec:
+    return bpe.train(texts=["low lower lowest"] * 3, num_merges=3).spec
+
+
+def tokenizer(spec: bpe.TokenizerSpec, memory: int) -> tuple[bpe.Tokenizer, ResultPool]:
+    """A tokenizer, and the pool of its results, which keeps up to 1.5 times as many bytes."""
+    tok = bpe.Tokenizer.from_spec(spec, cache_memory=memory)
+    return tok, tok._encoder._core.pool
+
+
+def text_of(tok: bpe.Tokenizer, number: int, size: int) -> tuple[str, NDArray[np.uint32]]:
+    """A text of so many bytes or a few more, and its ids, found by a line of it."""
+    line = LINES[number % len(LINES)]
+    times = size // len(line) + 1
+    return line * times, np.tile(tok.encode(line), times)
+
+
+@pytest.mark.parametrize(("memory", "threads"), [(0, 2), (8 * MB, 1), (8 * MB, 2)])
+def test_results_never_share_memory(spec: bpe.TokenizerSpec, memory: int, threads: int) -> None:
+    choose = random.Random(threads)
+    tok, pool = tokenizer(spec, memory)
+    alive: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
+    for number in range(24):
+        text, expected = text_of(tok, number, choose.choice([1000, MB, 3 * MB, 9 * MB]))
+        ids = tok.encode_batch([text], threads=threads).ids
+        assert np.array_equal(ids, expected)
+        ids += number  # in its own memory
+        alive.append((ids[1:], expected[1:] + np.uint32(number)))
+        del ids
+        choose.shuffle(alive)
+        while alive and choose.random() < 0.55:
+            alive.pop()
+        assert pool.kept <= memory * 3 // 2
+        for found, known in alive:
+            assert np.array_equal(found, known)
+    alive.clear()
+    assert (pool.kept > 0) == (memory > 0)
+
+
+def test_what_is_kept_is_used_again(spec: bpe.TokenizerSpec) -> None:
+    tok, pool = tokenizer(spec, 16 * MB)
+    text, expected = text_of(tok, 0, 30 * MB)
+    result = tok.encode(text)
+    assert pool.kept == 0
+    assert not result.flags.owndata
+    assert result.flags.writeable
+    del result
+    assert pool.kept == 24 * MB
+    result = tok.encode(text)
+    assert pool.kept == 0
+    size = 4 * MB // len(LINES[0]) * len(LINES[0])
+    small = tok.encode(text[:size])
+    del result
+    assert pool.kept == 24 * MB
+    assert np.array_equal(small, expected[: len(small)])
+    again = tok.encode(text[:size])
+    assert 16 * MB <= pool.kept < 24 * MB  # which it has not written to
+    assert np.array_equal(again, small)
+    tok.count_tokens(text)
+    assert pool.kept >= 16 * MB
+
+
+def test_results_outlive_their_tokenizer(spec: bpe.TokenizerSpec) -> None:
+    tok, pool = tokenizer(spec, 32 * MB)
+    text, expected = text_of(tok, 1, 40 * MB)
+    tok.encode(text)
+    result = tok.encode(text)
+    view = result[::2]
+    del tok, result
+    gc.collect()
+    assert np.array_equal(view, expected[::2])
+    before = resident()
+    size = expected.nbytes
+    del view
+    assert pool.kept > 0
+    del pool
+    assert before - resident() > 0.9 * size
+
+
+def test_calls_at_the_same_time(spec: bpe.TokenizerSpec) -> None:
+    tok, pool = tokenizer(spec, 8 * MB)
+    texts = [text_of(tok, number, (3 + number) * MB) for number in range(4)]
+
+    def check(number: int) -> bool:
+        text, expected = texts[number % 4]
+        return all(np.array_equal(tok.encode(text), expected) for _ in range(4))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(check, range(8)))
+    assert pool.kept <= 12 * MB
+
+
+FORKING = """
+import os, numpy as np, bpe
+tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=3)
+text = "low lower\\n" * 600_000
+ids = tok.encode(text)
+tok.encode(text)
+assert tok._encoder._core.pool.kept
+child = os.fork()
+for number in range(3):
+    result = tok.encode_batch([text], threads=1 + number % 2).ids
+    assert np.array_equal(result, ids)
+    result += 1
+    if number == 1:
+        ids = tok.encode(text)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_fork_has_pages_of_its_own() -> None:
+    subprocess.run([sys.executable, "-c", FORKING], check=True, timeout=120)
+
+
+def test_an_output_that_outgrows_its_loan() -> None:
+    """Two ids for each byte: the letter, or the digit, and the mark behind it."""
+    options: dict[str, Any] = {"pretokenizer": "gpt2", "end_of_word": "</w>", "end_of_word_glued": False}
+    tok = bpe.train(texts=["a1"], num_merges=0, model="char", **options)
+    text = "a1" * MB
+    expected = np.tile(tok.encode("a1"), MB)
+    assert len(expected) == 4 * MB
+    for _ in range(2):
+        assert np.array_equal(tok.encode(text), expected)
+        job = gather.Job(tok._encoder._core, 2)
+        job.add_items([text.encode()], np.array([0, 1], dtype=np.int64))
+        job.prepare()
+        rooms = [job.enter(), job.enter()]
+        while sum(job.step(room) for room in rooms):
+            pass
+        for room in rooms:
+            job.leave(room)
+        assert np.array_equal(job.result()[0], expected)
