@@ -117,6 +117,7 @@ cdef class Encoder:
         if self.splits is not None:
             self.splits.fold()
         self.give_back(self.workspace())
+        self.finished = True
 
     # Chunks -----------------------------------------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ cdef class Encoder:
                 self.idle = space.next
                 space.next = None
                 return space
-        space = Workspace(self.memory, self.values.marked)
+        space = Workspace(self.memory, self.values.marked, self.finished)
         space.pool = self.pool
         with nogil:
             self.seeds.sow(&space.cache, &space.earlier)

@@ -199,6 +199,7 @@ cdef class Job:
         They get smaller towards the end, so that no thread waits long for another.
         """
         cdef Py_ssize_t i, size = 0, wanted = LEAST, done = 0
+        self.begin_text()                                  # behind the last one
         if self.n_bytes < SEVERAL * <Py_ssize_t>LEAST:
             self.threads = 1
         self.counted = np.zeros(self.n + 1, dtype=np.int64)
@@ -382,7 +383,6 @@ cdef class Job:
         or -1).
         """
         bad = -1
-        self.begin_text()                                  # the end
         firsts = np.asarray(<int64_t[: self.n_texts]>self.firsts)
         lengths = np.diff(np.cumsum(self.counted)[firsts])
         if self.unknown_at >= 0:

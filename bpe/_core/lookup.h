@@ -14,6 +14,8 @@
 #endif
 #include <stdlib.h>
 
+#include "fresh.h"
+
 #define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
 
 typedef struct {
@@ -368,17 +370,28 @@ static int bpe_choose_look_up(int most) {
 }
 
 /* Memory for a table, freed by free(); its content is undefined. Large ones are in pages of 2 MB where the system has them;
- * smaller ones are not, lest each of many small tokenizers take as much. */
-static void *bpe_table_memory(size_t bytes) {
+ * smaller ones are not, lest each of many small tokenizers take as much. With `slow` only until those come slowly (fresh.h),
+ * which it remembers for the next table. */
+static void *bpe_table_memory(size_t bytes, int *slow) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const size_t huge = (size_t)1 << 21;
     void *memory = NULL;
     if (bytes >= huge / 2) {
+        bpe_fresh fresh;
         if (bytes < huge) bytes = huge;
         if (posix_memalign(&memory, huge, bytes) != 0) return NULL;
-        madvise(memory, bytes, MADV_HUGEPAGE);
+        if (slow == NULL || (bytes < 2 * huge && !*slow)) {
+            madvise(memory, bytes, MADV_HUGEPAGE);
+            return memory;
+        }
+        bpe_fresh_begin(&fresh, memory, bytes);
+        fresh.slow = *slow;
+        bpe_fresh_reach(&fresh, fresh.end);
+        *slow = fresh.slow;
         return memory;
     }
+#else
+    (void)slow;
 #endif
     return malloc(bytes);
 }

@@ -59,6 +59,8 @@ cdef struct Cache:
     size_t n_listed
     size_t listed_room
     uint32_t turn             # which of a full line's words goes next
+    bint hasty                # large tables do without pages of 2 MB where these come slowly,
+    int slow                  # as they did
     bint full                 # something did not fit: the cache is emptied before the next chunk
     int most_lines            # log2 of how many lines there may be, by the memory given; the same for the others
     int most_middles

@@ -15,11 +15,15 @@ from libc.string cimport memcmp, memcpy, memset
 from bpe._core.memory cimport grown
 
 cdef extern from "lookup.h" nogil:
-    void* bpe_table_memory(size_t size)
+    void* bpe_table_memory(size_t size, int* slow)
 
 cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
+
+
+cdef inline void* table_memory(Cache* cache, size_t size) noexcept nogil:
+    return bpe_table_memory(size, &cache.slow if cache.hasty else NULL)
 
 
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
@@ -30,8 +34,8 @@ cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
     cache.lines_shift = cache.middles_shift = 64 - FIRST_LINES
     cache.longs_mask = (<size_t>1 << FIRST_LINES) - 1
-    cache.front = <Line*>bpe_table_memory(sizeof(Line) << (64 - cache.front_shift))
-    cache.lines = <Line*>bpe_table_memory(sizeof(Line) << FIRST_LINES)
+    cache.front = <Line*>table_memory(cache, sizeof(Line) << (64 - cache.front_shift))
+    cache.lines = <Line*>table_memory(cache, sizeof(Line) << FIRST_LINES)
     cache.middles = <Middle*>calloc(2 << FIRST_LINES, sizeof(Middle))
     cache.longs = <Long*>calloc(cache.longs_mask + 1, sizeof(Long))
     if cache.front == NULL or cache.lines == NULL or cache.middles == NULL or cache.longs == NULL:
@@ -101,14 +105,14 @@ cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogi
     if lines > cache.most_lines or middles > cache.most_middles:
         return False
     if lines > 64 - cache.lines_shift:
-        more_lines = <Line*>bpe_table_memory(sizeof(Line) << lines)
+        more_lines = <Line*>table_memory(cache, sizeof(Line) << lines)
         if more_lines == NULL:
             return False
         free(cache.lines)
         memset(more_lines, 0xFF, sizeof(Line) << lines)
         cache.lines, cache.lines_shift = more_lines, 64 - lines
     if middles > 64 - cache.middles_shift:
-        more_middles = <Middle*>bpe_table_memory(2 * sizeof(Middle) << middles)
+        more_middles = <Middle*>table_memory(cache, 2 * sizeof(Middle) << middles)
         if more_middles == NULL:
             return False
         free(cache.middles)
@@ -173,7 +177,7 @@ cdef int grow_lines(Cache* cache) noexcept nogil:
     """Twice as many lines, or as many as before where there is no memory."""
     cdef size_t n = <size_t>1 << (64 - cache.lines_shift), at
     cdef Line* old = cache.lines
-    cdef Line* lines = <Line*>bpe_table_memory(2 * n * sizeof(Line))
+    cdef Line* lines = <Line*>table_memory(cache, 2 * n * sizeof(Line))
     cdef int i
     if lines == NULL:
         cache.most_lines = 64 - cache.lines_shift
@@ -199,7 +203,7 @@ cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) exc
     cdef Middle* old = cache.middles
     cdef Middle* middles
     if cache.n_middle * 3 >= 2 * n and 64 - cache.middles_shift < cache.most_middles:
-        middles = <Middle*>bpe_table_memory(4 * n * sizeof(Middle))
+        middles = <Middle*>table_memory(cache, 4 * n * sizeof(Middle))
         if middles == NULL:
             cache.most_middles = 64 - cache.middles_shift
         else:
@@ -250,7 +254,7 @@ cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t h
         memset(cache.longs, 0, n * sizeof(Long))
         cache.n_long = cache.n_kept = 0
     if cache.n_long * 2 >= n:
-        longs = <Long*>bpe_table_memory(2 * n * sizeof(Long))
+        longs = <Long*>table_memory(cache, 2 * n * sizeof(Long))
         if longs == NULL:
             cache.most_longs = n
             return 0

@@ -21,11 +21,13 @@ cdef enum:
 
 cdef class Workspace:
 
-    def __cinit__(self, size_t memory, bint marked=False):
+    def __cinit__(self, size_t memory, bint marked=False, bint hasty=False):
+        """`hasty`: another thread may be at work already, and is not to wait for this one's tables."""
         open_cache(&self.cache, memory)
         if marked:                                         # they share all but the lists of ids
             open_cache(&self.earlier, memory // 2)
             limit_words(&self.cache, memory // 2)
+        self.cache.hasty = self.earlier.hasty = hasty
         self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
         self.feed = <Feed*>calloc(1, sizeof(Feed))
         self.lone = <Lone*>calloc(LONE_ROOM, sizeof(Lone))   # takes memory where it is written to
