@@ -174,6 +174,23 @@ def test_long_pieces_in_rounds(letters: str) -> None:
     assert tok.encode(long).tolist() == expected
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_long_pieces_settled(seed: int) -> None:
+    """Vocabularies of all sizes and texts that are uneven, so that what rounds leave merges further, ties among it."""
+    choose = random.Random(seed)
+    letters = choose.sample("abcdefghijkl", choose.choice([2, 2, 3, 4, 8, 12]))
+    texts = ["".join(choose.choices(letters, k=300)) for _ in range(20)]
+    tok = bpe.train(texts=texts, num_merges=choose.choice([50, 100, 100, 400]), pretokenizer=None)
+    long = ["".join(choose.choices(letters, [choose.random() + 0.01 for _ in letters], k=3000)) for _ in range(20)]
+    long += [text[:400] + text[: choose.randint(1, 40)] * 30 + text[:400] for text in long]
+    try:
+        merging.choose_vectors(0)
+        expected = [tok.encode(text).tolist() for text in long]
+    finally:
+        merging.choose_vectors(VECTORS)
+    assert [tok.encode(text).tolist() for text in long] == expected
+
+
 @settings(max_examples=30)
 @given(st.data())
 def test_long_pieces_by_backtracking(data: st.DataObject) -> None:

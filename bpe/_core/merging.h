@@ -40,8 +40,8 @@ typedef struct {
 typedef struct {
     const bpe_slot *slots; /* open addressing, a power of two of them, at most half of them used */
     size_t mask;
-    const uint64_t *known; /* a bit per hash of a pair that has a merge: most pairs have none, and this stays near */
-    size_t known_mask;
+    const uint64_t *known; /* two bits of a word per pair that has a merge: most have none, and this stays near */
+    size_t known_mask;     /* of words */
     const bpe_byte_pair *of_bytes; /* by the first | the second << 8; NULL in a character model */
     const bpe_bounds *bounds; /* of the pairs that a token is in; NULL where merging in rounds does not serve */
 } bpe_pairs;
@@ -53,12 +53,22 @@ static inline uint64_t bpe_pair_hash(uint64_t pair) {
     return product ^ product >> 32;
 }
 
+/* Where the filter has the two bits of a pair: the word, and the bits. */
+static inline size_t bpe_known_word(const bpe_pairs *pairs, uint64_t hash) {
+    return hash >> 38 & pairs->known_mask;
+}
+
+static inline uint64_t bpe_known_bits(uint64_t hash) {
+    return (uint64_t)1 << (hash >> 32 & 63) | (uint64_t)1 << (hash >> 58);
+}
+
 /* What two tokens make: rank << 32 | id, or BPE_NO_MERGE. */
 static inline uint64_t bpe_find_pair(const bpe_pairs *pairs, uint32_t left, uint32_t right) {
     uint64_t pair = (uint64_t)left << 32 | right, hash = bpe_pair_hash(pair);
-    size_t bit = hash >> 32 & pairs->known_mask, at = hash & pairs->mask;
+    uint64_t missing = bpe_known_bits(hash) & ~pairs->known[bpe_known_word(pairs, hash)];
+    size_t at = hash & pairs->mask;
     const bpe_slot *slot = &pairs->slots[at];
-    slot = pairs->known[bit >> 6] >> (bit & 63) & 1 ? slot : &bpe_free_slot;
+    slot = missing ? &bpe_free_slot : slot;
     while (slot->pair != pair && slot->pair != BPE_NO_MERGE) {
         at = (at + 1) & pairs->mask;
         slot = &pairs->slots[at];

@@ -21,6 +21,9 @@ cdef extern from "merging.h" nogil:
     Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
     int popcount "bpe_popcount"(uint64_t bits)
 
+cdef extern from "rounds.h" nogil:
+    const Py_ssize_t STRETCH "BPE_STRETCH"   # bytes that are merged in rounds together
+
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
     ROWS = 4                  # merged at once; merging.h has the same number
@@ -120,12 +123,11 @@ cdef void merge_rows(
     Row* rows,                # IN and OUT (ROWS,): of SHORT symbols each
 ) noexcept nogil
 
-cdef void merge_rows_of_bytes(
+cdef Py_ssize_t merge_stretch(
     const Pairs* pairs,
-    const Alphabet* alphabet,  # plain
-    const byte_t* text,
-    Py_ssize_t stride,        # from a row's first byte to that of the next
-    Row* rows,                # OUT (ROWS,): of SHORT bytes each
+    const byte_t* text,       # IN (STRETCH,): of a plain alphabet
+    token_t* tokens,          # OUT (STRETCH + 16,)
+    Py_ssize_t* size,         # OUT
 ) noexcept nogil
 
 cdef int merge_with_heap(

@@ -2,8 +2,8 @@
 
 A short piece keeps its merges in an array that is scanned for the best one; its live places are the bits of a word. A
 long piece of a vocabulary that backtracking cannot serve (`backtrack.pyx`) goes over a heap. Merges of equal rank are
-applied from left to right. Not here: many pairs merged at once (`rounds.h`), the table of pairs (`pairtable.pyx`),
-caches (`wordcache.pyx`).
+applied from left to right. Not here: many pairs merged at once (`rounds.h`, `settling.h`), the table of pairs
+(`pairtable.pyx`), caches (`wordcache.pyx`).
 """
 
 from bpe._core.fresh cimport fresh_end
@@ -30,8 +30,8 @@ cdef extern from "merging.h" nogil:
     void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
     int bpe_choose_merging(int most)
 
-cdef extern from "rounds.h" nogil:
-    void merge_in_rounds "bpe_merge_in_rounds"(const Pairs* pairs, const byte_t* text, Py_ssize_t stride, Row* rows)
+cdef extern from "settling.h" nogil:
+    Py_ssize_t bpe_merge_stretch(const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size)
 
 
 def choose_vectors(int most):
@@ -163,17 +163,17 @@ cdef void merge_rows(const Pairs* pairs, Row* rows) noexcept nogil:
         tokens_of(&rows[i], rows[i].token)
 
 
-cdef void merge_rows_of_bytes(
-    const Pairs* pairs, const Alphabet* alphabet, const byte_t* text, Py_ssize_t stride, Row* rows
+cdef Py_ssize_t merge_stretch(
+    const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size
 ) noexcept nogil:
-    """The same for rows of bytes: in rounds where that serves."""
-    cdef Py_ssize_t i
-    if merging_level >= 3 and pairs.bounds != NULL:
-        merge_in_rounds(pairs, text, stride, rows)
-        return
-    for i in range(ROWS):
-        row_of_bytes(&rows[i], pairs, alphabet.inner, text + i * stride, SHORT)
-    merge_rows(pairs, rows)
+    """Merge the STRETCH bytes that a text begins with in rounds, as far as that is certain; how many tokens that gives.
+
+    `size` becomes the number of their bytes: 0 where rounds do not serve.
+    """
+    size[0] = 0
+    if merging_level < 3 or pairs.bounds == NULL:
+        return 0
+    return bpe_merge_stretch(pairs, text, tokens, size)
 
 
 cdef Py_ssize_t merge_bytes(

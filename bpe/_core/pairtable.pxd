@@ -25,6 +25,8 @@ cdef extern from "merging.h" nogil:
         const BytePair* of_bytes
         const Bounds* bounds
     uint64_t pair_hash "bpe_pair_hash"(uint64_t pair)
+    size_t known_word "bpe_known_word"(const Pairs* pairs, uint64_t hash)
+    uint64_t known_bits "bpe_known_bits"(uint64_t hash)
     uint64_t find_pair "bpe_find_pair"(const Pairs* pairs, token_t left, token_t right)
     const BytePair* find_bytes "bpe_find_bytes"(const Pairs* pairs, const byte_t* bytes)
 

@@ -1,6 +1,6 @@
 """The table of merges: (left, right) → rank and token, by open addressing behind a filter of bits.
 
-Nine lookups of ten ask for a pair that has no merge; the filter, a bit per hash, answers most of those from the
+Nine lookups of ten ask for a pair that has no merge; the filter, two bits per pair, answers most of those from the
 second-level cache. Two bytes are looked up in a square of all pairs of bytes, which also holds what merging in rounds
 has to know of them. Not here: what is done with merges.
 """
@@ -45,7 +45,7 @@ cdef class PairTable:
         self.pairs.slots = <const Slot*>&slots[0]
         self.pairs.mask = size - 1
         self.pairs.known = &known[0]
-        self.pairs.known_mask = bits - 1
+        self.pairs.known_mask = bits // 64 - 1
         self.pairs.of_bytes = NULL
         self.pairs.bounds = NULL
 
@@ -57,9 +57,9 @@ cdef class PairTable:
     cdef int insert(self, token_t left, token_t right, uint64_t merge) noexcept nogil:
         """Enter a merge; there is room for it."""
         cdef uint64_t pair = <uint64_t>left << 32 | right, hashed = pair_hash(pair)
-        cdef size_t at = hashed & self.pairs.mask, bit = hashed >> 32 & self.pairs.known_mask
+        cdef size_t at = hashed & self.pairs.mask
         cdef Slot* slots = <Slot*>self.pairs.slots
-        (<uint64_t*>self.pairs.known)[bit >> 6] |= <uint64_t>1 << (bit & 63)
+        (<uint64_t*>self.pairs.known)[known_word(&self.pairs, hashed)] |= known_bits(hashed)
         while slots[at].pair != NO_MERGE and slots[at].pair != pair:
             at = (at + 1) & self.pairs.mask
         slots[at].pair = pair

@@ -2,7 +2,10 @@
 
 Tokens of which each two neighbours may stand side by side are what merging makes of their text (`backtrack.pyx`), and
 any that merging makes of a text are such tokens. So when windows are merged for themselves, only the borders where
-their tokens are joined have to be asked about. A step merges some windows that overlap, all at once (`rounds.h`):
+their tokens are joined have to be asked about.
+
+With AVX-512 a window is 320 bytes, of which nearly all tokens are kept (`settling.h`), and the next one begins behind
+them. Otherwise, and for symbols that are not bytes, a step merges some windows that overlap, all at once:
 
     text     ....................................................
     windows  [ a | b  | c | d |e]
@@ -26,6 +29,7 @@ from bpe._core.backtrack cimport NO_LIMIT, Origins
 from bpe._core.merging cimport (
     ROWS,
     SHORT,
+    STRETCH,
     Alphabet,
     Ids,
     Row,
@@ -33,7 +37,7 @@ from bpe._core.merging cimport (
     Unread,
     merge_row,
     merge_rows,
-    merge_rows_of_bytes,
+    merge_stretch,
     merge_with_heap,
     more_symbols,
     popcount,
@@ -118,22 +122,24 @@ cdef bint merge_all(
     cdef Row rows[ROWS]
     cdef Py_ssize_t at = 0, furthest = 0, patience, failed = 0, kept, wanted
     cdef size_t base = out.n
-    cdef bint stepped
+    cdef bint certain, stepped, ended
     cdef token_t last
     window.size = 0
     read_on(piece, 0, unknown)
     patience = PATIENCE if piece.n > LARGE else 2 * TRIES
     while at < piece.n:
-        stepped = False
+        certain = stepped = False
         wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
         if window.size < wanted or not comes_again(piece, &window, at):
             window.at = at
-            window.size = min(wanted, piece.n - at)
-            stepped = failed == 0 and piece.n - at >= STEP
-            if stepped:
-                merge_step(piece, &window, rows)
-            else:
-                merge_window(piece, &window, scratch, out)
+            certain = failed == 0 and merge_certain(piece, &window)
+            if not certain:
+                window.size = min(wanted, piece.n - at)
+                stepped = failed == 0 and piece.n - at >= STEP
+                if stepped:
+                    merge_step(piece, &window, rows)
+                else:
+                    merge_window(piece, &window, scratch, out)
         window.at = at
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if not may_join(piece, origins, last, window.tokens[0]):
@@ -145,7 +151,8 @@ cdef bint merge_all(
             if stepped:
                 kept = keep_step(piece, origins, rows, out)
             else:
-                kept = keep(origins, window.tokens, window.n, window.size, at + window.size == piece.n, out)
+                ended = certain or at + window.size == piece.n
+                kept = keep(origins, window.tokens, window.n, window.size, ended, out)
             at += kept
             if at > furthest:
                 furthest = at
@@ -206,15 +213,20 @@ cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize
         row_of_symbols(row, piece.pairs, symbols_at(piece, at), size)
 
 
+cdef bint merge_certain(const Piece* piece, Window* window) noexcept nogil:
+    """Make the window as large as its tokens are certain by rounds; False where they do not serve."""
+    if piece.text == NULL or piece.n - window.at < STRETCH:
+        return False
+    window.n = merge_stretch(piece.pairs, piece.text + window.at, window.tokens, &window.size)
+    return window.n > 0
+
+
 cdef void merge_step(const Piece* piece, Window* window, Row* rows) noexcept nogil:
     """Merge the windows of a step, of which the first one is `window`."""
     cdef Py_ssize_t i
-    if piece.text != NULL:
-        merge_rows_of_bytes(piece.pairs, piece.alphabet, piece.text + window.at, STRIDE, rows)
-    else:
-        for i in range(ROWS):
-            row_of_symbols(&rows[i], piece.pairs, symbols_at(piece, window.at + i * STRIDE), SHORT)
-        merge_rows(piece.pairs, rows)
+    for i in range(ROWS):
+        begin_row(piece, &rows[i], window.at + i * STRIDE, SHORT)
+    merge_rows(piece.pairs, rows)
     window.n = popcount(rows[0].live)
     memcpy(window.tokens, rows[0].token, SHORT * sizeof(token_t))
 
