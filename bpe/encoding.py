@@ -253,7 +253,7 @@ class Encoder:
     def _run(self, job: Job, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
         parts = job.prepare()
-        together(job.work, min(threads, parts))
+        together(job.work, min(threads, parts), job.stop)
         ids, lengths, bad = job.result()
         offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])

@@ -122,8 +122,11 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
     yield from done
 
 
-def together(work: Callable[[], None], threads: int) -> None:
-    """Call `work` in this thread and in `threads - 1` more, and wait for all; the first exception is raised."""
+def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
+    """Call `work` in this thread and in `threads - 1` more, and wait for all; the first exception is raised.
+
+    `stop` is called at an exception, Ctrl-C's among them: it has every `work` end soon.
+    """
     import threading
 
     errors: list[BaseException] = []
@@ -133,13 +136,22 @@ def together(work: Callable[[], None], threads: int) -> None:
             work()
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
             errors.append(error)
+            stop()
 
-    others = [threading.Thread(target=guarded, name=f"bpe_{number}") for number in range(1, threads)]
-    for thread in others:
-        thread.start()
-    guarded()
-    for thread in others:
-        thread.join()
+    others: list[threading.Thread] = []
+    try:
+        for number in range(1, threads):
+            thread = threading.Thread(target=guarded, name=f"bpe_{number}")
+            thread.start()
+            others.append(thread)
+        guarded()
+        for thread in others:
+            thread.join()
+    except BaseException as error:  # noqa: BLE001 (as above)
+        errors.insert(0, error)
+        stop()
+        for thread in others:
+            thread.join()
     if errors:
         raise errors[0]
 

@@ -557,7 +557,7 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
     for threads in (1, 3):
         with pytest.raises(KeyError, match="as it should"):
-            together(fail, threads)
+            together(fail, threads, lambda: None)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -587,7 +587,7 @@ def test_threads_may_share_a_job_in_any_number() -> None:
     job = Job(encoder._core, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
-    together(job.work, 8)
+    together(job.work, 8, job.stop)
     ids, lengths, bad = job.result()
     assert lengths.tolist() == [4] * 10
     assert len(ids) == 40

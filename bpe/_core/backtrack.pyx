@@ -10,6 +10,7 @@ This needs ranks in order (a token's rank is worse than its parts') and one merg
 method is that of GitHub's `bpe` crate. Other vocabularies go over a heap (`merging.pyx`).
 """
 
+from bpe._core.interrupts cimport look_if_due
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport Alphabet, Ids, Scratch, reserve
 from bpe._core.pairtable cimport NO_MERGE, Pairs, PairTable, find_pair, pair_hash
@@ -271,6 +272,7 @@ cdef class Backtracker:
                 out.data[out.n] = token
                 out.n += 1
                 at = end
+                look_if_due(&scratch.watch, out.n)
                 if at < n:
                     if symbols != NULL:
                         token = self.longest(symbols + at, NULL, NULL, n - at)

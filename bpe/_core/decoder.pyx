@@ -10,9 +10,11 @@ Not here: text, errors in it, incremental decoding (`bpe/decoding.py`).
 import numpy as np
 
 from bpe._core.fresh cimport Fresh, fresh_begin, fresh_reach
+from bpe._core.interrupts cimport hear
 from bpe._core.memory cimport grown, prefetch
 from bpe._core.types cimport byte_t
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free
@@ -29,6 +31,8 @@ cdef enum:
     STEP = 61                 # of many ids, one of so many is looked at to guess the size of all
     FEW = 1 << 20             # ids
     BLOCK = 1 << 14           # ids between two looks at the memory of the result
+    FAR = 1 << 24             # ids between two looks for signals
+    ROWS = 1 << 10            # rows between two
 
 
 def token_table(
@@ -69,7 +73,7 @@ def gather(
     const int64_t[::1] offsets,        # IN (limit + 1,): token i is blob[offsets[i]:offsets[i + 1]]
 ):
     """The tokens' bytes one after the other, or the index of the first id that is no token."""
-    cdef Py_ssize_t n = ids.shape[0], i = 0, done = 0, room
+    cdef Py_ssize_t n = ids.shape[0], i = 0, done = 0, heard = 0, room
     cdef PyObject* data = NULL
     cdef byte_t* out
     cdef Fresh fresh
@@ -84,6 +88,9 @@ def gather(
             with nogil:
                 fresh_begin(&fresh, out + done, room - done)
                 while i < n:
+                    if i - heard >= FAR:
+                        hear()
+                        heard = i
                     fresh_reach(&fresh, out + done + 4 * BLOCK)
                     if not copy_tokens(&ids[0], min(n, i + BLOCK), cells, blob, offsets, out, room, &i, &done):
                         break
@@ -178,6 +185,8 @@ def texts_of_rows(
     texts = []
     try:
         for i in range(n):
+            if i % ROWS == 0:
+                PyErr_CheckSignals()
             if rows[i] == rows[i + 1]:
                 texts.append("")
                 continue

@@ -1,22 +1,10 @@
 """One array of ids that several threads write, part by part; `delivery.pyx` says how."""
 
+from bpe._core.atomic cimport load
 from bpe._core.fresh cimport Fresh
 from bpe._core.merging cimport Ids
 from bpe._core.resultpool cimport Loan, ResultPool
 from cpython.pythread cimport PyThread_type_lock
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define bpe_load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
-    #define bpe_store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
-    #else  /* where this is what volatile means */
-    #define bpe_load(place) (*(volatile Py_ssize_t const*)(place))
-    #define bpe_store(place, value) (*(volatile Py_ssize_t*)(place) = (value))
-    #endif
-    """
-    Py_ssize_t load "bpe_load"(const Py_ssize_t* place) nogil
-    void store "bpe_store"(Py_ssize_t* place, Py_ssize_t value) nogil
 
 cdef struct Parcel:           # the ids of a part that is encoded: waiting, or on the way to their place
     Ids ids
@@ -50,6 +38,7 @@ cdef class Delivery:
     cdef void begin(self, Sender* sender, Py_ssize_t number) noexcept nogil
     cdef void write_in_place(self, Sender* sender, Ids* out) noexcept nogil
     cdef int finish(self, Sender* sender, Ids* out) except -1 nogil
+    cdef void give_up(self, Sender* sender, Ids* out) noexcept nogil
     cdef int take(self, Sender* sender, Ids* out) except -1 nogil
     cdef Py_ssize_t place(self) except -1 nogil
     cdef int grow(self, size_t more) except -1 nogil

@@ -13,6 +13,7 @@ places are given out under a lock, copying is not locked. Not here: what a part 
 """
 
 from bpe._core.arrays cimport COPIED, as_array, lent_as_array
+from bpe._core.atomic cimport store
 from bpe._core.fresh cimport fresh_begin, fresh_join, fresh_part, fresh_reach
 from bpe._core.merging cimport Ids, make_room
 from bpe._core.pages cimport unmap_pages
@@ -110,6 +111,15 @@ cdef class Delivery:
         finally:
             PyThread_release_lock(self.lock)
         return 0
+
+    cdef void give_up(self, Sender* sender, Ids* out) noexcept nogil:
+        """A part will never be done: what there is of it is nobody's, and the thread has its buffer again."""
+        sender.turn = NULL
+        if out.lent:
+            out[0] = sender.own
+        else:
+            free(sender.own.data)
+        sender.own.data = NULL
 
     cdef int take(self, Sender* sender, Ids* out) except -1 nogil:
         """Take a sender's ids: they are in place, or become a parcel. The lock is held."""

@@ -6,11 +6,15 @@ cut and make no difference is another matter (`cutting.pyx`).
 
 import numpy as np
 
+from bpe._core.interrupts cimport hear
 from bpe._core.memory cimport grown
 from bpe._core.types cimport byte_t
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp
+
+cdef enum:
+    FAR = 1 << 27             # bytes between two looks for signals
 
 cdef struct Pieces:           # what has been found: (start, end) after (start, end)
     int64_t* bounds
@@ -67,7 +71,7 @@ cdef int cut(
 ) except -1 nogil:
     """Add what lies between the needles in `text[start:end]`; with `keep`, each needle ends the piece before it."""
     cdef Needle* needle
-    cdef Py_ssize_t i, behind
+    cdef Py_ssize_t i, behind, heard = start
     for i in range(n):
         needles[i].found = -1
     while True:
@@ -77,6 +81,9 @@ cdef int cut(
         behind = needle.found + needle.size
         add(pieces, start, behind if keep else needle.found, empty)
         start = behind
+        if start - heard >= FAR:                           # a file may come slowly
+            hear()
+            heard = start
     return add(pieces, start, end, empty and not keep)
 
 

@@ -9,6 +9,7 @@ the same word comes out differently each time. Not here: what symbols and pretok
 
 from bpe._core.arrays cimport as_array
 from bpe._core.encoder cimport Encoder
+from bpe._core.interrupts cimport begin_watch, look_if_due
 from bpe._core.memory cimport grown
 from bpe._core.merging cimport (
     Ids,
@@ -61,9 +62,11 @@ cdef class Dropout:
         cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
         cdef Scratch scratch
         memset(&scratch, 0, sizeof(Scratch))
+        begin_watch(&scratch.watch)
         try:
             with nogil:
                 for i in range(starts.shape[0]):
+                    look_if_due(&scratch.watch, out.n)
                     if starts[i] < ends[i]:
                         self.merge(
                             &text[starts[i]], ends[i] - starts[i], &scratch, &skipped, dropped, &state, &unknown, &out

@@ -26,6 +26,7 @@ cdef class Encoder:
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
+    cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
     cdef object taken(self, Workspace space)

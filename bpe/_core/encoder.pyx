@@ -29,6 +29,7 @@ from bpe._core.chunk cimport (
     feed_fragments,
     fill,
 )
+from bpe._core.interrupts cimport begin_watch, look_if_due
 from bpe._core.merger cimport Merger
 from bpe._core.merging cimport reserve
 from bpe._core.resultpool cimport ResultPool
@@ -180,6 +181,7 @@ cdef class Encoder:
             fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
+            look_if_due(&space.scratch.watch, space.out.n)
             self.values.look_up(space)
             reach_output(space)
             piece = 0
@@ -197,6 +199,20 @@ cdef class Encoder:
                 before = space.out.n
             self.emit(space, piece, chunk.n)
 
+    cdef int run_long(self, Workspace space, Py_ssize_t size) except -1:
+        """The same for a text of so many bytes, without the GIL."""
+        begin_watch(&space.scratch.watch)
+        try:
+            with nogil:
+                prepare_output(space, size)
+                self.run(space, NULL)
+        except MemoryError:                                # it may have left something half done
+            raise
+        except BaseException:
+            self.give_back(space)
+            raise
+        return 0
+
     # For Python -------------------------------------------------------------------------------------------------------
 
     def encode(self, text):
@@ -213,9 +229,7 @@ cdef class Encoder:
         if fragment.size < SHORT_TEXT:
             self.run(space, NULL)
         else:
-            with nogil:
-                prepare_output(space, fragment.size)
-                self.run(space, NULL)
+            self.run_long(space, fragment.size)
         known = not space.unknown
         return self.taken(space), known
 
@@ -227,9 +241,7 @@ cdef class Encoder:
             fragment.text, fragment.size = &text[0], text.shape[0]
             feed_fragments(space.feed, &fragment, 1, -1)
             space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
-            with nogil:
-                prepare_output(space, fragment.size)
-                self.run(space, NULL)
+            self.run_long(space, fragment.size)
         known = not space.unknown
         return self.taken(space), known
 

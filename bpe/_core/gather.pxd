@@ -49,6 +49,7 @@ cdef class Job:
     cdef Py_ssize_t n_parts
     cdef PyThread_type_lock lock       # of what follows
     cdef Py_ssize_t begun              # parts that a thread has taken
+    cdef Py_ssize_t stopped            # 1 when no thread is to go on
     cdef Words* told                   # the words that threads have worked out, part by part
     cdef Py_ssize_t n_told             # of how many parts
     cdef size_t n_learned              # how many words these are
@@ -65,7 +66,7 @@ cdef class Job:
     cdef Py_ssize_t most_fragments(self) noexcept
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil
     cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil
-    cdef void stop(self) noexcept nogil
+    cdef int give_up(self, Room room) except -1
     cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil
     cdef void tell(self, const Words* words) noexcept nogil
     cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil

@@ -10,16 +10,21 @@ Not here: what the texts are made of (`bpe/encoding.py`), starting threads (`bpe
 
 import numpy as np
 
+from bpe._core.interrupts import StoppedError
+
+from bpe._core.atomic cimport store
 from bpe._core.chunk cimport Fragment, feed_fragments
 from bpe._core.cutting cimport certain_start
 from bpe._core.delivery cimport Delivery
 from bpe._core.encoder cimport Encoder
 from bpe._core.fresh cimport fresh_begin
+from bpe._core.interrupts cimport begin_watch
 from bpe._core.learned cimport Words, free_words, learn
 from bpe._core.memory cimport grown
 from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_fresh_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
 )
@@ -100,6 +105,7 @@ cdef class Job:
             if 0 < size < rest.n // 2:
                 with nogil:
                     piece.n = self.cut(&rest, size)
+                PyErr_CheckSignals()                       # a file may come slowly
             self.put(piece, 0)
             rest.data += piece.n * max(piece.width, 1)
             rest.n -= piece.n
@@ -235,16 +241,29 @@ cdef class Job:
             with nogil:
                 while self.do_next(space, room):
                     pass
-        except BaseException:
+        except BaseException as error:
             self.stop()
-            raise
-        self.leave(room)
+            if not isinstance(error, MemoryError):         # which may have left something half done
+                self.give_up(room)
+            if not isinstance(error, StoppedError):
+                raise
+        else:
+            self.leave(room)
+
+    def stop(self):
+        """Have no thread begin another part, nor go on with a long one."""
+        store(&self.stopped, 1)
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.begun = self.n_parts
+        PyThread_release_lock(self.lock)
 
     def enter(self):
         """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
         cdef Room room = Room(self.most_fragments())
         room.space = self.encoder.workspace()
         room.space.delivery = self.delivery
+        begin_watch(&room.space.scratch.watch)
+        room.space.scratch.watch.stopped = &self.stopped
         return room
 
     cdef Py_ssize_t most_fragments(self) noexcept:
@@ -267,6 +286,14 @@ cdef class Job:
             self.done = self.encoder.taken(space)
         else:
             self.encoder.give_back(space)
+
+    cdef int give_up(self, Room room) except -1:
+        """End to work in the middle of a part, of which there will be no result."""
+        cdef Workspace space = room.space
+        if self.delivery is not None:
+            self.delivery.give_up(&space.sender, &space.out)
+        space.delivery = None
+        return self.encoder.give_back(space)
 
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
         """Learn what other threads have worked out, and encode the next part; False if there is none."""
@@ -299,12 +326,6 @@ cdef class Job:
         PyThread_release_lock(self.lock)
         return number
 
-    cdef void stop(self) noexcept nogil:
-        """Have no thread begin another part."""
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        self.begun = self.n_parts
-        PyThread_release_lock(self.lock)
-
     cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil:
         """Encode a part, have its ids delivered, and tell what was worked out for it."""
         cdef Py_ssize_t unknown
@@ -323,6 +344,7 @@ cdef class Job:
             PyThread_acquire_lock(self.lock, WAIT_LOCK)
             self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
             PyThread_release_lock(self.lock)
+        space.scratch.watch.next -= space.out.n            # the next part counts from 0
         return self.delivery.finish(&space.sender, &space.out)
 
     cdef void tell(self, const Words* words) noexcept nogil:

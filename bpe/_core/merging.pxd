@@ -1,5 +1,6 @@
 """Pieces to ids by merging: what the engine does with a piece that no cache knows."""
 
+from bpe._core.interrupts cimport Watch
 from bpe._core.memory cimport grown
 from bpe._core.pairtable cimport NO_MERGE, Pairs
 from bpe._core.queue cimport Queue
@@ -65,6 +66,7 @@ cdef struct Scratch:          # room to merge in; its owner frees it
     Queue queue
     uint64_t* failed          # of backtracking: a bit per place that leads nowhere
     size_t failed_room
+    Watch watch
 
 
 cdef inline bint is_fresh(const Scratch* scratch, uint64_t entry) noexcept nogil:

@@ -7,6 +7,7 @@ applied from left to right. Not here: many pairs merged at once (`rounds.h`, `se
 """
 
 from bpe._core.fresh cimport fresh_end
+from bpe._core.interrupts cimport look
 from bpe._core.memory cimport grown
 from bpe._core.pairtable cimport NO_MERGE, Pairs, find_pair
 from bpe._core.queue cimport pop, push
@@ -32,6 +33,9 @@ cdef extern from "merging.h" nogil:
 
 cdef extern from "settling.h" nogil:
     Py_ssize_t bpe_merge_stretch(const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size)
+
+cdef enum:
+    FAR = 1 << 20             # entries of a heap between two looks for signals
 
 
 def choose_vectors(int most):
@@ -205,9 +209,13 @@ cdef int merge_with_heap(
     An entry is stale unless the symbol at its place still has a merge of that rank with the one behind it.
     """
     cdef uint64_t entry
+    cdef size_t popped = 0
     begin_links(pairs, symbols, n, scratch)
     while scratch.queue.n > 0:
         entry = pop(&scratch.queue)
+        popped += 1
+        if popped % FAR == 0:
+            look(&scratch.watch, out.n)
         if is_fresh(scratch, entry):
             join_behind(pairs, scratch, <uint32_t>entry, n)
     return append_links(scratch, n, out)

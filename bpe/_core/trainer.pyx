@@ -367,6 +367,7 @@ cdef class Trainer:
         cdef Pair pair
         merges = []
         while <size_t>len(merges) < most and self.tokens.n < most_tokens and not self.stop:
+            PyErr_CheckSignals()                       # of many pieces, the first merges take seconds
             with nogil:
                 number = self.best_pair()
                 token = NO_TOKEN

@@ -26,6 +26,7 @@ are taken as they are needed. Needs ranks in order, as backtracking does.
 """
 
 from bpe._core.backtrack cimport NO_LIMIT, Origins
+from bpe._core.interrupts cimport look_if_due
 from bpe._core.merging cimport (
     ROWS,
     SHORT,
@@ -128,6 +129,7 @@ cdef bint merge_all(
     read_on(piece, 0, unknown)
     patience = PATIENCE if piece.n > LARGE else 2 * TRIES
     while at < piece.n:
+        look_if_due(&scratch.watch, out.n)
         certain = stepped = False
         wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
         if window.size < wanted or not comes_again(piece, &window, at):
@@ -140,6 +142,7 @@ cdef bint merge_all(
                     merge_step(piece, &window, rows)
                 else:
                     merge_window(piece, &window, scratch, out)
+            scratch.watch.next -= window.size              # a token may be long, and merging it takes as long
         window.at = at
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if not may_join(piece, origins, last, window.tokens[0]):

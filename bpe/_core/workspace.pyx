@@ -7,6 +7,7 @@ from bpe._core.arrays cimport COPIED
 from bpe._core.chunk cimport Chunk, Feed
 from bpe._core.delivery cimport has_turn
 from bpe._core.fresh cimport fresh_begin, fresh_reach, fresh_touched
+from bpe._core.interrupts cimport end_watch
 from bpe._core.merging cimport Ids, free_scratch
 from bpe._core.pages cimport unmap_pages
 from bpe._core.types cimport token_t
@@ -35,6 +36,7 @@ cdef class Workspace:
             raise MemoryError("no memory for a chunk of pieces")
         self.unknown = False
         self.unknown_at = -1
+        end_watch(&self.scratch.watch)
 
     def __dealloc__(self):
         close_cache(&self.cache)
@@ -65,6 +67,7 @@ cdef class Workspace:
         if self.scratch.symbols_room > KEPT_SCRATCH or self.scratch.failed_room > KEPT_SCRATCH:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
+        end_watch(&self.scratch.watch)
         return 0
 
 

@@ -1,0 +1,163 @@
+"""Ctrl-C in the middle of a long call: it ends soon, and the tokenizer is as before."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial
+from operator import methodcaller
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe import learning
+from bpe._core import gather, interrupts
+from bpe._core.dropout import Dropout
+from bpe.learning import TrainOptions
+from bpe.threads import together
+
+LOOKS = 100  # ids between two looks for signals, here
+
+
+@cache
+def model(kind: str) -> bpe.Tokenizer:
+    options = {"heap": {"model": "char", "unk_token": "low"}}.get(kind, {})
+    return bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def looking() -> Iterator[None]:
+    """Threads look often, and Ctrl-C raises even where what runs the tests ignores it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = interrupts.look_after(LOOKS)
+    yield
+    interrupts.look_after(before)
+    signal.signal(signal.SIGINT, handler)
+
+
+def with_signal(call: Callable[[], object]) -> bool:
+    """Make a call that a signal has come before, but no handler has seen; whether the call ended by itself.
+
+    Python looks for signals between its own instructions, and there are none in `list(map(…))`.
+    """
+    ended: list[int] = []
+    with suppress(KeyboardInterrupt):
+        list(map(methodcaller("__call__"), [_thread.interrupt_main, call, partial(ended.append, 1)]))
+    return bool(ended)
+
+
+def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> gather.Job:
+    job = gather.Job(tok._encoder._core, threads)
+    job.add_items([text], np.array([0, 1], dtype=np.int64))
+    job.prepare()
+    return job
+
+
+TEXT = b"low lower\nlowest newest " * 4000
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, b"lowerest" * 4000, "猫である。\n".encode() * 4000], ids=["words", "word", "CJK"]
+)
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`threads`: of a job; 0 is a text by itself. The workspace goes back, and with it all words that it knows."""
+    monkeypatch.setattr(gather, "PART", 4000)
+    monkeypatch.setattr(gather, "LEAST", 1000)
+    tok = model("byte")
+    kernel = tok._encoder._core
+    expected = tok.encode(text).tolist()
+    idle = len(kernel.cache_state())
+    assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
+    assert len(kernel.cache_state()) == idle
+    assert tok.encode(text).tolist() == tok.encode_batch([text], threads=2).ids.tolist() == expected
+
+
+def test_spans_and_dropout_end_at_a_signal() -> None:
+    kernel = model("byte")._encoder._core
+    starts = np.arange(0, len(TEXT), 3)
+    ends = np.minimum(starts + 3, len(TEXT))
+    assert not with_signal(partial(kernel.encode_spans, TEXT, starts, ends))
+    assert not with_signal(partial(Dropout(kernel).encode, TEXT, starts, ends, 0, 0))
+
+
+def test_decoding_ends_at_a_signal() -> None:
+    tokens = model("byte")._decoder
+    ids = np.full((1 << 24) + (1 << 15), 65, dtype=np.uint32)
+    assert not with_signal(partial(tokens.pieces_of, ids))
+    rows = np.arange(1 << 12)
+    assert not with_signal(partial(tokens.texts_of, bpe.TokenBatch(ids[: rows[-1]], rows), "replace"))
+
+
+def test_training_ends_at_a_signal() -> None:
+    counts = bpe.count_words(texts=["low lower lowest"])
+    trainer, target, _ = learning._begun(counts, TrainOptions(num_merges=5), False, None, 1)
+    assert not with_signal(partial(trainer.run, 5, target))
+    assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), target)) == 5
+
+
+def test_a_thread_ends_when_another_says_so() -> None:
+    """Also in the middle of a part: what has been met of many words is a few."""
+    tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
+    job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
+    before = sum(tok._encoder._core.cache_state()[0][kind] for kind in ("short", "middle"))
+    signal.signal(signal.SIGINT, lambda *_: job.stop())
+    assert with_signal(job.work)
+    assert sum(tok._encoder._core.cache_state()[0][kind] for kind in ("short", "middle")) - before < 10_000
+
+
+@pytest.mark.parametrize("where", ["working", "waiting"])
+def test_threads_are_stopped_and_joined(where: str) -> None:
+    """Whether the caller's thread is interrupted at its own work or while it waits for that of others."""
+    stopped = threading.Event()
+    before = threading.active_count()
+
+    def work() -> None:
+        if threading.current_thread() is threading.main_thread():
+            if where == "working":
+                raise KeyboardInterrupt
+            return
+        if where == "waiting":
+            _thread.interrupt_main()
+        assert stopped.wait(120)
+
+    with pytest.raises(KeyboardInterrupt):
+        together(work, 3, stopped.set)
+    while threading.active_count() > before:  # one that was being started
+        time.sleep(0.01)
+
+
+FOREVER = """
+import signal, threading, time, bpe
+signal.signal(signal.SIGINT, signal.default_int_handler)
+tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=5)
+text = "low lower lowest " * 200_000
+try:
+    print("ready", flush=True)
+    while True:
+        tok.encode_batch([text] * 30, threads=3)
+except KeyboardInterrupt:
+    pass
+while threading.active_count() > 1:
+    time.sleep(0.01)
+print(tok.decode(tok.encode("lower")), flush=True)
+"""
+
+
+def test_a_process_that_encodes_for_ever() -> None:
+    with subprocess.Popen([sys.executable, "-c", FOREVER], stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "ready\n"
+            time.sleep(0.2)
+            running.send_signal(signal.SIGINT)
+            assert running.communicate(timeout=120)[0] == "lower\n"
+        finally:
+            running.kill()
