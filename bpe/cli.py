@@ -25,6 +25,7 @@ import bpe
 from bpe import idfiles
 from bpe.arguments import parser
 from bpe.batch import TokenBatch
+from bpe.decoding import ByteDecoder
 from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
 from bpe.errors import FormatError
 from bpe.text import atomic_write
@@ -240,12 +241,14 @@ def _decode(args: argparse.Namespace) -> None:
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     between = (args.separator or "").encode()
     with _opened(args.file) as file, _bar(args, [args.file]) as bar, _output(args.output) as out:
-        documents = idfiles.read_ids(file, None if args.file == "-" else args.file)
-        for number, (where, ids, size) in enumerate(documents):
-            if number:
+        decoder = ByteDecoder(tokenizer._decoder)
+        pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
+        for number, (where, ids, begins, size) in enumerate(pieces):
+            if begins and number:
                 out.write(between)
+                decoder.begin()
             with _blamed_on(args.file, where):
-                text = tokenizer.decode_bytes(ids)
+                text = decoder.push(ids)
             out.write(text)
             bar.update(size)
 

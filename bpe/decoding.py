@@ -53,13 +53,13 @@ class TokenDecoder:
         texts = texts_of_rows(ids, offsets, self._cells, self._sizes, self._blob, self._offsets, marked, errors)
         return None if isinstance(texts, int) else texts
 
-    def pieces_of(self, array: NDArray[np.uint32]) -> bytes:
-        """The bytes of a uint32 array of ids, the space of a last mark included."""
+    def pieces_of(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
+        """The bytes of a uint32 array of ids, of which so many come `before`; the space of a last mark included."""
         data = gather(array, self._cells, self._sizes, self._blob, self._offsets)
         if isinstance(data, int):
             number = int(array[data])
             rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
-            raise ValueError(f"token id {number} at place {data} is no token of this vocabulary: {rule}")
+            raise ValueError(f"token id {number} at place {before + data} is no token of this vocabulary: {rule}")
         return data
 
 
@@ -73,6 +73,30 @@ def _unmarked(vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark: int) -
     return b"".join(tokens), offsets
 
 
+class ByteDecoder:
+    """Bytes of ids as they come. The space of an end-of-word mark is kept back until more come: it may be the last."""
+
+    def __init__(self, tokens: TokenDecoder) -> None:
+        self._tokens = tokens
+        self.begin()
+
+    def begin(self) -> None:
+        """Another text begins."""
+        self._space, self._came = b"", 0
+
+    def push(self, ids: Ids) -> bytes:
+        """The bytes of some more ids; errors are those of `bytes_of`."""
+        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        if not len(array):
+            return b""
+        data = self._space + self._tokens.pieces_of(array, self._came)
+        self._space, self._came = b"", self._came + len(array)
+        ends_word = self._tokens._ends_word
+        if ends_word is not None and ends_word[array[-1]]:
+            data, self._space = data[:-1], b" "
+        return data
+
+
 class IncrementalDecoder:
     """Text from ids as they come, each character as soon as it is whole. Not for several threads at once.
 
@@ -82,9 +106,8 @@ class IncrementalDecoder:
     """
 
     def __init__(self, tokens: TokenDecoder) -> None:
-        self._tokens = tokens
+        self._bytes = ByteDecoder(tokens)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._space = b""  # of a mark that may yet turn out to be the last
 
     def push(self, ids: Ids | int) -> str:
         """The text that one id or several make whole; "" while a character is incomplete.
@@ -94,19 +117,11 @@ class IncrementalDecoder:
 
         """
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        array = np.ascontiguousarray(id_array([ids] if single else ids), dtype=np.uint32)  # type: ignore[list-item,arg-type]
-        if not len(array):
-            return ""
-        data = self._space + self._tokens.pieces_of(array)
-        self._space = b""
-        ends_word = self._tokens._ends_word
-        if ends_word is not None and ends_word[array[-1]]:
-            data, self._space = data[:-1], b" "
-        return self._utf8.decode(data)
+        return self._utf8.decode(self._bytes.push([ids] if single else ids))  # type: ignore[list-item,arg-type]
 
     def flush(self) -> str:
         """What is left when no more ids come: U+FFFD for a character cut short; the decoder is then as new."""
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
-        self._space = b""
+        self._bytes.begin()
         return rest

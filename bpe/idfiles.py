@@ -26,6 +26,8 @@ _PIECE = 1 << 18
 #: A file that comes through a pipe is read in pieces of this many bytes, or of as many as are held of a document.
 _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
+#: A word of more bytes is no id, and is not held whole to be refused.
+_LONGEST = 100
 
 #: The ids of some documents, and whether the last of them goes on in the next batch.
 Encoded = tuple[TokenBatch, bool]
@@ -136,8 +138,8 @@ class _NpyWriter:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[Any], int]]:
-    """Read the documents of a file in either format; its first bytes tell which.
+def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[Any], bool, int]]:
+    """Read the documents of a file in either format, which its first bytes tell; a long line comes in pieces.
 
     Args:
         file: the file, open at its start.
@@ -145,24 +147,44 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
             None for stdin.
 
     Yields:
-        (where the document is, such as "line 3"; its ids; how many bytes it takes in the file).
+        (where the document is, such as "line 3"; its ids, or some; whether it begins; how many bytes they take there).
 
     Raises:
         FormatError: for a line with anything but ids, or a .npy file that is not what it should be.
 
     """
-    line = file.readline()
-    if line.startswith(_MAGIC):
+    first = file.readline(max(_READ, len(_MAGIC)))
+    if first.startswith(_MAGIC):
         # Read again by its name, so that NumPy need not hold it twice; what comes through a pipe comes only once.
-        source = path if path is not None and os.path.isfile(path) else io.BytesIO(line + file.read())
+        source = path if path is not None and os.path.isfile(path) else io.BytesIO(first + file.read())
         for number, ids in enumerate(_read_npy(source, path)):
-            yield f"document {number}", ids, ids.nbytes
+            yield f"document {number}", ids, True, ids.nbytes
         return
-    number = 1
-    while line:
+    number, begins = 0, True
+    for piece in _words(first, file):
+        number += begins
         where = f"line {number}"
-        yield where, _parsed(line, path or "stdin", where), len(line)
-        number, line = number + 1, file.readline()
+        yield where, _parsed(piece, path or "stdin", where), begins, len(piece)
+        begins = piece.endswith(b"\n")
+
+
+def _words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """Cut a file, of which something is read, into pieces of whole words, each of at most one line."""
+    held, more = b"", first
+    while more:
+        piece = held + more
+        cut = len(piece)
+        if not piece.endswith(b"\n"):
+            cut = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
+        if cut == 0 and len(piece) > _LONGEST + _READ:
+            yield piece[:_LONGEST] + "…".encode()  # which is refused
+            return
+        if cut:
+            yield piece[:cut]
+        held = piece[cut:]
+        more = file.readline(_READ)
+    if held:
+        yield held
 
 
 def _parsed(line: bytes, path: str, where: str) -> NDArray[np.int64]:

@@ -281,6 +281,29 @@ def test_stdin_to_stdout(tokenizer, text, stdin, capsysbinary):
     assert capsysbinary.readouterr().out == data
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+@pytest.mark.parametrize("model", ["byte", "char"])
+def test_lines_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, monkeypatch, size, model):
+    """Whatever a line is cut into; places in errors are those in the line, and a word without end is not held."""
+    monkeypatch.setattr(idfiles, "_READ", size)
+    path = str(tmp_path / "t.json")
+    tok = bpe.train(texts=["low lower"], num_merges=9, model=model, end_of_word=None if model == "byte" else "</w>")
+    tok.save(path)
+    ids = " ".join(map(str, tok.encode("low lower"))).encode()
+    for lines in (b"", b"\n", ids, ids + b" \t", b" " + ids + b"\n\n\n" + ids.replace(b" ", b"\t \t") + b"\r\n" + ids):
+        stdin(lines)
+        assert main(["decode", "-", "-t", path, "--separator", "|"]) == 0
+        expected = [tok.decode_bytes(list(map(int, line.split()))) for line in io.BytesIO(lines)]
+        assert capsysbinary.readouterr().out == b"|".join(expected)
+    for lines, message in (
+        (ids + b"\n" + b"1 " * 20 + b"999", b"line 2: token id 999 at place 20"),
+        (b"0" * 3000, b"000\xe2\x80\xa6 is no"),
+    ):
+        stdin(lines)
+        assert main(["decode", "-", "-t", path]) == 1
+        assert message in capsysbinary.readouterr().err
+
+
 def test_special_tokens_are_text_unless_allowed(tmp_path, tokenizer, capsys):
     (tmp_path / "s.txt").write_text("a<|end|>b")
     assert main(["encode", str(tmp_path / "s.txt"), "-t", tokenizer]) == 0
