@@ -26,6 +26,7 @@ cdef class Room:
     cdef byte_t* utf8
     cdef size_t size
     cdef Fresh fresh                   # of that memory
+    cdef Words noted                   # what it works out for a part
 
     cdef int reserve(self, size_t size) except -1 nogil
 

@@ -19,7 +19,7 @@ from bpe._core.delivery cimport Delivery
 from bpe._core.encoder cimport Encoder
 from bpe._core.fresh cimport fresh_begin
 from bpe._core.interrupts cimport begin_watch
-from bpe._core.learned cimport Words, free_words, learn
+from bpe._core.learned cimport Words, copy_words, free_words, learn
 from bpe._core.memory cimport grown
 from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_fresh_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
@@ -30,7 +30,7 @@ from cpython.pythread cimport (
 )
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 #: Bytes of text in a part, and in the smallest ones: at first, and where little is left for each thread.
 PART, LEAST = 1 << 20, 1 << 16
@@ -54,6 +54,7 @@ cdef class Room:
     def __dealloc__(self):
         free(self.fragments)
         free(self.utf8)
+        free_words(&self.noted)
 
     cdef int reserve(self, size_t size) except -1 nogil:
         """Room for so many bytes of UTF-8; what is there is lost where that is not enough."""
@@ -86,7 +87,7 @@ cdef class Job:
     def __dealloc__(self):
         cdef Py_ssize_t i
         for i in range(self.n_told):
-            free_words(&self.told[i])
+            free(self.told[i].words)
         free(self.told)
         free(self.parts)
         free(self.texts)
@@ -329,17 +330,17 @@ cdef class Job:
     cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil:
         """Encode a part, have its ids delivered, and tell what was worked out for it."""
         cdef Py_ssize_t unknown
-        cdef Words words
-        memset(&words, 0, sizeof(Words))
-        words.known = &space.cache
+        cdef Words* noted = &room.noted
+        noted.n = noted.ids.n = noted.n_bytes = 0
+        noted.known = &space.cache
         if telling:
-            space.words = &words
+            space.words = noted
         self.delivery.begin(&space.sender, number)
         try:
             unknown = self.encode(space, room, self.parts[number], self.parts[number + 1])
         finally:
             space.words = NULL
-            self.tell(&words)
+            self.tell(noted)
         if unknown >= 0:
             PyThread_acquire_lock(self.lock, WAIT_LOCK)
             self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
@@ -348,9 +349,12 @@ cdef class Job:
         return self.delivery.finish(&space.sender, &space.out)
 
     cdef void tell(self, const Words* words) noexcept nogil:
-        """Let the other threads know words that one has worked out."""
+        """Let the other threads know words that one has worked out; nobody changes what is told."""
+        cdef Words told
+        if not copy_words(&told, words):
+            return
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        self.told[self.n_told] = words[0]
+        self.told[self.n_told] = told
         self.n_told += 1
         self.n_learned += words.n
         PyThread_release_lock(self.lock)

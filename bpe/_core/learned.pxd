@@ -28,6 +28,8 @@ cdef int note(
     Words* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, const token_t* ids, size_t n
 ) except -1 nogil
 
+cdef bint copy_words(Words* copy, const Words* words) noexcept nogil
+
 cdef void free_words(Words* words) noexcept nogil
 
 cdef int learn(Cache* cache, const Words* words) except -1 nogil
