@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from mmap import mmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,17 +237,17 @@ class Encoder:
             self._refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
         return batch
 
-    def encode_separated(self, buffer: Bytes, separator: bytes, keep: bool, threads: int) -> TokenBatch | None:
+    def encode_separated(self, buffer: memoryview, separator: bytes, keep: bool, threads: int) -> TokenBatch | None:
         """The ids of the documents that lie in one buffer of UTF-8, which the threads find that encode them.
 
         A separator ends each document, and belongs to it with `keep`; b"" if there is none. None where the documents
         have to be found before: for one thread or a small buffer, if they cannot be cut or are changed, if separators
-        can overlap, and to blame one that has a symbol without an id.
+        can overlap, and to blame one that has a symbol without an id. A map of a file must be for reading only.
         """
         cut = self._direct and not self._chars and scanner_of(self.spec.pretokenizer) != WHOLE
         if threads == 1 or len(buffer) < threads * SEPARATED or not cut or overlaps(separator):
             return None
-        job = SeparatedJob(self._core, threads, buffer, separator, keep)
+        job = SeparatedJob(self._core, threads, buffer, separator, keep, isinstance(buffer.obj, mmap))
         batch, bad = self._run(job, threads)
         return batch if bad < 0 else None
 

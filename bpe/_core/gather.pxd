@@ -64,6 +64,7 @@ cdef class Job:
     cdef int begin_text(self) except -1
     cdef int add_item(self, item) except -1
     cdef int add_part(self, Py_ssize_t first) except -1
+    cdef void tidy(self) noexcept nogil
     cdef Py_ssize_t most_fragments(self) noexcept
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil
     cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil

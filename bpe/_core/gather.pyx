@@ -242,6 +242,7 @@ cdef class Job:
             with nogil:
                 while self.do_next(space, room):
                     pass
+                self.tidy()
         except BaseException as error:
             self.stop()
             if not isinstance(error, MemoryError):         # which may have left something half done
@@ -266,6 +267,9 @@ cdef class Job:
         begin_watch(&room.space.scratch.watch)
         room.space.scratch.watch.stopped = &self.stopped
         return room
+
+    cdef void tidy(self) noexcept nogil:
+        """What a thread does when there is no part for it."""
 
     cdef Py_ssize_t most_fragments(self) noexcept:
         """How many a thread ever encodes at once."""

@@ -8,4 +8,6 @@ STRETCH: int
 LOOKED: int
 
 class SeparatedJob(Job):
-    def __new__(cls, encoder: Encoder, threads: int, buffer: Buffer, separator: bytes, keep: bool) -> Self: ...
+    def __new__(
+        cls, encoder: Encoder, threads: int, buffer: Buffer, separator: bytes, keep: bool, mapped: bool
+    ) -> Self: ...

@@ -19,9 +19,11 @@ from bpe._core.cutting cimport certain_start
 from bpe._core.documents cimport Needle, find
 from bpe._core.gather cimport FRAGMENTS, Job, Room
 from bpe._core.memory cimport grown
+from bpe._core.pages cimport give_back
 from bpe._core.transcoding cimport Units
 from bpe._core.types cimport byte_t
 from bpe._core.workspace cimport Workspace
+from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
@@ -30,6 +32,7 @@ STRETCH, LOOKED = 1 << 18, 1 << 14
 
 cdef enum:
     SEEN = 8                  # bytes before a place that say whether it may be cut there, or more
+    GIVEN = 1 << 22           # bytes of a mapped file whose pages are given back at once
 
 cdef enum:                    # a border that has no place
     UNKNOWN = 0               # as yet
@@ -52,11 +55,14 @@ cdef class SeparatedJob(Job):
     cdef Py_ssize_t stretch_size
     cdef Py_ssize_t looked
     cdef Stretch* stretches
+    cdef bint mapped                   # the text is a file's, and its pages are given back
+    cdef Py_ssize_t given              # how far
 
-    def __init__(self, encoder, threads, const byte_t[::1] buffer, bytes separator, bint keep):
+    def __cinit__(self, _encoder, _threads, const byte_t[::1] buffer, bytes separator, bint keep, bint mapped):
         cdef Py_ssize_t at
         self.held += [buffer, separator]
-        self.separator.bytes, self.separator.size, self.keep = separator, len(separator), keep
+        self.separator.bytes, self.separator.size = separator, len(separator)
+        self.keep, self.mapped = keep, mapped
         self.stretch_size, self.looked = STRETCH, LOOKED
         self.size = self.n_bytes = buffer.shape[0]
         self.text = &buffer[0] if self.size else NULL
@@ -110,6 +116,18 @@ cdef class SeparatedJob(Job):
             self.encoder.run(space, stretch.counts + stretch.n)
             stretch.n += n
         return 0
+
+    cdef void tidy(self) noexcept nogil:
+        """Give back the pages of a mapped file: some milliseconds, which the caller alone would take at the end."""
+        cdef Py_ssize_t start
+        while self.mapped:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            start = self.given
+            self.given = min(start + GIVEN, self.size)
+            PyThread_release_lock(self.lock)
+            if start == self.size:
+                return
+            give_back(self.text + start, self.text + min(start + GIVEN, self.size))
 
     cdef Py_ssize_t border(self, Py_ssize_t number) noexcept nogil:
         """Where a stretch begins. Whoever asks first finds out; if two do, they find the same."""
