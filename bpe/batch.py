@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +64,32 @@ class TokenBatch:
         """How many texts there are."""
         return len(self.offsets) - 1
 
-    def __getitem__(self, index: int) -> NDArray[Any]:
-        """The ids of one text: a view, not a copy."""
+    @overload
+    def __getitem__(self, index: int) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> TokenBatch: ...
+
+    def __getitem__(self, index: int | slice) -> NDArray[Any] | TokenBatch:
+        """The ids of one text, or with a slice a batch of neighbours: views, not copies.
+
+        >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
+        >>> batch[-1], batch[1:].to_list()
+        (array([4], dtype=uint32), [[], [4]])
+        """
         n = len(self)
+        if isinstance(index, slice):
+            first, end, step = index.indices(n)
+            if step != 1:
+                raise ValueError(f"the slice has step {step}; it must be 1: TokenBatch.from_lists takes any rows")
+            offsets = self.offsets[first : max(first, end) + 1]
+            return TokenBatch(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
+        try:
+            index = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"index is {shown(index)}, a {type(index).__name__}; it must be an int or a slice"
+            ) from None
         if not -n <= index < n:
             raise IndexError(f"index {index} is out of range; the batch has {n} texts")
         index %= n
@@ -165,11 +189,22 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         ValueError: for a number below 0 or above 2**32 - 1.
 
     """
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:  # rows of several lengths
+        raise TypeError(f"ids is {shown(ids)}; it must be one sequence of int (decode_batch takes several)") from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.uint32)
+    if array.ndim == 0:
+        raise TypeError(
+            f"ids is {shown(ids)}, a {type(ids).__name__}; it must be a sequence of int: a list or an array"
+        )
     if array.ndim != 1:
         raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
+    if array.dtype == object and all(type(number) is int for number in array):
+        large = [number for number in array if not -(2**63) <= number < 2**64]
+        if large:  # which is why it is of objects
+            raise ValueError(f"token id {large[0]} is out of range; ids are from 0 to 2**32 - 1")
     if array.dtype.kind not in "iu":
         raise TypeError(
             f"ids are of dtype {array.dtype}; they must be integers: an array of an integer type or a list of int"

@@ -5,6 +5,7 @@ Not here: what is done with the documents (`bpe/counting.py`).
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import stat
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.documents import split
-from bpe.errors import shown
+from bpe.errors import check_iterable, shown
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes
 
 PathLike = str | os.PathLike[str]
@@ -71,8 +72,7 @@ def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = Fals
     """
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
-    if not isinstance(texts, Iterable):
-        raise TypeError(f"texts is {shown(texts)}, a {type(texts).__name__}; it must be an iterable of str or bytes")
+    check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[bytes] = []
     size = 0
     for number, text in enumerate(texts):
@@ -148,7 +148,14 @@ def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
         OSError: for a file that cannot be read.
 
     """
-    paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    if isinstance(files, (str, os.PathLike)):
+        files = [files]
+    given: object = files
+    rule = "a path (str or pathlib's), or an iterable of paths"
+    check_iterable("files", given, rule)
+    if isinstance(given, (bytes, io.IOBase)):  # whose numbers, or lines, are no paths
+        raise TypeError(f"files is {shown(given)}, a {type(given).__name__}; it must be {rule}")
+    paths = list(files)
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {shown(path)} is a {type(path).__name__}; it must be a path")

@@ -57,6 +57,12 @@ def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> 
     return int(number)
 
 
+def check_iterable(name: str, value: object, rule: str) -> None:
+    """TypeError with the argument's name, and what it must be, for a value that cannot be iterated."""
+    if not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be {rule}")
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """`value` as one of `choices`; ValueError that lists them otherwise."""
     if not isinstance(value, str) or value not in choices:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
-from bpe.errors import shown
+from bpe.errors import check_iterable, shown
 from bpe.text import Bytes
 
 Allowed = Literal["all"] | Collection[str]
@@ -42,6 +42,7 @@ class SpecialTokens:
             raise TypeError(
                 f'{argument} is {names!r}; it must be "all" or a collection of names, such as {{{names!r}}}'
             )
+        check_iterable(argument, names, '"all" or a collection of names')
         chosen = frozenset(names)
         unknown = chosen - self._names
         if unknown and argument == "allowed_special":

@@ -5,6 +5,7 @@ Not here: normalization, special tokens, pretokenization.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -40,9 +41,9 @@ def to_bytes(text: TextLike) -> bytes:
             return text.encode()
         except UnicodeEncodeError:
             return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-    if isinstance(text, bytes):
+    if type(text) is bytes:
         return text
-    if isinstance(text, (bytearray, memoryview)):
+    if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ among them, which kernels do not take
         return bytes(text)
     raise TypeError(f"text is {shown(text)}, a {type(text).__name__}; it must be str or bytes")
 
@@ -89,6 +90,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise OSError(f"{target} is not a regular file; a file written whole or not at all cannot replace it")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(target.parent))
     name = str(target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with open(name, "xb") as file:

@@ -21,7 +21,7 @@ from bpe.corpus import PathLike
 from bpe.documents import Documents, FileText, arrow_documents, blamed, file_texts
 from bpe.dropout import DropoutEncoder, check_dropout
 from bpe.encoding import NO_TOKEN, Encoder
-from bpe.errors import check_int, shown
+from bpe.errors import check_int, check_iterable, shown
 from bpe.explaining import explain_pieces
 from bpe.offsets import OffsetEncoder
 from bpe.pretokenize import scanner_of
@@ -485,6 +485,7 @@ class TextEncoder:
 def _listed(texts: Iterable[TextLike]) -> Sequence[TextLike]:
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+    check_iterable("texts", texts, "an iterable of texts")
     return texts if isinstance(texts, list) else list(texts)
 
 

@@ -24,7 +24,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encoding import Encoder
-from bpe.errors import check_int, shown
+from bpe.errors import check_int, check_iterable, shown
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
 from bpe.memory import byte_count
@@ -112,6 +112,7 @@ class Tokenizer(TextEncoder):
         """
         if isinstance(batch, TokenBatch) and (found := self._decoder.texts_of(batch, errors)) is not None:
             return found  # otherwise the first row with an id that is no token says so below
+        check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
         bytes_of = self._decoder.bytes_of
         rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`

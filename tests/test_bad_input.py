@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -569,6 +570,27 @@ def test_special_tokens_of_rank_files(tmp_path: Path) -> None:
     assert tok.encode("ab").tolist() == [0, 1]
     with pytest.raises(ValueError, match="byte 0x63 of the text 'abc' is not in the vocabulary"):
         tok.encode("abc")
+
+
+def test_what_is_one_and_not_several(tmp_path: Path) -> None:
+    tok = bpe.train(texts=["a"], num_merges=0)
+    (tmp_path / "text").write_text("low")
+    calls: list[tuple[Callable[[Any], object], Any, str]] = [
+        (tok.encode_batch, None, "texts is None, a NoneType; it must be an iterable of texts"),
+        (tok.count_tokens, 3, "texts is 3, a int"),
+        (tok.decode_batch, None, "batch is None, a NoneType; it must be a TokenBatch or an iterable of"),
+        (tok.encode_files, None, "files is None, a NoneType; it must be a path"),
+        (tok.encode_files, b"text", "files is b'text', a bytes; it must be a path"),
+        (lambda names: tok.encode("a", allowed_special=names), 3, 'allowed_special is 3, a int; it must be "all" or a'),
+    ]
+    for call, argument, message in calls:
+        with pytest.raises(TypeError, match=message):
+            call(argument)
+    with (tmp_path / "text").open() as file, pytest.raises(TypeError, match="a TextIOWrapper; it must be a path"):
+        tok.encode_files(file)  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError, match=r"the folder does not exist; make it first: .*gone'"):
+        tok.save(tmp_path / "gone" / "t.json")
+    assert tok.encode(np.bytes_(b"ab")).tolist() == tok.encode("ab").tolist()
 
 
 # Ids ----------------------------------------------------------------------------------------------------------------

@@ -301,6 +301,20 @@ def test_batch_compares_by_content() -> None:
             again[index]
 
 
+def test_slices_of_a_batch() -> None:
+    rows = [[1, 2], [], [3], [4, 5, 6]]
+    batch = TokenBatch.from_lists(rows)
+    for first in (None, 0, 1, 3, 9, -2):
+        for end in (None, 0, 2, 4, 9, -1):
+            assert batch[first:end].to_list() == rows[first:end]
+    assert np.shares_memory(batch[1:3].ids, batch.ids)
+    with pytest.raises(ValueError, match=r"the slice has step 2; it must be 1: TokenBatch\.from_lists takes any rows"):
+        batch[::2]
+    for index in ("a", [0, 1], np.array([True, False]), 1.0):
+        with pytest.raises(TypeError, match="it must be an int or a slice"):
+            batch[index]  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize(
     ("ids", "offsets", "error", "message"),
     [
@@ -346,7 +360,7 @@ def test_id_array_takes_every_integer_type() -> None:
     "ids", [[1.0], np.array([1.0]), ["a"], [None], [True], np.array([1], dtype=object), [[1]], 3, "12", [b"a"]]
 )
 def test_id_array_refuses(ids: object) -> None:
-    with pytest.raises(TypeError, match=r"ids (are of dtype|have shape) .*; they must be"):
+    with pytest.raises(TypeError, match=r"ids (are of dtype|have shape|is) .*; (they|it) must be"):
         id_array(ids)  # type: ignore[arg-type]
 
 
