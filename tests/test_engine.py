@@ -174,7 +174,7 @@ def test_long_pieces_in_rounds(letters: str) -> None:
     assert tok.encode(long).tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(24))
 def test_long_pieces_settled(seed: int) -> None:
     """Vocabularies of all sizes and texts that are uneven, so that what rounds leave merges further, ties among it."""
     choose = random.Random(seed)

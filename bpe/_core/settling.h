@@ -1,9 +1,9 @@
 /* Merging what the rounds of `rounds.h` leave of a stretch of bytes, all at once, and proving that right.
  *
  * Of what the pairs make that two rounds leave, hardly anything is merged again: of o200k's random letters one in a
- * hundred. If nothing ever were, it would be plain what is merged: again and again a pair of a smaller rank than those on
- * both its sides, which then are no pairs any more. So that is worked out, and then the pairs are looked up that would
- * have been met on the way. Around a border that stays, with the tokens c d before it and e f behind it,
+ * hundred. If nothing ever were, it would be plain what is merged: again and again a pair of a smaller rank than those
+ * on both its sides, which then are no pairs any more. So that is worked out, and then the pairs are looked up that
+ * would have been met on the way. Around a border that stays, with the tokens c d before it and e f behind it,
  *
  *     . . . c d | e f . . .     c d merged to X first, then e f to Y: X e is met, and then X Y
  *     . . . c d | e   . . .     c d merged to X: X e is met
@@ -11,9 +11,9 @@
  * and the like the other way round. If none of all these can be merged, nothing else was ever possible.
  *
  * Where a pair that is there in the end can be merged, it is, provided that all around it has come to its end before,
- * and that what it makes makes nothing with its neighbours. Where that is not so, or where a pair that was met on the way
- * would have been merged, the tokens before it are kept and the rest is left out. They are what merging makes of the bytes that they stand
- * for, as the borders among them have the same ranks without what is behind them.
+ * and that what it makes makes nothing with its neighbours. Where that is not so, or where a pair that was met on the
+ * way would have been merged, the tokens before it are kept and the rest is left out. They are what merging makes of
+ * their own bytes, as the borders among them have the same ranks without what is behind them.
  */
 #ifndef BPE_SETTLING_H
 #define BPE_SETTLING_H
@@ -26,7 +26,7 @@ enum {
     BPE_ROUNDS = 2,       /* before the rest is settled */
     BPE_MOST_ROUNDS = 5,  /* if too little was */
     BPE_END = 5,          /* bytes at the end of a stretch whose tokens are not kept, at least */
-    BPE_MOST_LATER = 16,  /* merges of pairs that are there in the end */
+    BPE_MOST_LATER = 16,  /* merges of pairs that are there in the end: what comes behind more of them is left out */
 };
 
 /* What becomes of the tokens of a stretch. */
