@@ -17,7 +17,7 @@ from libc.string cimport memset
 
 cdef enum:
     LITTLE = 1 << 17          # ids: room for fewer grows as it is filled
-    KEPT_SCRATCH = 1 << 20    # items: larger buffers for long pieces are let go after the call
+    KEPT_SCRATCH = 1 << 17    # items: larger buffers for long pieces are let go after the call
 
 
 cdef class Workspace:
@@ -74,8 +74,9 @@ cdef class Workspace:
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
     """Room for what a text of so many bytes is likely to give, in the pages that come quickest.
 
-    What is not too much is kept for later calls, which copy their ids from there: but not that of the first such call,
-    which may be the only one, and would take new pages for both.
+    Much is lent, with room for an id a byte, since what is not touched costs nothing. What is not too much is kept for
+    later calls, which copy their ids from there: but not that of the first such call, which may be the only one, and
+    would take new pages for both.
     """
     cdef size_t n = n_bytes // 2 + 1024
     cdef Ids* out = &space.out
