@@ -67,7 +67,7 @@ cdef class Encoder:
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
         self.scanner, self.memory = scanner, memory
-        self.pool = ResultPool(memory + memory // 2)       # so that both are less than 100 MB by default
+        self.pool = ResultPool()
         self.values = Values(merger, ends is not None)
         self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
         if not merger.alphabet.fuse_unk:
@@ -293,6 +293,7 @@ cdef class Encoder:
         space = Workspace(self.memory, self.values.marked, self.finished)
         space.pool = self.pool
         with nogil:
+            self.pool.allow(self.memory + self.memory // 2)    # so that a thread keeps less than 100 MB by default
             self.seeds.sow(&space.cache, &space.earlier)
         return space
 

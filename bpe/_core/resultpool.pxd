@@ -16,6 +16,7 @@ cdef class ResultPool:
     cdef size_t n
     cdef size_t most
 
+    cdef void allow(self, size_t memory) noexcept nogil
     cdef bint lend(self, Loan* loan, size_t size, Fresh* fresh) noexcept nogil
     cdef Py_ssize_t move_into(self, char* data, size_t most) noexcept nogil
     cdef void take_back(self, Loan* loan, size_t used, size_t touched) noexcept nogil

@@ -21,7 +21,7 @@ from bpe._core.pages cimport HUGE, map_pages, move_page, offer_pages, unmap_page
 from cpython.pythread cimport (
     NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
 )
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, realloc
 
 cdef enum:
     PAGES = 1 << 16           # bytes: whole pages on every machine
@@ -30,13 +30,11 @@ cdef enum:
 @cython.final
 cdef class ResultPool:
 
-    def __cinit__(self, size_t memory):
-        """`memory`: how many bytes may be kept."""
-        self.most = memory // HUGE
+    def __cinit__(self):
+        """A pool that keeps nothing as yet."""
         self.lock = PyThread_allocate_lock()
-        self.pages = <char**>malloc(max(self.most, <size_t>1) * sizeof(char*))
-        if self.lock == NULL or self.pages == NULL:
-            raise MemoryError(f"no memory for a list of {self.most} pages")
+        if self.lock == NULL:
+            raise MemoryError("no memory for a lock")
 
     def __dealloc__(self):
         cdef size_t i
@@ -50,6 +48,18 @@ cdef class ResultPool:
     def kept(self):
         """Bytes that are kept now."""
         return self.n * HUGE
+
+    cdef void allow(self, size_t memory) noexcept nogil:
+        """Keep so many bytes more from now on, unless there is no memory for a list of them."""
+        cdef size_t most
+        cdef void* pages
+        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+            return
+        most = self.most + memory // HUGE
+        pages = realloc(self.pages, max(most, <size_t>1) * sizeof(char*))
+        if pages != NULL:
+            self.pages, self.most = <char**>pages, most
+        PyThread_release_lock(self.lock)
 
     cdef bint lend(self, Loan* loan, size_t size, Fresh* fresh) noexcept nogil:
         """Lend at least so many bytes, of which what was kept comes first; False where there is no such memory."""
