@@ -23,10 +23,11 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 
 enum {
-    BPE_ROUNDS = 2,       /* before the rest is settled */
-    BPE_MOST_ROUNDS = 5,  /* if too little was */
-    BPE_END = 5,          /* bytes at the end of a stretch whose tokens are not kept, at least */
-    BPE_MOST_LATER = 16,  /* merges of pairs that are there in the end: what comes behind more of them is left out */
+    BPE_ROUNDS = 2,        /* before the rest is settled */
+    BPE_MOST_ROUNDS = 3,   /* if too little was */
+    BPE_MOST_CHOICES = 12, /* random text takes four to six; a run of one token as many as it is long */
+    BPE_END = 5,           /* bytes at the end of a stretch whose tokens are not kept, at least */
+    BPE_MOST_LATER = 16,   /* merges of pairs that are there in the end: what comes behind more of them is left out */
 };
 
 /* What becomes of the tokens of a stretch. */
@@ -72,15 +73,17 @@ BPE_INLINE_AVX512 int bpe_choose_least(uint32_t *rank, int end, bpe_borders merg
     return some != 0;
 }
 
-/* What is merged if what is made is not merged again. */
-BPE_INLINE_AVX512 void bpe_choose_merges(const bpe_stretch *stretch, bpe_settled *out) {
+/* What is merged if what is made is not merged again; 0 where that takes too long. */
+BPE_INLINE_AVX512 int bpe_choose_merges(const bpe_stretch *stretch, bpe_settled *out) {
     uint32_t rank[BPE_STRETCH_ROOM];
     int end = BPE_FIRST + stretch->n;
     memset(out->merged, 0, sizeof out->merged);
     bpe_store_16(rank, _mm512_set1_epi32(BPE_NO_RANK));
     for (int at = BPE_FIRST; at < end; at += 16) bpe_store_16(rank + at, bpe_load_16(stretch->rank + at));
     for (int at = end; at < end + 32; at += 16) bpe_store_16(rank + at, _mm512_set1_epi32(BPE_NO_RANK));
-    while (bpe_choose_least(rank, end, out->merged)) continue;
+    for (int i = 0; i < BPE_MOST_CHOICES; i++)
+        if (!bpe_choose_least(rank, end, out->merged)) return 1;
+    return 0;
 }
 
 /* Looking up ------------------------------------------------------------------------------------------------------- */
@@ -151,12 +154,13 @@ static inline void bpe_merge_later(
 /* Settle what a stretch comes to, as far as that is certain. */
 BPE_INLINE_AVX512 void bpe_settle(const bpe_pairs *pairs, const bpe_stretch *stretch, bpe_settled *out) {
     bpe_sought lasting, passing;
-    bpe_choose_merges(stretch, out);
+    out->cut = BPE_FIRST;
+    out->n_later = 0;
+    if (!bpe_choose_merges(stretch, out)) return;
     bpe_list_met(stretch, out->merged, &lasting, &passing);
     bpe_filter_pairs(pairs, &lasting);
     bpe_filter_pairs(pairs, &passing);
     out->cut = BPE_FIRST + stretch->n;
-    out->n_later = 0;
     for (int i = 0; i < passing.n; i++)
         bpe_cut_passing(stretch, (int)passing.border[i], bpe_find_sought(pairs, &passing, i), out);
     for (int i = 0; i < lasting.n && (int)lasting.border[i] < out->cut; i++) {
@@ -205,7 +209,7 @@ BPE_INLINE_AVX512 int bpe_write_settled(
 }
 
 /* Merge the BPE_STRETCH bytes that a text begins with, as far as that is certain: write the tokens, and up to 16 more
- * behind them; how many they are. `size` becomes the number of their bytes. */
+ * behind them; how many they are. `size` becomes the number of their bytes: 0 where less than half of all are certain. */
 BPE_MERGING_AVX512 static ptrdiff_t bpe_merge_stretch(
     const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size) {
     bpe_stretch stretch;
@@ -215,9 +219,10 @@ BPE_MERGING_AVX512 static ptrdiff_t bpe_merge_stretch(
         bpe_merge_round(pairs, &stretch, BPE_NO_RANK + (uint32_t)round);
         if (round < BPE_ROUNDS) continue;
         bpe_settle(pairs, &stretch, &settled);
-        if (stretch.place[settled.cut] >= BPE_STRETCH / 2) break;
+        if (stretch.place[settled.cut] >= BPE_STRETCH / 2) return bpe_write_settled(&stretch, &settled, tokens, size);
     }
-    return bpe_write_settled(&stretch, &settled, tokens, size);
+    *size = 0;
+    return 0;
 }
 #else
 static ptrdiff_t bpe_merge_stretch(const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size) {

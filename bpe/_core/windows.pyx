@@ -63,6 +63,7 @@ cdef enum:
     MARGIN = 5                # symbols at a window's end whose tokens are not kept, at least
     TRIES = 3                 # steps in a row that may fail before the window grows to four times its size
     PATIENCE = 64             # steps that may fail before the piece is given up, but for those made good
+    LONGEST_PAUSE = 1 << 16   # symbols
 
 cdef Py_ssize_t most_symbols = 1 << 16   # that are held of a piece; a quarter lies behind the furthest place
 
@@ -80,6 +81,8 @@ cdef struct Window:
     Py_ssize_t size           # in symbols
     Py_ssize_t n              # its tokens
     token_t tokens[LARGE]
+    Py_ssize_t tried_from     # the place from which on rounds are tried again
+    Py_ssize_t pause          # symbols until then, more each time that they do not serve
 
 
 def hold_symbols(Py_ssize_t most):
@@ -125,7 +128,7 @@ cdef bint merge_all(
     cdef size_t base = out.n
     cdef bint certain, stepped, ended
     cdef token_t last
-    window.size = 0
+    window.size = window.tried_from = window.pause = 0
     read_on(piece, 0, unknown)
     patience = PATIENCE if piece.n > LARGE else 2 * TRIES
     while at < piece.n:
@@ -217,10 +220,15 @@ cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize
 
 
 cdef bint merge_certain(const Piece* piece, Window* window) noexcept nogil:
-    """Make the window as large as its tokens are certain by rounds; False where they do not serve."""
-    if piece.text == NULL or piece.n - window.at < STRETCH:
+    """Make the window as large as its tokens are certain by rounds; False where they do not serve.
+
+    They do not in runs of one letter, say, and are not tried again for a while, which gets longer.
+    """
+    if piece.text == NULL or piece.n - window.at < STRETCH or window.at < window.tried_from:
         return False
     window.n = merge_stretch(piece.pairs, piece.text + window.at, window.tokens, &window.size)
+    window.pause = 0 if window.n else min(2 * window.pause + STRETCH, LONGEST_PAUSE)
+    window.tried_from = window.at + window.pause
     return window.n > 0
 
 
