@@ -13,7 +13,8 @@
  * Where a pair that is there in the end can be merged, it is, provided that all around it has come to its end before,
  * and that what it makes makes nothing with its neighbours. Where that is not so, or where a pair that was met on the
  * way would have been merged, the tokens before it are kept and the rest is left out. They are what merging makes of
- * their own bytes, as the borders among them have the same ranks without what is behind them.
+ * their own bytes, as the borders among them have the same ranks without what is behind them. Where less than half of a
+ * stretch is left so, or choosing takes too long, as in a run of one token, nothing is settled.
  */
 #ifndef BPE_SETTLING_H
 #define BPE_SETTLING_H
@@ -209,7 +210,8 @@ BPE_INLINE_AVX512 int bpe_write_settled(
 }
 
 /* Merge the BPE_STRETCH bytes that a text begins with, as far as that is certain: write the tokens, and up to 16 more
- * behind them; how many they are. `size` becomes the number of their bytes: 0 where less than half of all are certain. */
+ * behind them; how many they are. `size` becomes the number of their bytes: 0 where less than half of all are
+ * certain. */
 BPE_MERGING_AVX512 static ptrdiff_t bpe_merge_stretch(
     const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size) {
     bpe_stretch stretch;

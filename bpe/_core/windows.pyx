@@ -5,7 +5,8 @@ any that merging makes of a text are such tokens. So when windows are merged for
 their tokens are joined have to be asked about.
 
 With AVX-512 a window is 320 bytes, of which nearly all tokens are kept (`settling.h`), and the next one begins behind
-them. Otherwise, and for symbols that are not bytes, a step merges some windows that overlap, all at once:
+them. Where that is not so, as in runs of one letter, and for symbols that are not bytes, a step merges some windows
+that overlap, all at once:
 
     text     ....................................................
     windows  [ a | b  | c | d |e]
