@@ -3,10 +3,11 @@
     python benchmarks/bench_encode.py [FILE…] [--vocab NAME]… [--threads N]… [--peer NAME]… [--less MB] [--repeat N]
                                       [-o OUT.json] [--plot OUT.png]
 
-Every measurement runs in a fresh process on as many cores as it has threads (run.py), the libraries taking turns; the
-median counts. Cold is a new tokenizer's first pass, warm its second, both from a file of documents or a list of str to
-the ids of all documents, in the form in which the library gives them: flat arrays here and from gigatoken, fastokens
-and tokie's files, lists elsewhere. Loading the vocabulary is apart; reading the file is in the times of "file" alone.
+Every measurement runs in a fresh process on as many cores as it has threads (run.py), libraries and numbers of threads
+taking turns; the median counts, and of how many times as fast as one thread each turn is. Cold is a new tokenizer's
+first pass, warm its second, both from a file of documents or a list of str to the ids of all documents, in the form in
+which the library gives them: flat arrays here and from gigatoken, fastokens and tokie's files, lists elsewhere. Loading
+the vocabulary is apart; reading the file is in the times of "file" alone.
 
 This package and gigatoken encode the whole file, the others, which are slower, the first --less megabytes, and the
 ids are compared on both: one difference fails the run. Without FILE the shared corpora are used. Libraries that are not
@@ -16,6 +17,7 @@ installed are named; more of them can be put on PYTHONPATH without installing th
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -39,7 +41,7 @@ from report import (
 )
 
 WHOLE = ("bpe", "gigatoken")
-SPEEDS = ("cold MB/s", "ratio", "warm MB/s", "ratio")
+SPEEDS = ("cold MB/s", "ratio", "of one", "warm MB/s", "ratio", "of one")
 HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "peak MB")
 
 
@@ -56,10 +58,9 @@ def main() -> None:
         for path in corpora(options.files, folder):
             part = beginning(path, int(options.less * 1e6), folder)
             for vocab, described in vocabs.items():
-                for threads in options.threads or (1, 2):
-                    about = {"corpus": path.name, "vocab": vocab}
-                    found = one_setting(path, part, described, threads, options, missing, differences)
-                    rows += [about | row for row in found]
+                about = {"corpus": path.name, "vocab": vocab}
+                found = one_setting(path, part, described, options, missing, differences)
+                rows += [about | row for row in found]
     report(rows, options.repeat)
     keep(options.output, rows)
     bars: dict[str, dict[str, float]] = {}
@@ -76,17 +77,17 @@ def one_setting(
     path: Path,
     part: Path,
     described: str,
-    threads: int,
     options: argparse.Namespace,
     missing: set[str],
     differences: list[str],
 ) -> list[dict[str, Any]]:
-    """All libraries in turn, with one corpus, vocabulary and number of threads; their ids compared."""
+    """All libraries in turn, each with every number of threads, on one corpus and vocabulary; their ids compared."""
     rows: list[dict[str, Any]] = []
-    compared = [measure("corpus", "bpe", part, threads, "file", described)]
-    jobs = [(peer, way) for peer in options.peer or TOKENIZERS for way in TOKENIZERS[peer].ways]
+    compared = [measure("corpus", "bpe", part, 1, "file", described)]
+    ways = [(peer, way) for peer in options.peer or TOKENIZERS for way in TOKENIZERS[peer].ways]
+    jobs = [(*way, threads) for way in ways for threads in options.threads or (1, 2)]
     for turn in range(options.repeat):
-        for peer, way in jobs:
+        for peer, way, threads in jobs:
             if peer in missing or (peer == "rs_bpe" and described.startswith("r50k")):
                 continue
             source = path if peer in WHOLE else part
@@ -96,7 +97,7 @@ def one_setting(
                 continue
             where = f"{path.name} {described.split(',')[0]} {threads}"
             print(f"{turn + 1}/{options.repeat} {where} {peer} {way}", file=sys.stderr)
-            rows.append({"bytes": source.stat().st_size, **measured})
+            rows.append({"bytes": source.stat().st_size, "turn": turn, **measured})
     for source, found in (
         (path, [row for row in rows if row["peer"] in WHOLE]),
         (part, compared + [row for row in rows if row["peer"] not in WHOLE]),
@@ -131,9 +132,17 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             for field in ("cold", "warm"):
                 ours = max((speeds[key, field] for key in found if key[0] == "bpe"), default=float("nan"))
                 speed = speeds[(peer, way), field]
-                cells += [f"{speed:.0f}", f"{ours / speed:.2f}"]
+                cells += [f"{speed:.0f}", f"{ours / speed:.2f}", times_one_thread(rows, each, field)]
             lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}"))
     table(HEAD, lines)
+
+
+def times_one_thread(rows: list[dict[str, Any]], each: list[dict[str, Any]], field: str) -> str:
+    """How many times as fast as one thread in the same turn, the median of all turns; nothing where none was run."""
+    fields = ("corpus", "vocab", "peer", "way", "turn")
+    one = {tuple(row[name] for name in fields): row[field] for row in rows if row["threads"] == 1}
+    times = [one[key] / row[field] for row in each if (key := tuple(row[name] for name in fields)) in one]
+    return f"{statistics.median(times):.2f}" if times else ""
 
 
 if __name__ == "__main__":
