@@ -51,8 +51,8 @@ class Encoder:
     Args:
         spec: the tokenizer.
         whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
-        cache_memory: the most that the word cache of each thread takes, in bytes; 1.5 times as many are kept for
-            each of the memory of results that were freed.
+        cache_memory: the most that the word cache of each thread takes, in bytes; together with the memory of freed
+            results that is kept for the thread, 2.5 times as many.
 
     """
 

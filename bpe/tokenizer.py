@@ -42,8 +42,8 @@ class Tokenizer(TextEncoder):
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
     All but the first take `cache_memory`: how much each thread that encodes may keep of the words it has met, in bytes
     or as "64M"; None is 32 MB. Beyond that, its input and its output a thread needs a few MB. On Linux memory of large
-    results that were freed is kept for the next ones too, for each thread at most 1.5 times as much (48 MB), which the
-    system may take whenever it needs some. Less memory makes large texts slower and never changes an id.
+    results that were freed is kept for the next ones too, with the words at most 2.5 times as much (80 MB) for each
+    thread; the system may take it whenever it needs some. Less memory makes large texts slower and never changes an id.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)

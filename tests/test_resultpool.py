@@ -30,7 +30,7 @@ def spec() -> bpe.TokenizerSpec:
 
 
 def tokenizer(spec: bpe.TokenizerSpec, memory: int) -> tuple[bpe.Tokenizer, ResultPool]:
-    """A tokenizer, and the pool of its results, which keeps up to 1.5 times as many bytes for each thread."""
+    """A tokenizer, and the pool of its results, which keeps, with the cache, up to 2.5 times as much a thread."""
     tok = bpe.Tokenizer.from_spec(spec, cache_memory=memory)
     return tok, tok._encoder._core.pool
 
@@ -57,7 +57,7 @@ def test_results_never_share_memory(spec: bpe.TokenizerSpec, memory: int, thread
         choose.shuffle(alive)
         while alive and choose.random() < 0.55:
             alive.pop()
-        assert pool.kept <= threads * memory * 3 // 2
+        assert pool.kept <= threads * memory * 5 // 2
         for found, known in alive:
             assert np.array_equal(found, known)
     alive.clear()
@@ -65,7 +65,7 @@ def test_results_never_share_memory(spec: bpe.TokenizerSpec, memory: int, thread
 
 
 def test_what_is_kept_is_used_again(spec: bpe.TokenizerSpec) -> None:
-    tok, pool = tokenizer(spec, 16 * MB)
+    tok, pool = tokenizer(spec, 10 * MB)
     text, expected = text_of(tok, 0, 30 * MB)
     result = tok.encode(text)
     assert pool.kept == 0
@@ -85,6 +85,22 @@ def test_what_is_kept_is_used_again(spec: bpe.TokenizerSpec) -> None:
     assert np.array_equal(again, small)
     tok.count_tokens(text)
     assert pool.kept >= 16 * MB
+
+
+@pytest.mark.parametrize("at_once", [1, 20], ids=["small calls", "one call"])
+def test_pages_go_when_the_cache_grows(spec: bpe.TokenizerSpec, at_once: int) -> None:
+    memory = 8 * MB
+    tok, pool = tokenizer(spec, memory)
+    choose = random.Random(at_once)
+    words = [" ".join(f"{choose.getrandbits(64):x}" for _ in range(10_000)) for _ in range(20)]
+    tok.encode(text_of(tok, 0, 30 * MB)[0])
+    before = pool.kept
+    for start in range(0, len(words), at_once):
+        tok.count_tokens(" ".join(words[start : start + at_once]))
+        cached = sum(state["bytes"] for state in tok._encoder._core.cache_state())
+        assert cached + pool.kept <= memory * 5 // 2
+    assert cached > 4 * MB
+    assert 0 < pool.kept < before
 
 
 def test_results_outlive_their_tokenizer(spec: bpe.TokenizerSpec) -> None:
@@ -114,7 +130,7 @@ def test_calls_at_the_same_time(spec: bpe.TokenizerSpec) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(check, range(8)))
-    assert pool.kept <= 4 * 12 * MB
+    assert pool.kept <= 4 * 20 * MB
 
 
 FORKING = """

@@ -178,6 +178,8 @@ cdef class Encoder:
                 if self.values.marked:
                     empty_cache(&space.earlier)
                 self.seeds.sow(&space.cache, &space.earlier)
+            if space.cache.larger or space.earlier.larger:
+                space.share_memory()
             fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
@@ -274,7 +276,7 @@ cdef class Encoder:
                 "listed": space.cache.n_listed,
                 "lone": sum(space.lone[i].n > 0 for i in range(LONE_ROOM)),
                 "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
-                "bytes": cache_bytes(&space.cache) + (cache_bytes(&space.earlier) if self.values.marked else 0),
+                "bytes": cache_bytes(&space.cache) + cache_bytes(&space.earlier),
             })
             space = space.next
         return states
@@ -293,8 +295,8 @@ cdef class Encoder:
         space = Workspace(self.memory, self.values.marked, self.finished)
         space.pool = self.pool
         with nogil:
-            self.pool.allow(self.memory + self.memory // 2)    # so that a thread keeps less than 100 MB by default
             self.seeds.sow(&space.cache, &space.earlier)
+            space.share_memory()
         return space
 
     cdef int give_back(self, Workspace space) except -1:

@@ -14,9 +14,10 @@ cdef class ResultPool:
     cdef PyThread_type_lock lock  # of the pages
     cdef char** pages         # of 2 MB, that nobody uses
     cdef size_t n
-    cdef size_t most
+    cdef size_t most          # that are kept
+    cdef size_t room          # of the list
 
-    cdef void allow(self, size_t memory) noexcept nogil
+    cdef bint allow(self, size_t before, size_t now) noexcept nogil
     cdef bint lend(self, Loan* loan, size_t size, Fresh* fresh) noexcept nogil
     cdef Py_ssize_t move_into(self, char* data, size_t most) noexcept nogil
     cdef void take_back(self, Loan* loan, size_t used, size_t touched) noexcept nogil

@@ -8,6 +8,7 @@ stay: whole ones of 2 MB, of which the next result gets as many as fit before it
     is freed      [2 MB][2 MB][2 MB][2 MB]            so many stay as the pool may keep, the rest is unmapped
     the next      [2 MB][2 MB][2 MB][2 MB|new pages…  moved by their page tables to the front of a new range
 
+How much stays is what the threads' word caches leave of their memory (`workspace.pyx`): pages go when a cache grows.
 The system is told that it may take what is kept (MADV_FREE), and gives pages of zeros in its place. Nobody waits for a
 pool: who finds it locked, be it because another thread was at it when the process was forked, does with new pages.
 Results hold the pool and not the tokenizer that it belongs to, so that in the end all is given back. Beyond Linux
@@ -49,17 +50,25 @@ cdef class ResultPool:
         """Bytes that are kept now."""
         return self.n * HUGE
 
-    cdef void allow(self, size_t memory) noexcept nogil:
-        """Keep so many bytes more from now on, unless there is no memory for a list of them."""
+    cdef bint allow(self, size_t before, size_t now) noexcept nogil:
+        """Keep at most `now` bytes for a thread, for which it kept `before`; False if this has to be tried again."""
         cdef size_t most
         cdef void* pages
         if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
-            return
-        most = self.most + memory // HUGE
-        pages = realloc(self.pages, max(most, <size_t>1) * sizeof(char*))
-        if pages != NULL:
-            self.pages, self.most = <char**>pages, most
+            return False
+        most = self.most + now // HUGE - before // HUGE
+        if most > self.room:
+            pages = realloc(self.pages, most * sizeof(char*))
+            if pages == NULL:
+                PyThread_release_lock(self.lock)
+                return False
+            self.pages, self.room = <char**>pages, most
+        self.most = most
+        while self.n > most:
+            self.n -= 1
+            unmap_pages(self.pages[self.n], HUGE)
         PyThread_release_lock(self.lock)
+        return True
 
     cdef bint lend(self, Loan* loan, size_t size, Fresh* fresh) noexcept nogil:
         """Lend at least so many bytes, of which what was kept comes first; False where there is no such memory."""

@@ -62,6 +62,7 @@ cdef struct Cache:
     bint hasty                # large tables do without pages of 2 MB where these come slowly,
     int slow                  # as they did
     bint full                 # something did not fit: the cache is emptied before the next chunk
+    bint larger               # it takes more memory than when this was last unset
     int most_lines            # log2 of how many lines there may be, by the memory given; the same for the others
     int most_middles
     size_t most_longs

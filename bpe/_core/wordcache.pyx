@@ -23,6 +23,7 @@ cdef enum:
 
 
 cdef inline void* table_memory(Cache* cache, size_t size) noexcept nogil:
+    cache.larger = True
     return bpe_table_memory(size, &cache.slow if cache.hasty else NULL)
 
 
@@ -63,7 +64,9 @@ cdef int log2_of(size_t n, int least) noexcept nogil:
 
 
 cdef size_t cache_bytes(const Cache* cache) noexcept nogil:
-    """The memory of all tables."""
+    """The memory of all tables; of one that is closed or was never opened, 0."""
+    if cache.front == NULL:
+        return 0
     return (
         (sizeof(Line) << (64 - cache.front_shift)) + (sizeof(Line) << (64 - cache.lines_shift))
         + (2 * sizeof(Middle) << (64 - cache.middles_shift)) + (cache.longs_mask + 1) * sizeof(Long)
@@ -123,7 +126,7 @@ cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogi
 
 cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil:
     """The value that stands for n ids; 0 where there is no room, and then the cache asks to be emptied."""
-    cdef size_t i, at = cache.n_listed
+    cdef size_t i, at = cache.n_listed, room = cache.listed_room
     if n == 0:
         return 0
     if n <= 2:
@@ -132,6 +135,7 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nog
         cache.full |= n <= LONG_WORD                       # one that never fits asks for nothing
         return 0
     cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 9, sizeof(token_t))  # copied by eight
+    cache.larger |= cache.listed_room > room
     cache.listed[at] = <token_t>n
     for i in range(n):
         cache.listed[at + 1 + i] = ids[i]
@@ -247,7 +251,7 @@ cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size,
 
 cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil:
     """Enter a word that is not there; where there is no room for another, all of 17 bytes or more go."""
-    cdef size_t n = cache.longs_mask + 1, at
+    cdef size_t n = cache.longs_mask + 1, at, room = cache.kept_room
     cdef Long* old = cache.longs
     cdef Long* longs
     if cache.n_kept + size > cache.most_kept or cache.n_long * 2 >= cache.most_longs:
@@ -267,6 +271,7 @@ cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t h
                 put_long(cache, old[at])
         free(old)
     cache.kept = <byte_t*>grown(cache.kept, &cache.kept_room, cache.n_kept + size, 1)
+    cache.larger |= cache.kept_room > room
     memcpy(cache.kept + cache.n_kept, word, size)
     put_long(cache, Long(hash=hashed, value=value, offset=<uint32_t>cache.n_kept, size=<uint32_t>size))
     cache.n_kept += size

@@ -34,6 +34,8 @@ cdef class Workspace:
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
+    cdef size_t memory        # bytes that the caches and the pool may take for this thread
+    cdef size_t left          # bytes of them that the pool may
     cdef ResultPool pool      # which lends memory for a large output, or None
     cdef Loan loan            # that memory
     cdef Fresh fresh          # of the output's memory
@@ -48,6 +50,7 @@ cdef class Workspace:
     cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
 
     cdef int reset(self) noexcept nogil
+    cdef void share_memory(self) noexcept nogil
 
 
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil

@@ -1,5 +1,8 @@
 """What one call needs for itself: the word caches, a chunk of pieces on their way, the output, room to merge in.
 
+A thread's caches and the memory of freed results that is kept for it share 2.5 times the caches' memory, so that it
+keeps less than 100 MB in all by default.
+
 Not here: which calls have it when (`encoder.pyx`), and how a cache finds a word (`wordcache.pyx`).
 """
 
@@ -11,7 +14,7 @@ from bpe._core.interrupts cimport end_watch
 from bpe._core.merging cimport Ids, free_scratch
 from bpe._core.pages cimport unmap_pages
 from bpe._core.types cimport token_t
-from bpe._core.wordcache cimport close_cache, limit_words, open_cache
+from bpe._core.wordcache cimport cache_bytes, close_cache, limit_words, open_cache
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -23,11 +26,12 @@ cdef enum:
 cdef class Workspace:
 
     def __cinit__(self, size_t memory, bint marked=False, bint hasty=False):
-        """`hasty`: another thread may be at work already, and is not to wait for this one's tables."""
+        """Caches of at most `memory` bytes, for which another thread that may be at work does not wait if `hasty`."""
         open_cache(&self.cache, memory)
         if marked:                                         # they share all but the lists of ids
             open_cache(&self.earlier, memory // 2)
             limit_words(&self.cache, memory // 2)
+        self.memory = memory + memory * 3 // 2
         self.cache.hasty = self.earlier.hasty = hasty
         self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
         self.feed = <Feed*>calloc(1, sizeof(Feed))
@@ -68,7 +72,17 @@ cdef class Workspace:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
         end_watch(&self.scratch.watch)
+        if self.cache.larger or self.earlier.larger:
+            self.share_memory()
         return 0
+
+    cdef void share_memory(self) noexcept nogil:
+        """Leave to the pool what the caches do not take of the memory for both. Called when they have grown."""
+        cdef size_t taken = cache_bytes(&self.cache) + cache_bytes(&self.earlier)
+        cdef size_t left = self.memory - min(taken, self.memory)
+        if self.pool is None or self.pool.allow(self.left, left):
+            self.left = left
+            self.cache.larger = self.earlier.larger = False
 
 
 cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil:
