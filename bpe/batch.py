@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_choice, check_int, shown
+from bpe.errors import check_choice, check_int, check_iterable, shown, typed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +54,7 @@ class TokenBatch:
             TypeError, ValueError: for ids that are not whole numbers from 0 to 2**32 - 1.
 
         """
+        check_iterable("rows", rows, "an iterable of sequences of int")
         arrays = [id_array(row) for row in rows]
         offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in arrays], out=offsets[1:])
@@ -87,9 +88,7 @@ class TokenBatch:
         try:
             index = operator.index(index)
         except TypeError:
-            raise TypeError(
-                f"index is {shown(index)}, a {type(index).__name__}; it must be an int or a slice"
-            ) from None
+            raise TypeError(f"index is {typed(index)}; it must be an int or a slice") from None
         if not -n <= index < n:
             raise IndexError(f"index {index} is out of range; the batch has {n} texts")
         index %= n
@@ -196,9 +195,7 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.uint32)
     if array.ndim == 0:
-        raise TypeError(
-            f"ids is {shown(ids)}, a {type(ids).__name__}; it must be a sequence of int: a list or an array"
-        )
+        raise TypeError(f"ids is {typed(ids)}; it must be a sequence of int: a list or an array")
     if array.ndim != 1:
         raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
     if array.dtype == object and all(type(number) is int for number in array):

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus import PathLike
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, shown, typed
 from bpe.text import atomic_write
 from bpe.wordcounts import WordCounts
 
@@ -64,7 +64,7 @@ class Checkpoint:
 
     def __init__(self, path: PathLike, options: Mapping[str, Any], files: list[list[Any]] | None = None) -> None:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"checkpoint is {shown(path)}, a {type(path).__name__}; it must be a path or None")
+            raise TypeError(f"checkpoint is {typed(path)}; it must be a path or None")
         self.path = os.fspath(path)
         self.counts_path = f"{self.path}.counts"
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.documents import split
-from bpe.errors import check_iterable, shown
+from bpe.errors import check_iterable, shown, type_name, typed
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes
 
 PathLike = str | os.PathLike[str]
@@ -127,12 +127,24 @@ def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
 
     """
     if separator is not None and not isinstance(separator, str):
-        raise TypeError(f"separator is {shown(separator)}, a {type(separator).__name__}; it must be a str or None")
+        raise TypeError(f"separator is {typed(separator)}; it must be a str or None")
     if separator == "":
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
     if separator is not None and per_line:
         raise ValueError(f"separator is {separator!r} and per_line is {per_line!r}; give at most one of them")
     return [b"\n"] if per_line else [] if separator is None else [separator.encode()]
+
+
+def check_separating(separator: str | None, per_line: bool) -> None:
+    """Refuse the arguments `separator` and `per_line` where there are no files for them to cut.
+
+    Raises:
+        ValueError: if one of them is given.
+
+    """
+    if separator is not None or per_line:
+        given = f"separator is {shown(separator)}" if separator is not None else f"per_line is {per_line!r}"
+        raise ValueError(f"{given}, but only files= are cut into documents; leave it out, and cut texts yourself")
 
 
 def overlaps(separator: bytes) -> bool:
@@ -154,11 +166,11 @@ def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
     rule = "a path (str or pathlib's), or an iterable of paths"
     check_iterable("files", given, rule)
     if isinstance(given, (bytes, io.IOBase)):  # whose numbers, or lines, are no paths
-        raise TypeError(f"files is {shown(given)}, a {type(given).__name__}; it must be {rule}")
+        raise TypeError(f"files is {typed(given)}; it must be {rule}")
     paths = list(files)
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"file {shown(path)} is a {type(path).__name__}; it must be a path")
+            raise TypeError(f"file {shown(path)} is {type_name(path)}; it must be a path")
         if stat.S_ISREG(os.stat(path).st_mode):  # all are there before the first is read
             with open(path, "rb"):
                 pass

@@ -12,7 +12,16 @@ from contextlib import contextmanager
 from threading import Lock
 
 from bpe._core.wordtable import WordTable
-from bpe.corpus import Block, PathLike, file_blocks, listed_files, separators_of, text_blocks, total_size
+from bpe.corpus import (
+    Block,
+    PathLike,
+    check_separating,
+    file_blocks,
+    listed_files,
+    separators_of,
+    text_blocks,
+    total_size,
+)
 from bpe.memory import resident
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer
@@ -66,6 +75,8 @@ def count_words(
     """
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
+    if files is None:
+        check_separating(separator, per_line)
     check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
     count_into(counts, files, texts, separator, per_line, thread_count(threads), progress, utf8=False)

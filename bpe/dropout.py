@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe._core.dropout import Dropout
 from bpe.encoding import Encoder
-from bpe.errors import shown
+from bpe.errors import typed
 from bpe.text import TextLike, to_bytes
 
 _WORD = 2**64 - 1
@@ -59,11 +59,11 @@ def check_dropout(dropout: object, seed: object) -> tuple[float, int]:
 
     """
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float, np.floating)):
-        raise TypeError(f"dropout is {shown(dropout)}, a {type(dropout).__name__}; it must be a number from 0 to 1")
+        raise TypeError(f"dropout is {typed(dropout)}; it must be a number from 0 to 1")
     if not 0 <= dropout <= 1:
         raise ValueError(f"dropout is {dropout}; it must be from 0 (none) to 1 (no merge at all)")
     if seed is None:
         return float(dropout), int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"seed is {shown(seed)}, a {type(seed).__name__}; it must be an int, or None for a random one")
+        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
     return float(dropout), int(seed.__index__())

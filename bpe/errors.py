@@ -46,10 +46,29 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def type_name(value: object) -> str:
+    """The type of a value with its article, as an error message has it.
+
+    >>> type_name("a"), type_name(3)
+    ('a str', 'an int')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
+def typed(value: object) -> str:
+    """A value and its type, as an error message shows them.
+
+    >>> typed(3), typed(None)
+    ('3, an int', 'None')
+    """
+    return "None" if value is None else f"{shown(value)}, {type_name(value)}"
+
+
 def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
     """`value` as an int between `least` and `most`; TypeError or ValueError with the argument's name otherwise."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be an int of at least {least}")
+        raise TypeError(f"{name} is {typed(value)}; it must be an int of at least {least}")
     number = value.__index__()
     if not least <= number <= most:
         limit = f"at least {least}" if most == COUNT_LIMIT else f"from {least} to {most}"
@@ -60,7 +79,7 @@ def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> 
 def check_iterable(name: str, value: object, rule: str) -> None:
     """TypeError with the argument's name, and what it must be, for a value that cannot be iterated."""
     if not hasattr(value, "__iter__"):
-        raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be {rule}")
+        raise TypeError(f"{name} is {typed(value)}; it must be {rule}")
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:

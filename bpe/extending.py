@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bpe._core.trainer import Trainer
 from bpe.encoding import NO_TOKEN, symbol_tables
-from bpe.errors import shown
+from bpe.errors import typed
 from bpe.learning import (
     OnMerge,
     Start,
@@ -76,7 +76,7 @@ def extend(
 
     """
     if not isinstance(tok, Tokenizer):
-        raise TypeError(f"tok is {shown(tok)}, a {type(tok).__name__}; it must be a bpe.Tokenizer")
+        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
     check_progress(progress)
     spec = tok.spec
     options = TrainOptions(

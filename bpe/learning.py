@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from bpe._core.symbols import symbol_counts
 from bpe._core.trainer import Trainer
 from bpe.alphabet import Alphabet, given_codes
 from bpe.checkpoint import Checkpoint
-from bpe.errors import check_choice, check_int, shown
+from bpe.errors import check_choice, check_int, typed
 from bpe.memory import resident
 from bpe.progress import ProgressLike, progress_bar
 from bpe.spec import TokenizerSpec
@@ -104,11 +104,16 @@ class TrainOptions:
         for name in ("end_of_word", "unk_token"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be a str or None")
+                raise TypeError(f"{name} is {typed(value)}; it must be a str or None")
             if value == "":
                 raise ValueError(f"{name} is ''; it must be at least one character, or None for none")
         if self.end_of_word_glued and self.end_of_word is None:
             raise ValueError('end_of_word_glued=True needs a mark to glue: pass end_of_word="</w>" too')
+        if isinstance(self.special_tokens, Mapping):
+            raise TypeError(
+                f"special_tokens is {typed(self.special_tokens)}; it must be a list of names: their ids are first_id, "
+                "first_id + 1, … in its order"
+            )
         specials = check_special_tokens(self.special_tokens)
         reserved = dict.fromkeys(specials)
         if self.unk_token is not None:

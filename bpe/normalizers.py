@@ -23,7 +23,7 @@ import regex
 
 from bpe import alignment
 from bpe.alignment import Aligned
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, shown, type_name, typed
 from bpe.text import escape, unescape
 
 
@@ -199,7 +199,7 @@ class Replace(Normalizer):
         for name in ("pattern", "replacement"):
             value = getattr(self, name)
             if not isinstance(value, str):
-                raise TypeError(f"{name} is {shown(value)}, a {type(value).__name__}; it must be a str")
+                raise TypeError(f"{name} is {typed(value)}; it must be a str")
         self._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
 
     @cached_property
@@ -322,7 +322,7 @@ class Sequence(Normalizer):
     def __init__(self, *normalizers: Normalizer) -> None:
         for one in normalizers:
             if not isinstance(one, Normalizer):
-                raise TypeError(f"{shown(one)} is a {type(one).__name__}; a Sequence is made of normalizers")
+                raise TypeError(f"{shown(one)} is {type_name(one)}; it must be a normalizer: Sequence(NFC(), Strip())")
         object.__setattr__(self, "normalizers", normalizers)
 
     def __call__(self, text: str) -> str:
@@ -432,7 +432,4 @@ def as_normalizer(value: Any) -> Normalizer | None:
         return value
     if isinstance(value, (list, tuple)):
         return Sequence(*value)
-    raise TypeError(
-        f"normalizer is {shown(value)}, a {type(value).__name__}; it must be one of bpe.normalizers, "
-        "a list of them, or None"
-    )
+    raise TypeError(f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a list of them, or None")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bpe.errors import shown
+from bpe.errors import typed
 from bpe.visualize import spell
 
 #: How much of the last token the bar of merges shows.
@@ -46,7 +46,7 @@ def check_progress(progress: object) -> None:
     """Refuse what is neither a bool nor a function."""
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(
-            f"progress is {shown(progress)}, a {type(progress).__name__}; it must be True for bars on stderr, False "
+            f"progress is {typed(progress)}; it must be True for bars on stderr, False "
             "for none, or a function that takes a bpe.Progress"
         )
 

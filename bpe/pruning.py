@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.encoding import NO_TOKEN, Encoder, symbol_tables, unk_id
-from bpe.errors import check_int, shown
+from bpe.errors import check_int, typed
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -99,7 +99,7 @@ def _unmade(spec: TokenizerSpec) -> set[int]:
 def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
     """The ids to prune, each a token that the tokenizer can do without."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise TypeError(f"ids is {shown(ids)}, a {type(ids).__name__}; it must be a list or an array of token ids")
+        raise TypeError(f"ids is {typed(ids)}; it must be a list or an array of token ids")
     needed = {}
     if spec.end_of_word is not None and not spec.end_of_word_glued:
         needed[symbol_tables(spec)[2]] = "the end-of-word mark, which ends every word"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
-from bpe.errors import check_iterable, shown
+from bpe.errors import check_iterable, shown, type_name, typed
 from bpe.text import Bytes
 
 Allowed = Literal["all"] | Collection[str]
@@ -98,10 +99,15 @@ def check_special_tokens(names: object) -> tuple[str, ...]:
     """The argument `special_tokens` as a tuple of names: str, not empty, none twice."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
         raise TypeError(f"special_tokens is {shown(names)}; it must be a list of str, such as ['<|endoftext|>']")
+    if isinstance(names, AbstractSet) and len(names) > 1:
+        raise TypeError(
+            f"special_tokens is {typed(names)}, whose order differs from run to run; it must be a list: the order "
+            "decides the ids"
+        )
     listed = tuple(names)
     for name in listed:
         if not isinstance(name, str):
-            raise TypeError(f"special token {shown(name)} is a {type(name).__name__}; it must be a str")
+            raise TypeError(f"special token {shown(name)} is {type_name(name)}; it must be a str")
         if not name:
             raise ValueError("special token '' is empty; it must be at least one character")
         try:

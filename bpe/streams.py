@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bpe._core.cutting import last_cut
 from bpe.encoding import Encoder
-from bpe.errors import shown
+from bpe.errors import shown, typed
 from bpe.normalizing import Normalizing
 from bpe.pretokenize import prepared, scanner_of
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
@@ -42,7 +42,7 @@ def encode_stream(
 
     """
     if isinstance(chunks, (str, bytes, bytearray, memoryview)) or not isinstance(chunks, Iterable):
-        raise TypeError(f"chunks is {shown(chunks)}, a {type(chunks).__name__}; it must be an iterable of str or bytes")
+        raise TypeError(f"chunks is {typed(chunks)}; it must be an iterable of str or bytes")
     if cut_after is not None and (not isinstance(cut_after, str) or not cut_after):
         raise (ValueError if cut_after == "" else TypeError)(
             f"cut_after is {shown(cut_after)}; it must be a str that is not empty, such as a newline, or None"

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import shown
+from bpe.errors import typed
 
 TextLike = str | bytes | bytearray | memoryview
 
@@ -45,7 +45,7 @@ def to_bytes(text: TextLike) -> bytes:
         return text
     if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ among them, which kernels do not take
         return bytes(text)
-    raise TypeError(f"text is {shown(text)}, a {type(text).__name__}; it must be str or bytes")
+    raise TypeError(f"text is {typed(text)}; it must be str or bytes")
 
 
 def escape(data: bytes) -> str:

@@ -24,7 +24,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encoding import Encoder
-from bpe.errors import check_int, check_iterable, shown
+from bpe.errors import check_int, check_iterable, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
 from bpe.memory import byte_count
@@ -58,6 +58,11 @@ class Tokenizer(TextEncoder):
     def __init__(
         self, spec: TokenizerSpec, training: Training | None = None, *, cache_memory: int | str | None = None
     ) -> None:
+        if not isinstance(spec, TokenizerSpec):
+            raise TypeError(
+                f"spec is {typed(spec)}; it must be a bpe.TokenizerSpec: tokenizers are made by bpe.train, "
+                "Tokenizer.load, Tokenizer.from_tiktoken, …"
+            )
         memory = CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
         self._spec = spec
         for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word, spec.unreached):
@@ -218,7 +223,7 @@ class Tokenizer(TextEncoder):
 
         """
         if not isinstance(token, (str, bytes)):
-            raise TypeError(f"token is {shown(token)}, a {type(token).__name__}; it must be str or bytes")
+            raise TypeError(f"token is {typed(token)}; it must be str or bytes")
         name, data = (token if isinstance(token, str) else None), to_bytes(token)
         if name is not None and name in self._spec.special_tokens:
             return self._spec.special_tokens[name]
@@ -404,7 +409,7 @@ class Tokenizer(TextEncoder):
 
         """
         if not isinstance(spec, TokenizerSpec):
-            raise TypeError(f"spec is {shown(spec)}, a {type(spec).__name__}; it must be a bpe.spec.TokenizerSpec")
+            raise TypeError(f"spec is {typed(spec)}; it must be a bpe.TokenizerSpec")
         known = spec.vocabulary.kinds != NONE
         for ids in (spec.merges.ravel(), spec.merge_ids):
             within = (ids >= 0) & (ids < len(known))

@@ -6,14 +6,13 @@ is saved on the way to `bpe/checkpoint.py`. Not here: adding to a vocabulary tha
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from bpe.checkpoint import Checkpoint, corpus_of, made_as
-from bpe.corpus import PathLike
+from bpe.corpus import PathLike, check_separating, listed_files
 from bpe.counting import count_into
 from bpe.errors import check_choice, shown
 from bpe.learning import Model, OnMerge, TieBreak, TrainOptions, learn
@@ -141,8 +140,10 @@ def train(
     threads = thread_count(threads)
     began = time.perf_counter()
     words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
-    if files is not None:
-        files = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    if files is None:
+        check_separating(separator, per_line)
+    else:
+        files = listed_files(files)
     saved = None
     if checkpoint is not None:
         cut = {} if files is None else {"separator": separator, "per_line": per_line or None}

@@ -21,7 +21,7 @@ from bpe._core.cutting import certain
 from bpe._core.documents import split
 from bpe._core.wordtable import WordTable
 from bpe.corpus import Cut, PathLike
-from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown
+from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown, type_name, typed
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
@@ -93,14 +93,12 @@ class WordCounts:
 
         """
         if not isinstance(counts, Mapping):
-            raise TypeError(
-                f"counts is {shown(counts)}, a {type(counts).__name__}; it must be a mapping of word to count"
-            )
+            raise TypeError(f"counts is {typed(counts)}; it must be a mapping of word to count")
         checked: list[tuple[bytes, int]] = []
         total = self.total
         for word, count in counts.items():
             if not isinstance(word, (str, bytes)):
-                raise TypeError(f"word {shown(word)} is a {type(word).__name__}; it must be str or bytes")
+                raise TypeError(f"word {shown(word)} is {type_name(word)}; it must be str or bytes")
             if not word:
                 raise ValueError(f"word {word!r} is empty; leave it out: a word is at least one character")
             if isinstance(count, bool) or not hasattr(count, "__index__"):
@@ -122,9 +120,7 @@ class WordCounts:
 
         """
         if not isinstance(other, WordCounts):
-            raise TypeError(
-                f"{shown(other)} is a {type(other).__name__}; only WordCounts merge (update takes a mapping)"
-            )
+            raise TypeError(f"{shown(other)} is {type_name(other)}; only WordCounts merge (update takes a mapping)")
         for name in ("pretokenizer", "normalizer", "special_tokens"):
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:

@@ -79,7 +79,7 @@ def test_wrong_counts() -> None:
     refused(ValueError, "the count of 'a' is -1; it must be at least 0", counts={"a": -1}, num_merges=1)
     refused(TypeError, "the count of 'a' is 1.5; it must be an int", counts={"a": 1.5}, num_merges=1)
     refused(TypeError, "the count of 'a' is None; it must be an int", counts={"a": None}, num_merges=1)
-    refused(TypeError, "word 1 is a int; it must be str or bytes", counts={1: 1}, num_merges=1)
+    refused(TypeError, "word 1 is an int; it must be str or bytes", counts={1: 1}, num_merges=1)
     refused(TypeError, r"counts is \['a'\], a list; it must be a mapping of word to count", counts=["a"], num_merges=1)
 
 
@@ -100,8 +100,8 @@ def test_counts_that_overflow_64_bits() -> None:
 def test_one_text_instead_of_texts() -> None:
     for text in ("abc", b"abc"):
         refused(TypeError, r"texts is one \w+; it must be an iterable of texts: \[", texts=text, num_merges=1)
-    refused(TypeError, "texts is 3, a int; it must be an iterable of str or bytes", texts=3, num_merges=1)
-    refused(TypeError, "text is None, a NoneType; it must be str or bytes", texts=["a", None], num_merges=1)
+    refused(TypeError, "texts is 3, an int; it must be an iterable of str or bytes", texts=3, num_merges=1)
+    refused(TypeError, "text is None; it must be str or bytes", texts=["a", None], num_merges=1)
 
 
 def test_not_exactly_one_source() -> None:
@@ -130,7 +130,8 @@ def test_missing_or_unreadable_files(tmp_path: Path) -> None:
         assert isinstance(caught.value, OSError)
     with pytest.raises(OSError, match=tmp_path.name):
         bpe.train(files=[tmp_path], num_merges=1)
-    refused(TypeError, "file 3 is a int; it must be a path", files=[3], num_merges=1)
+    refused(TypeError, "file 3 is an int; it must be a path", files=[3], num_merges=1)
+    refused(TypeError, "files is 3, an int; it must be a path", files=3, num_merges=1)
     for load in (bpe.Tokenizer.load, bpe.WordCounts.load, bpe.Tokenizer.from_clip):
         with pytest.raises(FileNotFoundError, match=r"none\.json"):
             load(tmp_path / "none.json")
@@ -276,14 +277,19 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
             "tie_break is 'last'; it must be one of 'id', 'first', 'smallest', 'greatest'",
         ),
         ({"pretokenizer": "gpt5"}, ValueError, "pretokenizer is 'gpt5'; it must be one of 'gpt2'"),
-        ({"pretokenizer": 5}, TypeError, "pretokenizer is 5, a int; it must be a name"),
+        ({"pretokenizer": r"\w+"}, ValueError, "no name; a regular expression is given as bpe.Pretokenizer.from_regex"),
+        ({"pretokenizer": 5}, TypeError, "pretokenizer is 5, an int; it must be a name"),
         ({"normalizer": "NFC"}, TypeError, "normalizer is 'NFC', a str; it must be one of bpe.normalizers"),
         ({"special_tokens": "<s>"}, TypeError, "special_tokens is '<s>'; it must be a list of str"),
         ({"special_tokens": ["<s>", "<s>"]}, ValueError, "special token '<s>' is given twice"),
+        ({"special_tokens": {"<s>", "<t>"}}, TypeError, "whose order differs from run to run; it must be a list"),
+        ({"special_tokens": {"<s>": 5}}, TypeError, "{'<s>': 5}, a dict; it must be a list of names: their ids are"),
+        ({"separator": "\n"}, ValueError, r"separator is '\\n', but only files= are cut into documents; leave it out"),
+        ({"per_line": True}, ValueError, "per_line is True, but only files= are cut into documents; leave it out"),
         ({"special_tokens": [""]}, ValueError, "special token '' is empty"),
-        ({"special_tokens": [3]}, TypeError, "special token 3 is a int; it must be a str"),
+        ({"special_tokens": [3]}, TypeError, "special token 3 is an int; it must be a str"),
         ({"unk_token": ""}, ValueError, "unk_token is ''; it must be at least one character, or None"),
-        ({"unk_token": 3}, TypeError, "unk_token is 3, a int; it must be a str or None"),
+        ({"unk_token": 3}, TypeError, "unk_token is 3, an int; it must be a str or None"),
         ({"end_of_word": ""}, ValueError, "end_of_word is ''; it must be at least one character, or None"),
         ({"end_of_word": b"_"}, TypeError, "end_of_word is b'_', a bytes; it must be a str or None"),
         (
@@ -576,12 +582,16 @@ def test_what_is_one_and_not_several(tmp_path: Path) -> None:
     tok = bpe.train(texts=["a"], num_merges=0)
     (tmp_path / "text").write_text("low")
     calls: list[tuple[Callable[[Any], object], Any, str]] = [
-        (tok.encode_batch, None, "texts is None, a NoneType; it must be an iterable of texts"),
-        (tok.count_tokens, 3, "texts is 3, a int"),
-        (tok.decode_batch, None, "batch is None, a NoneType; it must be a TokenBatch or an iterable of"),
-        (tok.encode_files, None, "files is None, a NoneType; it must be a path"),
+        (tok.encode_batch, None, "texts is None; it must be an iterable of texts"),
+        (tok.count_tokens, 3, "texts is 3, an int"),
+        (tok.decode_batch, None, "batch is None; it must be a TokenBatch or an iterable of"),
+        (tok.encode_files, None, "files is None; it must be a path"),
         (tok.encode_files, b"text", "files is b'text', a bytes; it must be a path"),
-        (lambda names: tok.encode("a", allowed_special=names), 3, 'allowed_special is 3, a int; it must be "all" or a'),
+        (
+            lambda names: tok.encode("a", allowed_special=names),
+            3,
+            'allowed_special is 3, an int; it must be "all" or a',
+        ),
     ]
     for call, argument, message in calls:
         with pytest.raises(TypeError, match=message):

@@ -333,7 +333,7 @@ def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
     for place, error, message in (
         (tmp_path / "nowhere" / "ckpt", ValueError, "folder .*nowhere does not exist"),
         (tmp_path, OSError, "directory"),
-        (7, TypeError, "checkpoint is 7, a int; it must be a path"),
+        (7, TypeError, "checkpoint is 7, an int; it must be a path"),
     ):
         with pytest.raises(error, match=message):
             bpe.train(**{**options, "checkpoint": place})

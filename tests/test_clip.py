@@ -245,7 +245,7 @@ def test_bad_arguments(tok: bpe.Tokenizer) -> None:
         tok.tokenize(["a"], context_length=1)
     with pytest.raises(TypeError, match=r"context_length is 7\.0, a float"):
         tok.tokenize(["a"], context_length=7.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="text is 3, a int; it must be str or bytes"):
+    with pytest.raises(TypeError, match="text is 3, an int; it must be str or bytes"):
         tok.tokenize(["a", 3])  # type: ignore[list-item]
     with pytest.raises(
         TypeError, match=r"not CLIP's; tokenize is for one made by Tokenizer\.from_clip: use encode_batch"

@@ -248,7 +248,7 @@ def test_identity() -> None:
         ({"a": 1.0}, TypeError, "the count of 'a' is 1.0; it must be an int"),
         ({"a": True}, TypeError, "the count of 'a' is True; it must be an int"),
         ({"a": "1"}, TypeError, "the count of 'a' is '1'; it must be an int"),
-        ({3: 1}, TypeError, "word 3 is a int; it must be str or bytes"),
+        ({3: 1}, TypeError, "word 3 is an int; it must be str or bytes"),
         ({"a": 2**63 - 1}, ValueError, rf"the counts sum to {2**63}, more than 2\*\*63 - 1"),
         ({"a": 2**62, "b": 2**62}, ValueError, "the counts sum to"),
         ([("a", 1)], TypeError, r"counts is \[\('a', 1\)\], a list; it must be a mapping of word to count"),
@@ -371,13 +371,13 @@ def test_bad_arguments(tmp_path: Path) -> None:
             TypeError, match=rf"texts is one {type(text).__name__}; it must be an iterable of texts: \["
         ):
             bpe.count_words(texts=text)
-    with pytest.raises(TypeError, match="texts is 3, a int; it must be an iterable of str or bytes"):
+    with pytest.raises(TypeError, match="texts is 3, an int; it must be an iterable of str or bytes"):
         bpe.count_words(texts=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="text is 3, a int; it must be str or bytes"):
+    with pytest.raises(TypeError, match="text is 3, an int; it must be str or bytes"):
         bpe.count_words(texts=["a", 3])  # type: ignore[list-item]
     with pytest.raises(FileNotFoundError):
         bpe.count_words(files=[tmp_path / "none"])
-    with pytest.raises(TypeError, match="file 3 is a int; it must be a path"):
+    with pytest.raises(TypeError, match="file 3 is an int; it must be a path"):
         bpe.count_words(files=[3])  # type: ignore[list-item]
     with pytest.raises((IsADirectoryError, PermissionError)):
         bpe.count_words(files=[tmp_path])

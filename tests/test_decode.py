@@ -271,7 +271,7 @@ def test_a_refused_id_leaves_the_decoder_as_it_was() -> None:
         ([1, 2.5], TypeError, "ids are of dtype float64"),
         ([[1, 2]], TypeError, r"ids have shape \(1, 2\); they must be one sequence \(decode_batch takes several\)"),
         (np.zeros((2, 0), dtype=np.uint32), TypeError, r"ids have shape \(2, 0\)"),
-        (7, TypeError, "ids is 7, a int; it must be a sequence of int"),
+        (7, TypeError, "ids is 7, an int; it must be a sequence of int"),
         ("12", TypeError, "ids is '12', a str; it must be a sequence of int"),
         ([2**70], ValueError, f"token id {2**70} is out of range"),
         ([-(2**70), 1], ValueError, "token id -.* is out of range"),

@@ -540,7 +540,7 @@ def test_lookups(kind: str) -> None:
             tok.token_bytes(wrong)
     with pytest.raises(ValueError, match="'no such token' is no token of this vocabulary"):
         tok.token_id("no such token")
-    with pytest.raises(TypeError, match="token is 3, a int; it must be str or bytes"):
+    with pytest.raises(TypeError, match="token is 3, an int; it must be str or bytes"):
         tok.token_id(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="token_id is 'a', a str; it must be an int"):
         tok.token_bytes("a")  # type: ignore[arg-type]
@@ -573,7 +573,7 @@ def test_compared_by_content(tmp_path: Path) -> None:
     assert bpe.Tokenizer.from_spec(again.spec) == again
     assert again.fingerprint[:12] in repr(again)
     assert len(again.fingerprint) == 64
-    with pytest.raises(TypeError, match="spec is 3, a int"):
+    with pytest.raises(TypeError, match="spec is 3, an int"):
         bpe.Tokenizer.from_spec(3)  # type: ignore[arg-type]
 
 

@@ -352,10 +352,10 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"gaps is 'lose'; it must be one of 'drop', 'keep'"):
         Pretokenizer.from_regex("a", gaps="lose")
     with pytest.raises(
-        TypeError, match=r"pretokenizer is 7, a int; it must be a name \(gpt2, .*\), a bpe.Pretokenizer or None"
+        TypeError, match=r"pretokenizer is 7, an int; it must be a name \(gpt2, .*\), a bpe.Pretokenizer or None"
     ):
         as_pretokenizer(7)  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="a Pretokenizer is immutable: name cannot be set; make a new one"):
         Pretokenizer("gpt2").name = "clip"
-    with pytest.raises(TypeError, match="text is 3, a int; it must be str or bytes"):
+    with pytest.raises(TypeError, match="text is 3, an int; it must be str or bytes"):
         Pretokenizer("gpt2").split(3)  # type: ignore[arg-type]

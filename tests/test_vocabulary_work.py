@@ -244,7 +244,7 @@ def test_prune_names_what_it_refuses() -> None:
         tok.prune(np.array([9999]))
     with pytest.raises(TypeError, match="id is 'a'"):
         tok.prune(["a"])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="ids is 5, a int; it must be a list or an array"):
+    with pytest.raises(TypeError, match="ids is 5, an int; it must be a list or an array"):
         tok.prune(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="id is -1"):
         tok.prune([-1])

@@ -16,7 +16,7 @@ import regex
 from numpy.typing import NDArray
 
 from bpe._core import scan
-from bpe.errors import check_choice, shown
+from bpe.errors import check_choice, shown, typed
 from bpe.normalizers import Normalizer
 from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, byte_offsets, escape, to_bytes
@@ -62,7 +62,12 @@ class Pretokenizer:
     add_prefix_space: bool
 
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
-        name = check_choice("pretokenizer", ALIASES.get(name, name), NAMES)
+        if isinstance(name, str) and not regex.fullmatch(r"[\w.-]*", name):
+            raise ValueError(
+                f"pretokenizer is {shown(name)}, which is no name; a regular expression is given as "
+                "bpe.Pretokenizer.from_regex(pattern)"
+            )
+        name = check_choice("pretokenizer", ALIASES.get(name, name) if isinstance(name, str) else name, NAMES)
         self._set(name, PATTERNS[name].expression, "drop", add_prefix_space)
 
     @classmethod
@@ -76,7 +81,7 @@ class Pretokenizer:
         'whitespace'
         """
         if not isinstance(pattern, str):
-            raise TypeError(f"pattern is {shown(pattern)}, a {type(pattern).__name__}; it must be a str")
+            raise TypeError(f"pattern is {typed(pattern)}; it must be a str")
         check_choice("gaps", gaps, ("drop", "keep"))
         made = cls.__new__(cls)
         name = SPELLINGS.get(pattern)
@@ -209,8 +214,7 @@ def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
     if isinstance(value, str):
         return Pretokenizer(value)
     raise TypeError(
-        f"pretokenizer is {shown(value)}, a {type(value).__name__}; it must be a name ({', '.join(NAMES)}), a "
-        "bpe.Pretokenizer or None"
+        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}), a bpe.Pretokenizer or None"
     )
 
 
