@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import bpe
 from bpe import normalizers
 from bpe.memory import check_memory
+from bpe.pretokenize import NAMES
 
 Command = Callable[[argparse.Namespace], int | None]
 
@@ -121,7 +122,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _add_files(encode, "+")
     _add_tokenizer(encode)
     encode.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
-    encode.add_argument("--format", choices=("ids", "npy"), help="ids, or npy where OUT ends in .npy")
+    encode.add_argument("--format", choices=("ids", "npy"), help="default ids, or npy where OUT ends in .npy")
     _add_documents(encode)
     _add_threads(encode)
     _add_special(encode)
@@ -161,21 +162,21 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     merge.add_argument("counts", metavar="A", nargs="+", help="files that bpe count-words made")
     merge.add_argument("-o", "--output", metavar="C", type=_file, required=True, help="the file to write")
 
-    info = command("info", "tell what a tokenizer or a file of word counts is")
+    info = command("info", "describe a tokenizer or a file of word counts")
     info.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
 
     show = command(
         "show",
         "show a text cut into tokens",
-        "On a terminal tokens have coloured grounds. Elsewhere, or with NO_COLOR set, a | is between tokens and a "
+        "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | is between tokens and a "
         "space is a middle dot. What cannot be shown is spelled \\xNN, byte by byte; a backslash, and a | or a middle "
         "dot of the text itself, has a backslash before it.",
     )
     show.add_argument("text", metavar="TEXT", help="the text; - for stdin")
     _add_tokenizer(show)
-    show.add_argument("--explain", action="store_true", help="tell every merge in order instead")
+    show.add_argument("--explain", action="store_true", help="print every merge in order instead")
 
-    demo = command("demo", "do it all on an embedded sample, in seconds")
+    demo = command("demo", "train, save, load, encode and decode an embedded sample, in seconds")
     demo.add_argument("--vocab-size", metavar="N", type=_at_least(256), default=4000, help="default 4000")
     demo.add_argument("-o", "--output", metavar="tokenizer.json", type=_file, help="keep the tokenizer here")
     _add_threads(demo)
@@ -195,7 +196,7 @@ def _add_train(train: _Parser) -> None:
     size.add_argument("--num-merges", metavar="N", type=_at_least(0), default=argparse.SUPPRESS, help="merges in all")
     train.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
     option("--model", choices=("byte", "char"), help="symbols are bytes (default) or characters")
-    _add_words(train, "gpt2 (default of byte models), cl100k, o200k, clip, whitespace (default of character models)")
+    _add_words(train, {"gpt2": "default of byte models", "whitespace": "default of character models"})
     option("--end-of-word", metavar="S", help="a mark at each word's end, such as </w>")
     train.add_argument("--end-of-word-glued", action="store_true", help="the mark is part of the word's last symbol")
     option("--unk-token", metavar="S", help="the token for symbols that are not in the vocabulary")
@@ -205,7 +206,7 @@ def _add_train(train: _Parser) -> None:
         help="which of the pairs with the highest count is merged; default id",
     )
     option("--min-frequency", metavar="N", type=_at_least(1), help="stop below this count of a pair; default 1")
-    option("--max-token-length", metavar="N", type=_at_least(1), help="make no longer token")
+    option("--max-token-length", metavar="N", type=_at_least(1), help="make no token of more symbols than this")
     option("--limit-alphabet", metavar="N", type=_at_least(1), help="keep only the N most frequent symbols")
     option("--first-id", metavar="N", type=_at_least(0), help="the first id; default 0")
     train.add_argument(
@@ -217,7 +218,7 @@ def _add_train(train: _Parser) -> None:
         "--max-memory",
         metavar="SIZE",
         type=_memory,
-        help="what the process may take: bytes, or with a unit such as 2G; the result is the same",
+        help="the most memory that the process may take: bytes, or with a unit such as 2G; the result is the same",
     )
     option(
         "--checkpoint",
@@ -229,7 +230,8 @@ def _add_train(train: _Parser) -> None:
     train.add_argument(
         "--trace",
         action="store_true",
-        help="a line for each merge on stdout: step, left, right, token, count, with tabs between; spelled as by show",
+        help="a line for each merge on stdout: step, left, right, token, count, with tabs between; bpe show --help "
+        "says how tokens are spelled",
     )
 
 
@@ -237,15 +239,16 @@ def _add_count_words(count: _Parser) -> None:
     """The options of `bpe.count_words`; one that is not given is left to the library's default."""
     _add_files(count, "+")
     count.add_argument("-o", "--output", metavar="words.counts", type=_file, required=True, help="the file to write")
-    _add_words(count, "gpt2 (default), cl100k, o200k, clip, whitespace")
+    _add_words(count, {"gpt2": "default"})
     _add_documents(count)
     count.add_argument(
         "--threads", metavar="N", type=_at_least(1), default=argparse.SUPPRESS, help="default: one per core"
     )
 
 
-def _add_words(parser: _Parser, names: str) -> None:
+def _add_words(parser: _Parser, remarks: Mapping[str, str]) -> None:
     """What makes words of texts: the same for training and for counting that is trained on later."""
+    names = ", ".join(f"{name} ({remarks[name]})" if name in remarks else name for name in NAMES)
     cut = parser.add_mutually_exclusive_group()
     cut.add_argument(
         "--pretokenizer",
@@ -260,7 +263,7 @@ def _add_words(parser: _Parser, names: str) -> None:
         dest="pretokenizer",
         type=_checked(bpe.Pretokenizer.from_regex),
         default=argparse.SUPPRESS,
-        help="a regular expression that finds the pretokens",
+        help="a regular expression (of Python's regex package) that finds the pretokens",
     )
     parser.add_argument(
         "--special-token",
@@ -268,7 +271,7 @@ def _add_words(parser: _Parser, names: str) -> None:
         dest="special_tokens",
         action="append",
         default=[],
-        help="separates text and is part of no word; may be repeated",
+        help="a special token: it separates text and is part of no word; may be repeated",
     )
     parser.add_argument(
         "--normalizer",
@@ -294,7 +297,7 @@ def _add_files(parser: _Parser, number: str) -> None:
 
 
 def _add_tokenizer(parser: _Parser) -> None:
-    parser.add_argument("-t", "--tokenizer", metavar="tokenizer.json", required=True)
+    parser.add_argument("-t", "--tokenizer", metavar="tokenizer.json", required=True, help="the tokenizer to use")
 
 
 def _add_documents(parser: _Parser) -> None:
@@ -303,7 +306,7 @@ def _add_documents(parser: _Parser) -> None:
         "--separator",
         metavar="S",
         type=_unescaped,
-        help="a file is several documents with S between, which belongs to none (in S, \\n \\r \\t \\0 and \\\\ are "
+        help="S separates the documents in a file and belongs to none of them (in S, \\n \\r \\t \\0 and \\\\ are "
         "understood); otherwise a file is one document",
     )
     cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")

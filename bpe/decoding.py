@@ -109,7 +109,7 @@ class IncrementalDecoder:
         self._bytes = ByteDecoder(tokens)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def push(self, ids: Ids | int) -> str:
+    def push(self, ids: Ids | int | np.integer[Any]) -> str:
         """The text that one id or several make whole; "" while a character is incomplete.
 
         Raises:

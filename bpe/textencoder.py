@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,6 +174,15 @@ class TextEncoder:
         """
         allowed = self._policy([text], allowed_special, disallowed_special)
         return self._offset_encoder.encode(text, allowed, unit)
+
+    @overload
+    def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...
+
+    @overload
+    def truncate(self, text: bytes, max_tokens: int, *, allowed_special: Allowed = ()) -> bytes: ...
+
+    @overload
+    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
 
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
         """The beginning of a text that has at most `max_tokens` tokens: as str or bytes, what was given.
@@ -365,6 +374,26 @@ class TextEncoder:
         allowed, disallowed = self._encoder.specials.policy(allowed_special, disallowed_special)
         return encode_stream(self._encoder, chunks, allowed, disallowed, cut_after)
 
+    @overload
+    def count_tokens(  # type: ignore[overload-overlap]  # a str is an iterable of str, too
+        self,
+        text: TextLike,
+        *,
+        threads: int | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> int: ...
+
+    @overload
+    def count_tokens(
+        self,
+        text: Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> NDArray[np.int64]: ...
+
     @quickly_counted
     def count_tokens(
         self,
@@ -373,7 +402,7 @@ class TextEncoder:
         threads: int | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
-    ) -> Any:
+    ) -> int | NDArray[np.int64]:
         """How many ids `encode` would give: an int for one text, an int64 array for several.
 
         >>> import bpe

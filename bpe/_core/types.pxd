@@ -1,9 +1,9 @@
 """The C types that the kernels share, each with the reason for its width.
 
-`tests/test_core_types.py` asserts that the NumPy dtypes on the Python side agree.
+`tests/test_core.py` asserts that the NumPy dtypes on the Python side agree.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 ctypedef uint32_t token_t     # a token id: vocabularies go up to 2**31
 ctypedef uint32_t rank_t      # a merge's place in the list; lower is applied first
