@@ -25,6 +25,9 @@ import regex
 
 Symbol = TypeVar("Symbol", str, bytes)
 
+#: The rank of neighbours that are not joined.
+NEVER = float("inf")
+
 #: The patterns as their owners first published them.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 CL100K = (
@@ -248,14 +251,26 @@ def encode_word(symbols: tuple[Symbol, ...], ranks: Mapping[tuple[Symbol, Symbol
     >>> encode_word(("l", "o", "w"), {("o", "w"): 0, ("l", "ow"): 1})
     ('low',)
     """
-    parts = list(symbols)
-    while len(parts) > 1:
-        found = [(ranks[pair], at) for at, pair in enumerate(pairwise(parts)) if pair in ranks]
-        if not found:
-            break
-        _, at = min(found)
+    return tuple(join_lowest(list(symbols), lambda left, right: ranks.get((left, right), NEVER)))
+
+
+def join_lowest(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float]) -> list[Symbol]:
+    """Join the neighbours of the lowest rank, the leftmost of several, until all ranks are NEVER; in place.
+
+    Only the ranks beside a join are asked for again: no others can change.
+
+    >>> join_lowest(["a", "b", "a", "b"], lambda left, right: 0 if left + right == "ab" else NEVER)
+    ['ab', 'ab']
+    """
+    ranks = [rank_of(left, right) for left, right in pairwise(parts)]
+    while ranks and (lowest := min(ranks)) != NEVER:
+        at = ranks.index(lowest)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    return tuple(parts)
+        del ranks[at]
+        for beside in (at - 1, at):
+            if 0 <= beside < len(ranks):
+                ranks[beside] = rank_of(parts[beside], parts[beside + 1])
+    return parts
 
 
 def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
@@ -266,13 +281,7 @@ def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
     """
     if piece in ranks:
         return [ranks[piece]]
-    parts = list(byte_word(piece))
-    while len(parts) > 1:
-        made = [ranks.get(left + right, len(ranks)) for left, right in pairwise(parts)]
-        at = min(range(len(made)), key=lambda i: (made[i], i))
-        if parts[at] + parts[at + 1] not in ranks:
-            break
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    parts = join_lowest(list(byte_word(piece)), lambda left, right: ranks.get(left + right, NEVER))
     return [ranks[part] for part in parts]
 
 

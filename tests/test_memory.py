@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import random
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bpe
@@ -53,12 +53,12 @@ def test_too_little_says_how_much_is_needed() -> None:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some 18 MB of which no word occurs twice: the worst there is for a table of words."""
     path = tmp_path_factory.mktemp("memory") / "corpus.txt"
-    random_ = random.Random(8)
-    letters, weights = "abcdefghijklmnopqrst", [1 / n for n in range(1, 21)]
-    with open(path, "w", encoding="ascii") as file:
-        file.writelines(
-            "".join(random_.choices(letters, weights, k=random_.randint(10, 28))) + " " for _ in range(900_000)
-        )
+    random_ = np.random.default_rng(8)
+    weights = 1 / np.arange(1, 21)
+    ends = np.cumsum(random_.integers(10, 28, 900_000, endpoint=True) + 1)
+    text = np.searchsorted(np.cumsum(weights / weights.sum()), random_.random(ends[-1])).astype(np.uint8) + ord("a")
+    text[ends - 1] = ord(" ")
+    path.write_bytes(text.tobytes())
     return path
 
 
