@@ -1,6 +1,6 @@
-"""Decoding: ids to bytes, bytes to text, whole or as they come.
+"""Decoding: from ids to bytes and text, all at once or as the ids come.
 
-Not here: the gather itself (`_core/decoder`).
+Not here: copying the bytes of tokens together (`_core/decoder.pyx`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ids = Sequence[int] | NDArray[Any]
 
 
 class TokenDecoder:
-    """The bytes of tokens as text shows them: an end-of-word mark is a space, the last one of a text nothing."""
+    """The bytes that tokens stand for in a text: an end-of-word mark is a space, or nothing at the end of the text."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
@@ -54,7 +54,7 @@ class TokenDecoder:
         return None if isinstance(texts, int) else texts
 
     def pieces_of(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
-        """The bytes of a uint32 array of ids, of which so many come `before`; the space of a last mark included."""
+        """The bytes of a uint32 array of ids, with the space of a last mark; errors count `before` ids before it."""
         data = gather(array, self._cells, self._sizes, self._blob, self._offsets)
         if isinstance(data, int):
             number = int(array[data])
@@ -74,7 +74,7 @@ def _unmarked(vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark: int) -
 
 
 class ByteDecoder:
-    """Bytes of ids as they come. The space of an end-of-word mark is kept back until more come: it may be the last."""
+    """Bytes of ids as they come. The space of an end-of-word mark is kept back until more ids come."""
 
     def __init__(self, tokens: TokenDecoder) -> None:
         self._tokens = tokens
@@ -98,11 +98,11 @@ class ByteDecoder:
 
 
 class IncrementalDecoder:
-    """Text from ids as they come, each character as soon as it is whole. Not for several threads at once.
+    """Turns ids into text as they come, each character as soon as it is complete. For one thread at a time.
 
     Bytes that can no longer become a character are replaced by U+FFFD, as `bytes.decode(errors="replace")` does;
-    nothing raises in the middle of a character. At most three bytes, and one space of an end-of-word mark, are kept
-    back.
+    a character that is still incomplete is never an error. At most three bytes, and the space of one end-of-word
+    mark, are kept back.
     """
 
     def __init__(self, tokens: TokenDecoder) -> None:
@@ -113,14 +113,14 @@ class IncrementalDecoder:
         """The text that one id or several make whole; "" while a character is incomplete.
 
         Raises:
-            TypeError, ValueError: for what is no id; the decoder is then as it was before.
+            TypeError, ValueError: for anything that is no id; the decoder's state is then unchanged.
 
         """
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
         return self._utf8.decode(self._bytes.push([ids] if single else ids))  # type: ignore[list-item,arg-type]
 
     def flush(self) -> str:
-        """What is left when no more ids come: U+FFFD for a character cut short; the decoder is then as new."""
+        """The rest, when no more ids come: U+FFFD for an incomplete character. The decoder can then be used anew."""
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         self._bytes.begin()

@@ -1,8 +1,7 @@
 """Encoding: a tokenizer's description turned into lookup tables, and texts into ids.
 
-This module builds the kernel's tables, cuts texts at special tokens and normalizes them. The cache of words is in
-`_core/values`, merging in `_core/merger`, what goes through both in `_core/encoder`. Not here: what a user
-calls (`bpe/tokenizer.py`).
+This module builds the kernel's tables, cuts texts at special tokens and normalizes them. The kernel's entry is
+`_core/encoder.pyx`. Not here: what users call (`bpe/textencoder.py`).
 """
 
 from __future__ import annotations

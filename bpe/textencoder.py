@@ -1,7 +1,7 @@
-"""What a `Tokenizer` does with text: each way to encode, with the checks of its arguments.
+"""What a `Tokenizer` does with text: each way to encode, and the checks of its arguments.
 
-Everything here hands on: texts and batches to `bpe/encoding.py`, files and Arrow arrays to `bpe/documents.py`, streams,
-offsets and dropout to the modules of those names.
+The work is done elsewhere: texts and batches go to `bpe/encoding.py`, files and Arrow arrays to `bpe/documents.py`, and
+streams, offsets and dropout to the modules of those names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def quickly(method: _Method) -> _Method:
-    """`encode` with the kernel's function before it, that looks like it: plain calls need no frame of Python's."""
+    """`encode` with the kernel's function in front of it, so that plain calls need no Python frame."""
     return cast("_Method", wraps(method)(calls.before(method)))
 
 
@@ -71,15 +71,15 @@ class TextEncoder:
     ) -> NDArray[np.uint32]:
         """The ids of one text: uint32, 1-D.
 
-        By default text is text: no special token's id comes out, and a special token's name raises nothing.
+        By default a special token in the text is ordinary text: it does not become its id, and it raises no error.
 
         Args:
             text: str, or bytes of UTF-8 (a byte model takes any bytes). A lone surrogate becomes U+FFFD.
             allowed_special: names of special tokens that become their ids where the text holds them, or "all".
-            disallowed_special: names that the text must not hold, or "all" for all that are not allowed.
-            dropout: the probability, at each step, that a merge which could come next is left out (BPE-dropout); 0.1 is
-                usual in training. 0 gives the ids that every other call gives.
-            seed: an int from which dropout's choices follow, the same on every machine; None for random ones.
+            disallowed_special: names that raise an error if the text holds them, or "all" for all that are not allowed.
+            dropout: the probability, at each step, that a possible merge is skipped (BPE-dropout); 0.1 is usual in
+                training. With 0, the default, the ids are always the same.
+            seed: an int that decides dropout's choices, the same on every machine; None for random choices.
 
         Raises:
             TypeError: for a text that is not str or bytes.
@@ -101,16 +101,17 @@ class TextEncoder:
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
     ) -> NDArray[np.uint32]:
-        """The ids of a text in spans of which some are trusted: only in those are special tokens found.
+        """The ids of a text made of trusted and untrusted spans: special tokens are found in trusted spans only.
 
-        The spans are one text: a pretoken may begin in one and end in the next. A special token lies in one span whole.
+        The spans are encoded as one text: a word may begin in one span and end in the next. A special token is found
+        only if all of it lies in one span.
 
         Args:
             spans: (text, trusted) pairs in order, such as a chat template's own text and what a user wrote.
             allowed_special: names of the special tokens to find in trusted text, or "all".
 
         Raises:
-            TypeError: for what is no such pair.
+            TypeError: for a span that is not such a pair.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
@@ -145,8 +146,8 @@ class TextEncoder:
 
         Args:
             text: as for `encode`.
-            unit: "char": places in the str; a token that has only part of a character's bytes has the whole of it.
-                "byte": places in the UTF-8.
+            unit: "char" for places in the str, where a token with only some bytes of a character counts as having all
+                of it; "byte" for places in the UTF-8.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
@@ -154,13 +155,16 @@ class TextEncoder:
             (uint32 ids, shape (n,); int64 spans, shape (n, 2): token i is `text[spans[i, 0]:spans[i, 1]]`). An
             end-of-word mark that is a token of its own has an empty span.
 
-            With a normalizer, a token's span is the smallest part of the text as it was given that its characters were
-            made of, in whole characters: of `é` that NFC composed, the letter and the accent; of one space for several,
-            all of them; of `&amp;` that is unescaped, all five. Tokens that share such a part have the same span. What
-            a normalizer put in has an empty span; what it removed is in none, unless it lies within a part. Of a line
-            that ftfy repairs, all from the first to the last change is one part. Hugging Face's `tokenizers` gives
-            the same where each character was made of one; else it counts one that composition made to the first of
-            several only, one that replaced several to the last only, and marks that change places to each other's.
+            Spans always refer to the text as it was given. With a normalizer, a token's span is the smallest part of
+            that text that its characters were made from, in whole characters: the letter and the accent for an `é` that
+            NFC composed, all spaces for a space that replaced several, all of `&amp;` for an unescaped `&`. Tokens made
+            from the same part have the same span. A token that a normalizer inserted has an empty span. Removed
+            text is in no span, unless it lies within such a part. In a line that ftfy repairs, everything from the
+            first change to the last is one part.
+
+            Hugging Face's `tokenizers` gives the same spans where each character was made from one. Otherwise it
+            differs: a composed character has only the first of its characters, a character that replaced several has
+            only the last, and marks that change places have each other's.
 
         Raises:
             ValueError: as `encode`.
@@ -185,14 +189,14 @@ class TextEncoder:
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
 
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
-        """The beginning of a text that has at most `max_tokens` tokens: as str or bytes, what was given.
+        """The beginning of a text that has at most `max_tokens` tokens: a str for a str, bytes for bytes.
 
-        The text is cut where a token ends; a character of which the cut would leave a part is left out, and so are
-        tokens until what is left, encoded by itself, is no longer than asked.
+        The text is cut where a token ends. If the cut is within a character, that character is left out. If the
+        beginning has more tokens when it is encoded by itself, it is shortened further.
 
         Args:
-            text: as for `encode`; of a long text only the beginning is looked at.
-            max_tokens: how many tokens there may be.
+            text: as for `encode`. Only the beginning of a long text is read.
+            max_tokens: the highest number of tokens.
             allowed_special: as for `encode`.
 
         >>> import bpe
@@ -230,7 +234,7 @@ class TextEncoder:
         return data
 
     def _truncate_by_trying(self, text: TextLike, most: int, allowed: frozenset[str]) -> TextLike:
-        """Where offsets are not known: by halving, as though more text never had fewer tokens."""
+        """Truncate by bisection, for text that a normalizer changes. It assumes that more text has no fewer tokens."""
         whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
         low, high = 0, len(whole)  # what is shorter than `high` may be too long, `low` is not
         if len(self._encoder.encode(whole, allowed)) <= most:
@@ -260,11 +264,11 @@ class TextEncoder:
         """The ids of many texts in one flat array; the same ids as `encode` gives each.
 
         Args:
-            texts: str or bytes, each a text; or an Arrow array of strings, which is read where it lies (a null is an
+            texts: an iterable of str or bytes, or an Arrow array of strings, which is read without a copy (a null is an
                 empty text).
-            threads: how many to use; None is one per core, and one inside a worker process. A small batch uses one.
-            out: an array for the ids, uint32 or, where all ids are below 65,536, uint16; the batch's `ids` are its
-                beginning. Reused, it saves the time that new memory takes.
+            threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
+            out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
+                are then a view of its beginning. Using one array many times saves the time that new memory takes.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
             dropout: as for `encode`.
@@ -309,21 +313,21 @@ class TextEncoder:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> TokenBatch:
-        r"""The ids of the documents of text files, which are mapped into memory, in one flat array.
+        r"""The ids of the documents in text files, in one flat array. The files are memory-mapped.
 
         Args:
-            files: a path or several, of UTF-8 text.
-            separator: what separates the documents in a file and belongs to none, as in `str.split`; None makes each
-                file one document.
+            files: one path or several, of UTF-8 text.
+            separator: the string between the documents of a file, which belongs to none of them, as in `str.split`;
+                None makes each file one document.
             per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
-            threads: as for `encode_batch`; one large document is shared out too.
+            threads: as for `encode_batch`; several threads also share one large document.
             out: as for `encode_batch`.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
         Raises:
             OSError: for a file that cannot be read.
-            FormatError: with the file, where `encode` raises ValueError.
+            FormatError: where `encode` raises ValueError; it names the file.
             ValueError: for both a separator and `per_line`.
 
         >>> import bpe, tempfile
@@ -349,21 +353,22 @@ class TextEncoder:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> Iterator[NDArray[np.uint32]]:
-        """The ids of a text that comes in chunks, as arrays: joined, they are the ids of the chunks joined.
+        """The ids of a text that comes in chunks, as arrays. Together they are the ids of the whole text.
 
-        Chunks may be cut anywhere: in a word, in a special token, in a character's bytes. Memory is bounded by a chunk
-        and the longest stretch that cannot be cut, which is seldom more than a line. All the text between special
-        tokens has to be kept where nothing is known of what its parts depend on: without a pretokenizer, with one of
-        your own pattern, with `FixText`, with a `Replace` whose pattern is more than one character. There, pass each
-        document as a text of its own (`encode_batch`, `encode_files` with a `separator`), or promise a place to cut.
+        Chunks may be cut anywhere: in a word, in a special token, in a character's bytes. The memory needed is that of
+        one chunk and of the longest stretch that cannot be cut, which is seldom more than a line.
+
+        In some cases all text between two special tokens has to be kept: without a pretokenizer, with a pattern
+        of your own, with `FixText`, and with a `Replace` whose pattern is more than one character. Then pass each
+        document as a text of its own (`encode_batch`, `encode_files` with a `separator`), or give `cut_after`.
 
         Args:
-            chunks: str or bytes, such as a file open for reading gives.
-            cut_after: a text, such as a newline, behind which text may be cut where it would have to be kept. You
-                promise that no match of your pattern reaches or looks across such a place; where one does, ids may
-                differ from those of `encode`. It must still be there once the text is normalized.
+            chunks: an iterable of str or bytes, such as an open file.
+            cut_after: a string, such as a newline, after which text may be cut in those cases. You promise that no
+                match of your pattern reaches or looks across such a place; if one does, ids may differ from those of
+                `encode`. The string must still be there after normalization.
             allowed_special: as for `encode`.
-            disallowed_special: as for `encode`; one raises when it comes.
+            disallowed_special: as for `encode`; the error is raised when the chunk with the token comes.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -441,7 +446,7 @@ class TextEncoder:
         return [self._shown(token) for token in found]
 
     def explain(self, text: TextLike) -> str:
-        """How a text becomes its tokens, for people to read: each pretoken, and every merge in it in order.
+        """How a text becomes its tokens, for people to read: each word, and every merge in it, in order.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["aab aab"], pretokenizer="whitespace", num_merges=2, model="char")
@@ -486,7 +491,7 @@ class TextEncoder:
         disallowed_special: Allowed,
         allowed_special: Allowed,
     ) -> TokenBatch:
-        """The ids of texts in buffers; an error names where they come from."""
+        """The ids of texts in buffers; an error names the file or array that a text comes from."""
         batches: list[TokenBatch] = []
         for documents in groups:
             with blamed(documents.source):
@@ -500,7 +505,7 @@ class TextEncoder:
         return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
     def _encode_buffer(self, documents: Documents | FileText, threads: int, allowed: frozenset[str]) -> TokenBatch:
-        """The ids of texts in one buffer; the command line takes a file's in groups so."""
+        """The ids of texts in one buffer. The command line calls this for one group of a file's documents at a time."""
         if allowed:
             return self._encoder.encode_batch(documents.texts(), threads, allowed)
         if isinstance(documents, FileText):
@@ -519,7 +524,7 @@ def _listed(texts: Iterable[TextLike]) -> Sequence[TextLike]:
 
 
 def _whole_characters(text: str | bytes) -> str | bytes:
-    """The text less a last character that is cut."""
+    """The text without its last character if that is incomplete."""
     if isinstance(text, str):
         return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
     end = len(text)

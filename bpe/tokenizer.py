@@ -1,7 +1,7 @@
-"""The `Tokenizer`: what a user of this package holds in the hand.
+"""The `Tokenizer`, the class that users of this package work with.
 
-Everything here checks arguments and hands on: encoding to `bpe/textencoder.py`, decoding to `bpe/decoding.py`, files
-to `bpe/formats`.
+The methods here check their arguments and pass the work on: encoding to the base class in `bpe/textencoder.py`,
+decoding to `bpe/decoding.py`, smaller vocabularies to `bpe/pruning.py`, files to `bpe/formats`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from bpe.vocabulary import NONE, SPECIAL, Vocabulary
 
 
 class Tokenizer(TextEncoder):
-    """Text to token ids and back. Immutable; equal and hashed by content; pickles small; used by any number of threads.
+    """Turns text into token ids and back.
+
+    Immutable, compared and hashed by content, small when pickled, and safe to use from any number of threads.
 
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
     All but the first take `cache_memory`: how much each thread that encodes may keep of the words it has met, in bytes
@@ -79,11 +81,12 @@ class Tokenizer(TextEncoder):
 
         Args:
             ids: a list of int, or an array of an integer type, 1-D.
-            errors: what becomes of bytes that are not UTF-8, as in `bytes.decode`: "replace", "strict", "ignore", …
+            errors: what to do with bytes that are not UTF-8, as in `bytes.decode`: "replace", "strict", "ignore", …
 
         Raises:
             TypeError: for ids that are not integers.
-            ValueError: for an id that is no token; UnicodeDecodeError (a ValueError) with errors="strict".
+            ValueError: for an id that is no token; with errors="strict", a UnicodeDecodeError (which is a ValueError)
+                for bytes that are not UTF-8.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -94,7 +97,15 @@ class Tokenizer(TextEncoder):
         return self.decode_bytes(ids).decode("utf-8", errors)
 
     def decode_bytes(self, ids: Ids) -> bytes:
-        """The bytes of a sequence of ids; of an end-of-word mark a space, of the last one nothing.
+        """The bytes of a sequence of ids.
+
+        An end-of-word mark becomes a space, except at the end of the text, where it becomes nothing.
+
+        Args:
+            ids: as for `decode`.
+
+        Raises:
+            TypeError, ValueError: as `decode` does for ids.
 
         >>> import bpe
         >>> bpe.train(texts=["a b"], vocab_size=256).decode_bytes([64, 65])
@@ -106,7 +117,7 @@ class Tokenizer(TextEncoder):
         """The text of each sequence of ids.
 
         Args:
-            batch: a `TokenBatch`, which is decoded at once, or an iterable of what `decode` takes.
+            batch: a `TokenBatch` (the fastest), or an iterable of what `decode` takes.
             errors: as for `decode`.
 
         >>> import bpe
@@ -125,7 +136,7 @@ class Tokenizer(TextEncoder):
         return rows
 
     def decoder(self) -> IncrementalDecoder:
-        """A decoder to push ids into as they come, which gives text as soon as its characters are whole.
+        """A decoder for ids that come one by one: it returns text as soon as its characters are complete.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -153,7 +164,7 @@ class Tokenizer(TextEncoder):
 
     @property
     def cache_memory(self) -> int:
-        """The most that each thread keeps of the words it has met, in bytes: no part of what a tokenizer is.
+        """How many bytes each thread may use to remember words. Tokenizers that differ only in this are equal.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -169,12 +180,12 @@ class Tokenizer(TextEncoder):
 
     @property
     def pretokenizer(self) -> Pretokenizer | None:
-        """What cuts text into words, or None: the whole text is one."""
+        """What cuts text into words, or None: the whole text is one word."""
         return self._spec.pretokenizer
 
     @property
     def normalizer(self) -> Normalizer | None:
-        """What is done to text first, or None."""
+        """What changes a text before it is cut into words, or None."""
         return self._spec.normalizer
 
     @property
@@ -260,7 +271,7 @@ class Tokenizer(TextEncoder):
 
     @property
     def token_byte_lengths(self) -> NDArray[np.uint32]:
-        """The length of each token in bytes, an end-of-word mark included: uint32 by id, 0 for an id that is none."""
+        """The length of each token in bytes, an end-of-word mark included: uint32, by id; 0 for an unused id."""
         return self._spec.vocabulary.lengths
 
     # Other vocabularies -----------------------------------------------------------------------------------------------
@@ -268,11 +279,11 @@ class Tokenizer(TextEncoder):
     def truncate_vocab(self, vocab_size: int) -> Tokenizer:
         """The same tokenizer with fewer tokens: what training to that size would have given.
 
-        The tokens of the last merges go. Special tokens, the unknown token and the alphabet stay, and so does every
-        id. (Ids above those that go, as rank files give special tokens, stay too: `prune` closes gaps.)
+        The tokens of the last merges are removed. Special tokens, the unknown token and the alphabet stay, and no id
+        changes: special tokens with ids above the removed ones, as in rank files, keep them (`prune` closes such gaps).
 
         Raises:
-            ValueError: for a size greater than there are tokens, or smaller than what stays.
+            ValueError: for a size greater than the number of tokens, or less than the number of those that stay.
 
         >>> import bpe
         >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -282,20 +293,20 @@ class Tokenizer(TextEncoder):
         return Tokenizer(pruning.truncated(self._spec, vocab_size), cache_memory=self.cache_memory)
 
     def prune(self, ids: Iterable[int]) -> tuple[Tokenizer, NDArray[np.int32]]:
-        """The tokenizer without some of its tokens, and a table of what became of the ids.
+        """The tokenizer without some of its tokens, and a table from old ids to new ones.
 
-        The merges that make a pruned token or need one go. A token that no merge is left to make goes too, and so on:
-        without "lo" there is no "low", unless "l" and "ow" make it as well. Everything else stays, in its order. So a
-        text keeps its tokens wherever no merge that went was made in a word; other words are merged by what is left. A
-        single byte or character may be pruned: it is then unknown. A special token that is pruned is text from then on;
-        the unknown token, an error.
+        The merges that make or use a pruned token are removed. A token that no remaining merge makes is removed too,
+        and so on: without "lo" there is no "low", unless "l" and "ow" make it as well. Everything else stays, in its
+        order. So a word keeps its tokens if none of the removed merges was used in it; other words are merged by the
+        merges that remain. A single byte or character that is pruned becomes unknown. A special token that is pruned
+        becomes ordinary text; where the unknown token is pruned, unknown symbols are an error.
 
         Args:
             ids: the tokens to prune, as a list or an array.
 
         Returns:
-            (the tokenizer; int32, by old id: the new id, or -1 for a token that is gone or never was). New ids are the
-            old ones in order, without gaps, from the first of the old ones on.
+            (the tokenizer; int32, by old id: the new id, or -1 for a removed token or an id that had none). New ids
+            keep the old order and have no gaps; they start at the first old id.
 
         Raises:
             TypeError, ValueError: for what is no id, or for a token that the tokenizer cannot do without (the
@@ -315,10 +326,10 @@ class Tokenizer(TextEncoder):
         return Tokenizer(spec, cache_memory=self.cache_memory), remap
 
     def unreachable(self) -> NDArray[np.int64]:
-        """The ids that encoding never gives, whatever the words: int64, ascending.
+        """The ids that encoding gives for no word at all: int64, ascending.
 
-        It is the merges that decide, and exactly: a token that is not listed stands in the ids of some word. Whether
-        the pretokenizer makes such a word of any text is not looked into, nor what the normalizer does.
+        The answer is exact for the merges: each token that is not listed occurs in the ids of some word. It does not
+        consider whether the pretokenizer and the normalizer ever produce such a word.
 
         >>> import bpe
         >>> tok = bpe.train(counts={"low": 5, "ox": 3}, num_merges=3, unk_token="<unk>")
@@ -332,15 +343,15 @@ class Tokenizer(TextEncoder):
     def tokenize(
         self, texts: str | Iterable[str], context_length: int = 77, truncate: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """CLIP's input: one row of ids per text, between the start and the end token, then zeros.
+        """CLIP's input: one row for each text, the start token, its ids, the end token, then zeros.
 
-        As in OpenAI's CLIP, the names of the two special tokens in a text become their ids, but only where the split
-        pattern finds them.
+        As in OpenAI's CLIP, the names of the two special tokens in a text become their ids, but only if CLIP's pattern
+        cuts them out as words.
 
         Args:
             texts: one text or several.
             context_length: the length of a row.
-            truncate: cut a longer text, its end token staying; otherwise it is an error.
+            truncate: shorten the row of a longer text, keeping the end token; if False, such a text is an error.
 
         Returns:
             (int32 ids, shape (n, context_length); int64 true lengths, shape (n,), cut ones included).
@@ -380,10 +391,14 @@ class Tokenizer(TextEncoder):
     # Files ------------------------------------------------------------------------------------------------------------
 
     def save(self, path: PathLike) -> None:
-        """Write a Hugging Face tokenizer.json, whole or not at all.
+        """Write a Hugging Face tokenizer.json. A failed or interrupted write leaves no file, and an old one as it was.
 
-        The `tokenizers` package loads it and gives the same ids; where that package cannot express the tokenizer, the
-        file says so by a type of ours and `tokenizers` refuses it.
+        The `tokenizers` package loads the file and gives the same ids. If that package cannot express the tokenizer,
+        the file uses a type of our own, and `tokenizers` refuses to load it.
+
+        Raises:
+            OSError: for a file that cannot be written.
+
         """
         data = huggingface.write(self._spec)
         with atomic_write(path) as file:
@@ -394,7 +409,7 @@ class Tokenizer(TextEncoder):
         """Read a tokenizer.json that `save` or the `tokenizers` package wrote; `cache_memory` as for the class.
 
         Raises:
-            FormatError: for a file that is not one, or uses what is not supported.
+            FormatError: for a file that is no tokenizer.json, or uses a feature that is not supported.
             OSError: for a file that cannot be read.
 
         """
@@ -433,8 +448,9 @@ class Tokenizer(TextEncoder):
 
         Args:
             path: the file: on each line a token in base64, a space and its rank.
-            pretokenizer: the pattern that goes with it: "gpt2" for r50k and p50k, "cl100k", "o200k", or your own.
-            special_tokens: name → id.
+            pretokenizer: the pattern that belongs to the ranks: "gpt2" for r50k and p50k, "cl100k", "o200k", or
+                your own.
+            special_tokens: name → id; rank files hold none.
             cache_memory: as for the class.
 
         Raises:
