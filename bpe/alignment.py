@@ -1,8 +1,8 @@
-"""Alignment: of which part of a text each character of what it was changed to was made.
+"""Alignment: which part of a text each character of the changed text was made from.
 
-A part is the smallest that holds all that a character came from: of `é` that composition made, both the letter and
-the accent; of one space for several, all of them; of what was put in, nothing, at the place where it was put. Not
-here: what each normalizer changes (`bpe/normalizers.py`), tokens (`bpe/offsets.py`).
+The part is the smallest that holds everything the character came from: for an `é` that composition made, the letter and
+the accent; for one space that replaced several, all of them; for an inserted character, an empty part at the place of
+insertion. Not here: what each normalizer changes (`bpe/normalizers.py`), tokens (`bpe/offsets.py`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Made = tuple[str, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """A changed text; its character i was made of the characters from `starts[i]` to `ends[i]` of the text before.
+    """A changed text: its character i was made from the characters `starts[i]` to `ends[i]` of the text before.
 
-    `in_place`: of character i each, so that nothing need be looked up.
+    With `in_place`, character i was made from character i alone, so that nothing has to be looked up.
 
     >>> composed("NFC", "cafe\\u0301!").starts.tolist()
     [0, 1, 2, 3, 5]
@@ -47,7 +47,7 @@ class Aligned:
         return Aligned(later.text, starts, ends)
 
     def hull(self, first: NDArray[np.int64], behind: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The smallest parts of the text before that `text[first[i]:behind[i]]` were made of."""
+        """The smallest parts of the text before that the parts `text[first[i]:behind[i]]` were made from."""
         n = len(self.text)
         if self.in_place:
             return first, behind
@@ -121,9 +121,9 @@ def composed(form: Any, text: str) -> Aligned:
 
 
 def begins_anew(char: str) -> bool:
-    """Whether no form of Unicode joins a character with, or moves it before, what stands before it.
+    """Whether no normalization form joins a character with the one before it, or moves it in front of that.
 
-    A text may be cut there and its parts normalized apart.
+    A text may be cut before such a character and its parts normalized separately.
 
     >>> begins_anew("e"), begins_anew("\\u0301"), begins_anew("가"), begins_anew("\\u1161")
     (True, False, True, False)

@@ -55,11 +55,11 @@ def count_words(
     Args:
         files: paths of UTF-8 text files; or
         texts: str or bytes, each a document; exactly one of the two.
-        pretokenizer: what makes words of texts: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: what is done to a text before that.
+        pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
+        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`.
         special_tokens: strings that separate text and are part of no word.
-        separator: what separates the documents in a file and belongs to none; None makes each file one document.
-        per_line: each line of a file is a document, its newline included (`separator="\n"` leaves the newlines out).
+        separator: the string between the documents of a file, which belongs to none; None makes each file one document.
+        per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).
         threads: how many to use; None is one per core. The result does not depend on it.
         progress: True shows a bar of the bytes done on stderr, if that is a terminal; a function is called with a
             `bpe.Progress` from time to time.

@@ -1,7 +1,7 @@
 """Texts that lie one after the other in a buffer: the documents of a mapped file, the rows of an Arrow array.
 
-They are handed on as a buffer and two arrays of offsets, so that no object is made for any of them; or, where nobody
-has looked for them yet, as a buffer and what separates them. Not here: encoding them (`bpe/encoding.py`).
+They are passed on as a buffer and two arrays of offsets, so that no Python object is made for each of them. Documents
+that have not been found yet are passed on as a buffer and their separator. Not here: encoding (`bpe/encoding.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BPE-dropout: encoding a text differently each time, for training models that bear it.
+"""BPE-dropout: encoding a text differently each time, to train models that are robust against it.
 
 Not here: the merging (`_core/dropout`).
 """
@@ -22,8 +22,8 @@ _WHOLE = 2**53
 class DropoutEncoder:
     """Encodes with dropout beside an `Encoder`, whose tokenizer it is made for. Immutable.
 
-    Vocabularies in which a word that is a token is that token (`ignore_merges`) have no such short cut here, as in
-    Hugging Face's `tokenizers`: there would be little left to drop.
+    With `ignore_merges`, a word that is a token is encoded as that token; not so here, as in Hugging Face's
+    `tokenizers`, since little would be left to drop.
     """
 
     def __init__(self, encoder: Encoder) -> None:

@@ -44,21 +44,21 @@ def extend(
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
 ) -> Tokenizer:
-    """Add tokens to a vocabulary: its ids and its merges stay, new ones come behind them.
+    """Learn more tokens for a vocabulary. Its ids and merges stay; the new ones follow them.
 
-    The words are cut as `tok` cuts them, and the merges go on from there. A word that holds no new token has the ids
-    that it had. From the counts that `tok` was trained on, with the options that it was trained with, this gives what
-    training straight to `vocab_size` gives. Symbols that `tok` does not know take part in no merge.
+    The words are encoded as `tok` encodes them, and merging goes on from there. A word without any new token keeps its
+    ids. With the counts and the options that `tok` was trained with, the result is the same as training straight to
+    `vocab_size`. Symbols that `tok` does not know take part in no merge.
 
     Args:
-        tok: what to begin with; it is not changed.
-        counts: the words to learn from, a `WordCounts` or a mapping; of texts and files, those that
-            `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer)` gives.
-        vocab_size: how many tokens there shall be, those of `tok` included. New ids begin behind the greatest of `tok`.
-        tie_break: as for `bpe.train`, as are those below.
+        tok: the tokenizer to begin with; it is not changed.
+        counts: the words to learn from, a `WordCounts` or a mapping. For texts and files, count them with
+            `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer)`.
+        vocab_size: the number of tokens in the end, those of `tok` included. New ids follow the greatest id of `tok`.
+        tie_break: as for `bpe.train`.
         min_frequency: merge no pair that occurs less often.
-        max_token_length: make no token of more symbols than this; longer ones that are there stay.
-        on_merge: called after each new merge, step counting from 1.
+        max_token_length: make no token of more symbols than this; longer ones that `tok` has stay.
+        on_merge: called after each new merge as for `bpe.train`; step counts from 1.
         progress: True for bars, or a function.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Normalizing a text that comes in chunks, to what the whole text becomes, in bounded memory where that is possible.
+"""Normalizing a text that comes in chunks, with the result for the whole text, in bounded memory where possible.
 
-Each step of a normalizer keeps what may become something else with more text behind it. Not here: what the normalizers
+Each step of a normalizer keeps back text that could still be changed by what follows it. Not here: what the normalizers
 do, and where they let a text be cut (`bpe/normalizers.py`).
 """
 

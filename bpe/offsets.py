@@ -1,9 +1,9 @@
 """Offsets: which part of a text each of its tokens is.
 
-A token's bytes follow those of the token before it, from one pretoken to the next; so the lengths of the tokens, added
-up, are places in the pretokens laid end to end, and those are known in the text. Where pretokens leave nothing out and
-tokens are the text's own bytes, the places are those sums, and no pretoken need be known. In a text that a normalizer
-changes, places are found in what it made, and then of what part of the text that was made (`bpe/alignment.py`).
+The bytes of each token follow those of the token before. So the sums of the tokens' lengths are places in the pretokens
+laid end to end, and it is known where each pretoken lies in the text. If the pretokens leave nothing out and the tokens
+are the text's own bytes, the sums themselves are the places, and the pretokens are not needed. If a normalizer changes
+the text, places are found in the changed text first, and then `bpe/alignment.py` tells what they were made from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Making a vocabulary smaller, and which of its tokens no text gives: descriptions in, descriptions out.
+"""Making a vocabulary smaller, and finding the tokens that encoding never gives. Works on `TokenizerSpec`s.
 
 Not here: adding tokens (`bpe/extending.py`).
 """

@@ -41,7 +41,7 @@ class TokenizerSpec:
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
         ignore_merges: a word that is a token is that token, whatever the merges say (as tiktoken has it).
         unreached: int32: with `ignore_merges`, the ids of ordinary tokens that merging their own bytes does not give;
-            None where that is not known. It follows from the rest and saves finding out; it is trusted.
+            None where that is not known. It follows from the other fields and saves working it out; it is not checked.
         clip: the ids of the start and the end token, for a tokenizer that has `tokenize`, or None.
 
     """

@@ -1,10 +1,10 @@
-"""Encoding a text that comes in chunks, in bounded memory, to the ids of the whole.
+"""Encoding a text that comes in chunks, in bounded memory, to the ids of the whole text.
 
-What has come goes three steps, each of which keeps what may depend on what comes: special tokens are found, the text
-between them is normalized (`bpe/normalizing.py`), and that is encoded up to the last place where it may be cut
-(`_core/cutting`). Memory is that of a chunk and of the longest stretch without such a place: a word, a run of anything
-but letters. A pretokenizer without a scanner is given each stretch between special tokens as a whole, which is the
-whole text where there are none, unless the caller says where it may be cut.
+The text goes through three steps, and each keeps back what may depend on text to come. Special tokens are found; the
+text between them is normalized (`bpe/normalizing.py`); that is encoded up to the last place where it may be cut
+(`_core/cutting.pyx`). The memory needed is that of a chunk and of the longest stretch without such a place: a word, or
+a run of anything but letters. A pretokenizer without a scanner needs each stretch between special tokens as a whole,
+which is the whole text if there are none, unless the caller says where it may be cut.
 """
 
 from __future__ import annotations

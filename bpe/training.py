@@ -59,52 +59,54 @@ def train(
     Args:
         files: paths of UTF-8 text files; or
         texts: str or bytes, each a document; or
-        counts: words with their counts, a `WordCounts` or a mapping; exactly one of the three.
-        vocab_size: how many tokens there shall be, special tokens and alphabet included; or
-        num_merges: how many merges to make; exactly one of the two. Training that runs out of pairs stops early, and
-            `tok.training.stopped` says so.
+        counts: words with their counts, a `WordCounts` or a mapping. Give exactly one of the three.
+        vocab_size: the number of tokens in the end, special tokens and alphabet included; or
+        num_merges: the number of merges to make. Give exactly one of the two. Training that runs out of pairs stops
+            early, and `tok.training.stopped` says so.
         model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters).
-        pretokenizer: what makes words of texts, kept by the tokenizer: a name, a `Pretokenizer`, or None (a text is one
-            word). The default is "gpt2" for a byte model and "whitespace" for a character model; a `WordCounts` brings
-            its own.
-        normalizer: what is done to a text before that, one or several of `bpe.normalizers`.
-        special_tokens: names that take the first ids, in this order. Where they stand in the corpus they separate text.
-        unk_token: the token for symbols outside the alphabet; an entry of the vocabulary behind the special tokens.
-        end_of_word: a mark, such as "</w>", put behind the last symbol of each word,
-        end_of_word_glued: as a part of that symbol instead of a symbol of its own.
-        initial_alphabet: symbols that are in the alphabet whether the corpus has them or not, in this order, before the
-            corpus's others; "corpus": the corpus's symbols only; None: all 256 bytes, or the corpus's characters. In a
-            byte model a symbol is an int, a bytes object of length 1, an ASCII character or GPT-2's letter for the
-            byte.
-        limit_alphabet: keep only the most frequent symbols, so many in all; the others take part in no merge.
+        pretokenizer: what cuts texts into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a text
+            is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a `WordCounts`
+            brings its own.
+        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`.
+        special_tokens: names that take the first ids, in this order. Where they occur in the corpus they separate text.
+        unk_token: the token for symbols outside the alphabet; its id follows those of the special tokens.
+        end_of_word: a mark, such as "</w>", that follows the last symbol of each word.
+        end_of_word_glued: make the mark a part of that symbol instead of a symbol of its own.
+        initial_alphabet: symbols that are in the alphabet even if the corpus does not have them, in this order; the
+            corpus's other symbols follow. "corpus" takes the corpus's symbols only; None takes all 256 bytes, or the
+            corpus's characters. In a byte model a symbol is given as an int, bytes of length 1, an ASCII character, or
+            GPT-2's letter for the byte.
+        limit_alphabet: the most symbols to keep, by frequency; the others take part in no merge.
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token of more symbols (bytes or characters) than this.
-        tie_break: which of the pairs with the highest count is merged: "id" the one with the smallest ids (as Hugging
-            Face), "first" the one that occurs first in the corpus, "smallest" or "greatest" by the tokens' bytes.
+        tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
+            Hugging Face); "first", the one that occurs first in the corpus; "smallest" or "greatest" by the tokens'
+            bytes.
         first_id: the first id.
-        separator: what separates the documents in a file and belongs to none; None makes each file one document.
-        per_line: each line of a file is a document, its newline included.
-        on_merge: called as on_merge(step, left, right, token, count) after each merge, step counting from 1; the tokens
-            are bytes in a byte model and str in a character model. Not called for merges found in a checkpoint.
+        separator: the string between the documents of a file, which belongs to none; None makes each file one document.
+        per_line: make each line of a file a document, its newline included.
+        on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
+            tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
         threads: how many to use; None is one per core. The result does not depend on it.
         progress: True shows bars on stderr, if that is a terminal; a function is called with a `bpe.Progress` from time
             to time, and may raise an exception to end the training.
-        max_memory: bytes, or a str such as "2G", that the whole process shall not exceed (but for texts= and counts=
-            themselves): counts that do not fit go to disk for a while, and pairs are counted in more rounds. The result
-            does not depend on it.
-        checkpoint: where to save counts and merges from time to time, and whatever ends the training (but SIGKILL,
-            which loses what is newer than half a minute). The same call again goes on from there, to the same result.
+        max_memory: the most memory that the whole process may take (texts= and counts= themselves apart), in bytes or
+            as a str such as "2G". Counts that do not fit go to disk for a while, and pairs are counted in more rounds.
+            The result does not depend on it.
+        checkpoint: a path where counts and merges are saved from time to time, and when the training ends, whatever
+            ends it (but SIGKILL loses up to the last half minute). The same call made again goes on from there, and
+            gives the same result.
 
-    A checkpoint is the file named (options, merges) and, for files=, one more with ".counts" behind its name. It stays
-    when training has ended; delete both when the tokenizer is saved. One that was made with other options, whatever
-    they are, or of another corpus is an error. A corpus of files is the same while names, sizes and times of the last
-    change are, and is then not counted again. texts= and pipes cannot be told so: they are counted again, and the
-    counts compared, as those in counts= are. To spare that, save counts first, and train on them.
+    A checkpoint is the file named, with the options and merges, and for files= a second file with ".counts" appended to
+    the name. Both stay when training has ended; delete them when the tokenizer is saved. A checkpoint of other options
+    or of another corpus is an error. A corpus of files counts as the same if the names, sizes and times of last change
+    are the same; it is then not counted again. With texts= and pipes the corpus is counted again and the counts are
+    compared, as those of counts= are. To avoid that, save the counts first and train on them.
 
     Raises:
         TypeError, ValueError: for arguments that are wrong or contradict each other, an empty corpus, a vocab_size that
             the alphabet does not fit in, counts that overflow 64 bits, bytes that are not UTF-8 in a character model,
-            a checkpoint of another training, a max_memory that what is to be learned does not fit in.
+            a checkpoint of another training, a max_memory that is too small for the words of the corpus.
         OSError: for a file that cannot be read.
 
     >>> import bpe

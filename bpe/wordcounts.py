@@ -45,11 +45,11 @@ class WordCounts:
     """How often each distinct word occurs, in order of first appearance.
 
     Args:
-        pretokenizer: what makes words of texts: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: what is done to a text before that, or None.
+        pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
+        normalizer: what changes a text before it is cut, or None.
         special_tokens: strings that separate text and are part of no word.
 
-    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Counts made otherwise do not merge.
+    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings can be merged.
 
     >>> counts = WordCounts("whitespace")
     >>> counts.add("low lower low")

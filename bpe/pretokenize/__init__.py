@@ -28,7 +28,7 @@ VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""),
 
 
 class Pretokenizer:
-    r"""A rule that cuts text into pretokens. Immutable; equal and hashed by what it does; pickles.
+    r"""A rule that cuts text into pretokens. Immutable, compared and hashed by content, and picklable.
 
     `Pretokenizer("gpt2")` takes a name, `Pretokenizer.from_regex` any pattern of the `regex` package.
 
@@ -41,7 +41,7 @@ class Pretokenizer:
     Attributes:
         name: the published name, or None for a pattern of the user's own.
         pattern: the regular expression.
-        gaps: what becomes of text between matches: "drop" (as in tiktoken) or "keep" (a pretoken of its own).
+        gaps: what happens to text between matches: "drop" (as in tiktoken) or "keep" (it is a pretoken of its own).
         add_prefix_space: as above.
 
     Raises:
