@@ -8,8 +8,6 @@ the text, places are found in the changed text first, and then `bpe/alignment.py
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,7 +50,7 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
-        data = to_bytes(text)
+        data = to_bytes(self._encoder._checked(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
             ids = self._encoder.encode(data, allowed)
             lengths = self._encoder.spec.vocabulary.lengths
@@ -121,7 +119,7 @@ class OffsetEncoder:
     def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many bytes each unknown token stands for, in order: a symbol, or neighbours that became one."""
         inner, last, _ = self._encoder._symbols
-        codes = np.frombuffer(data, dtype=np.uint8)
+        codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
         if self._encoder.spec.model == "char":
             codes = np.frombuffer(data.decode().encode("utf-32-le"), dtype=np.uint32)
@@ -140,7 +138,7 @@ class OffsetEncoder:
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~joined)))
 
 
-def _looked_up(table: NDArray[np.uint32], codes: NDArray[Any]) -> NDArray[np.uint32]:
+def _looked_up(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The tokens of symbols; NO_TOKEN beyond the table's end."""
     tokens: NDArray[np.uint32] = np.append(table, np.uint32(NO_TOKEN))[np.minimum(codes, len(table))]
     return tokens

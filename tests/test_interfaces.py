@@ -489,6 +489,14 @@ def test_offsets_of_unknown_neighbours_that_are_one_token() -> None:
     ]
 
 
+def test_offsets_of_unknown_bytes() -> None:
+    options: dict[str, Any] = {"initial_alphabet": "corpus", "unk_token": "<unk>", "pretokenizer": "gpt2"}
+    tok = bpe.train(texts=["low low"], num_merges=2, **options)
+    ids, spans = tok.encode_with_offsets("low é\x00 low")
+    assert (ids == tok.token_id("<unk>")).tolist() == [False, False, True, True, True, False, False]
+    assert spans.tolist() == [[0, 3], [3, 4], [4, 5], [4, 5], [5, 6], [6, 7], [7, 10]]
+
+
 def test_offsets_of_bytes_and_surrogates() -> None:
     tok = tokenizer("gpt2")
     spans = tok.encode_with_offsets(b"a\xff\xe7\x8c\xab\xe7b", "char")[1]
