@@ -355,7 +355,7 @@ SAME = [
 def test_tokenizers_cuts_where_we_cut(model, pretokenizer):
     spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
     theirs = hugging(spec)
-    everything = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97))
+    everything = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97)) + "!\u0345!"
     assert pieces_there(theirs, model, everything) == pieces_here(pretokenizer, everything)
 
     @given(TEXTS)
