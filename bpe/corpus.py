@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.documents import split
-from bpe.errors import check_iterable, shown, type_name, typed
+from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes
 
 PathLike = str | os.PathLike[str]
@@ -132,7 +132,7 @@ def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
     if separator is not None and per_line:
         raise ValueError(f"separator is {separator!r} and per_line is {per_line!r}; give at most one of them")
-    return [b"\n"] if per_line else [] if separator is None else [separator.encode()]
+    return [b"\n"] if per_line else [] if separator is None else [check_unicode("separator", separator)]
 
 
 def check_separating(separator: str | None, per_line: bool) -> None:

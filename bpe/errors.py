@@ -6,7 +6,9 @@ fix.
 
 from __future__ import annotations
 
+import operator
 import os
+from contextlib import suppress
 from typing import Any
 
 COUNT_LIMIT = 2**63 - 1
@@ -67,19 +69,31 @@ def typed(value: object) -> str:
 
 def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
     """`value` as an int between `least` and `most`; TypeError or ValueError with the argument's name otherwise."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number: int | None = None
+    with suppress(TypeError):
+        number = operator.index(value)  # type: ignore[arg-type]
+    if number is None or isinstance(value, bool):
         raise TypeError(f"{name} is {typed(value)}; it must be an int of at least {least}")
-    number = value.__index__()
     if not least <= number <= most:
         limit = f"at least {least}" if most == COUNT_LIMIT else f"from {least} to {most}"
         raise ValueError(f"{name} is {number}; it must be {limit}")
-    return int(number)
+    return number
 
 
 def check_iterable(name: str, value: object, rule: str) -> None:
     """TypeError with the argument's name, and what it must be, for a value that cannot be iterated."""
-    if not hasattr(value, "__iter__"):
-        raise TypeError(f"{name} is {typed(value)}; it must be {rule}")
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        raise TypeError(f"{name} is {typed(value)}; it must be {rule}") from None
+
+
+def check_unicode(name: str, value: str) -> bytes:
+    """A str as UTF-8; ValueError with the argument's name for one that has none."""
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} {shown(value)} holds a lone surrogate; it must be valid Unicode") from None
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Literal
 
-from bpe.errors import check_iterable, shown, type_name, typed
+from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 from bpe.text import Bytes
 
 Allowed = Literal["all"] | Collection[str]
@@ -34,7 +34,7 @@ class SpecialTokens:
 
         Raises:
             ValueError: for a name that is no special token of this tokenizer.
-            TypeError: for a str that is not "all".
+            TypeError: for a str that is not "all", for names that are no str.
 
         """
         if isinstance(names, str):
@@ -44,13 +44,19 @@ class SpecialTokens:
                 f'{argument} is {names!r}; it must be "all" or a collection of names, such as {{{names!r}}}'
             )
         check_iterable(argument, names, '"all" or a collection of names')
-        chosen = frozenset(names)
+        listed = list(names)
+        for name in listed:
+            if not isinstance(name, str):
+                raise TypeError(f"{argument} has {typed(name)}; a special token's name is a str")
+        chosen = frozenset(listed)
         unknown = chosen - self._names
         if unknown and argument == "allowed_special":
             raise ValueError(
                 f"{argument} has {shown(sorted(unknown))}, which this tokenizer does not have; its special tokens are "
                 f"{shown(list(self.ids), 200)}"
             )
+        for name in unknown:
+            check_unicode(f"{argument}:", name)
         return chosen
 
     def policy(self, allowed_special: Allowed, disallowed_special: Allowed) -> tuple[frozenset[str], frozenset[str]]:
@@ -110,10 +116,7 @@ def check_special_tokens(names: object) -> tuple[str, ...]:
             raise TypeError(f"special token {shown(name)} is {type_name(name)}; it must be a str")
         if not name:
             raise ValueError("special token '' is empty; it must be at least one character")
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"special token {shown(name)} holds a lone surrogate; it must be valid Unicode") from None
+        check_unicode("special token", name)
     if len(set(listed)) != len(listed):
         twice = next(name for i, name in enumerate(listed) if name in listed[:i])
         raise ValueError(f"special token {twice!r} is given twice; each has one id")

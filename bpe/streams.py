@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bpe._core.cutting import last_cut
 from bpe.encoding import Encoder
-from bpe.errors import shown, typed
+from bpe.errors import check_unicode, shown, typed
 from bpe.normalizing import Normalizing
 from bpe.pretokenize import prepared, scanner_of
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
@@ -38,7 +38,8 @@ def encode_stream(
 
     Raises:
         TypeError: for chunks that are one text, or a chunk that is none; for a `cut_after` that is no str.
-        ValueError: for an empty `cut_after`; as `Tokenizer.encode` does, once the text that is wrong has come.
+        ValueError: for a `cut_after` that is empty or no Unicode; as `Tokenizer.encode` does, once the text that is
+            wrong has come.
 
     """
     if isinstance(chunks, (str, bytes, bytearray, memoryview)) or not isinstance(chunks, Iterable):
@@ -47,6 +48,8 @@ def encode_stream(
         raise (ValueError if cut_after == "" else TypeError)(
             f"cut_after is {shown(cut_after)}; it must be a str that is not empty, such as a newline, or None"
         )
+    if cut_after is not None:
+        check_unicode("cut_after", cut_after)
     return _encoded(encoder, chunks, allowed, disallowed, cut_after)
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,8 @@ def test_invalid_utf8_in_a_character_model(tmp_path: Path) -> None:
     counts = bpe.count_words(texts=[data], pretokenizer="whitespace")
     refused(ValueError, r"is not UTF-8: byte 0xff at offset", counts=counts, **options)
     tok = bpe.train(counts={"ab": 1}, unk_token="?", **options)
-    for call in (tok.encode, tok.tokens, tok.count_tokens, tok.explain):
+    short = partial(tok.truncate, max_tokens=9)
+    for call in (tok.encode, tok.tokens, tok.count_tokens, tok.explain, tok.encode_with_offsets, short):
         with pytest.raises(ValueError, match=message):
             call(data)
     with pytest.raises(ValueError, match=message):
@@ -227,8 +229,15 @@ def test_surrogates_where_names_are_meant() -> None:
             bpe.train(texts=["a"], num_merges=0, model="char", **{name: "\ud800"})
     with pytest.raises(ValueError, match="initial_alphabet has"):
         bpe.train(texts=["a"], num_merges=0, model="char", initial_alphabet=["\ud800"])
+    tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(ValueError, match="is no token of this vocabulary"):
-        bpe.train(texts=["a"], num_merges=0).token_id("\ud800")
+        tok.token_id("\ud800")
+    for call, name in (
+        (partial(tok.encode, "a"), "disallowed_special"), (partial(tok.encode_stream, ["a"]), "cut_after"),
+        (partial(tok.encode_files, []), "separator"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{name}:? .* holds a lone surrogate; it must be valid Unicode"):
+            list(call(**{name: ["\ud800"] if name == "disallowed_special" else "\ud800"}))
 
 
 # Options ------------------------------------------------------------------------------------------------------------
@@ -592,6 +601,9 @@ def test_what_is_one_and_not_several(tmp_path: Path) -> None:
             3,
             'allowed_special is 3, an int; it must be "all" or a',
         ),
+        (lambda names: tok.encode("a", disallowed_special=names), [b"x"], "disallowed_special has b'x', a bytes;"),
+        (tok.count_tokens, np.array("a"), "texts is array.'a'.*; it must be an iterable of texts"),
+        (tok.token_bytes, np.array([1, 2]), "token_id is array.*; it must be an int"),
     ]
     for call, argument, message in calls:
         with pytest.raises(TypeError, match=message):
