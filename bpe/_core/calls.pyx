@@ -1,8 +1,7 @@
-"""Calls for short texts, in the plain case: str or bytes, nothing asked for by keyword, a kernel that takes texts as
-they are.
+"""Fast paths for plain calls with short texts: str or bytes, no keyword arguments, a tokenizer that changes no text.
 
-A frame of Python's costs as much as the ids of a few words. So a method that checks arguments keeps its frame for when
-there is something to check, and a function here stands before it. Not here: what any other call does
+A Python frame takes as long as encoding a few words. So a function here stands in front of each of the methods that
+check arguments: it answers plain calls by itself and passes any other call on. Not here: those other calls
 (`bpe/textencoder.py`), and encoding itself (`encoder.pyx`).
 """
 

@@ -1,8 +1,8 @@
 """Filling a chunk: pieces from the scanner, cut where that is safe (`pieces.pyx`), and looked up in the front table.
 
-What a piece needs of the other tables is prefetched here, long before it is looked up. A chunk reaches over the ends of
-texts, so that a list of short texts goes as fast as one long one. Not here: what is done with words that are not in the
-front table (`values.pyx`).
+For a piece that is not there, the lines of the other tables are prefetched here, long before they are read. A chunk may
+hold several texts, so that a list of short texts is as fast as one long text. Not here: words that are not in the front
+table (`values.pyx`).
 """
 
 from bpe._core.memory cimport hash_bytes, prefetch

@@ -1,9 +1,10 @@
-"""Cutting large texts where their parts scan alike apart, whatever stands before and behind: for streams, for threads.
+"""Places where a large text may be cut so that its parts give the pretokens of the whole: for streams, for threads.
 
-There are two such places. White space behind a letter: no pretoken holds a letter and then white space, no look-ahead
-reaches back over a letter. And a letter behind a single newline with no white space before it, which texts without
-spaces have: no pretoken holds a newline and then a letter, and a lone newline is the same pretoken, or the same end of
-one, at the end of a text. Not here: characters that are no UTF-8 yet (`transcoding.pyx`), documents (`documents.pyx`).
+There are two kinds of them. One is before white space that follows a letter: no pretoken holds a letter and then white
+space, and no look-ahead reaches back over a letter. The other, for texts without spaces, is before a letter that
+follows a single newline with no white space in front of it: no pretoken holds a newline and then a letter, and a lone
+newline is the same pretoken, or the same end of one, at the end of a text. Not here: the same for the characters of a
+str (`transcoding.pyx`), documents (`documents.pyx`).
 """
 
 from bpe._core.scanners cimport WHOLE
@@ -22,7 +23,7 @@ cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, P
 
 
 def certain(int scanner, const byte_t[::1] text, Py_ssize_t pos):
-    """The same of a text from Python, whose length is the answer if there is none."""
+    """The same for a text from Python; its length if there is no such place."""
     cdef Py_ssize_t end = text.shape[0]
     if pos >= end:
         return end
@@ -47,7 +48,7 @@ def last_cut(int scanner, const byte_t[::1] text, Py_ssize_t low):
 
 
 cdef inline bint is_within(const byte_t* text, Py_ssize_t pos) noexcept nogil:
-    """Whether `pos`, beyond 0, is certainly no such place: all but few of a text are told by this."""
+    """Whether `pos`, beyond 0, is certainly no such place. This quick test rules out nearly all places of a text."""
     return c" " < text[pos] < 0x80 and text[pos - 1] != c"\n"
 
 

@@ -1,8 +1,8 @@
-"""Decoding: a gather of the tokens' bytes.
+"""Decoding: the bytes of tokens copied one after the other.
 
-A token of at most 15 bytes is copied as 16, its own and what lies behind them in the table, which the next token's copy
-writes over: one load and one store of a vector, whatever its length. How long the result will be is guessed from the
-sizes of some tokens, and it is cut to what it is in the end: summing all of them took a quarter of the time.
+A token of at most 15 bytes is copied as 16 bytes, one load and one store of a vector whatever its length; the next
+token's copy overwrites the surplus. The length of the result is estimated from the sizes of some tokens, and the result
+is cut to its true length at the end: adding up all sizes beforehand took a quarter of the time.
 
 Not here: text, errors in it, incremental decoding (`bpe/decoding.py`).
 """

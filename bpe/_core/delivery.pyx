@@ -1,15 +1,17 @@
-"""Delivery: the ids of parts of a text, in order, in one array that several threads write.
+"""Delivery: several threads write the ids of parts of a text, in order, into one array.
 
-Where the ids of a part begin is known when all parts before it are done. The thread whose part comes next writes where
-its ids stay; the others write to buffers, which stay in their caches. When a part is done, the one behind it has its
-turn: if a thread is still at it, that copies what it has, and goes on in place:
+Where the ids of a part begin is known only when all parts before it are done. So the thread with the next part in order
+has the turn and writes into the array itself, while the others write to buffers that stay in their processor caches.
+When a part is done, the part after it has the turn. If a thread is still working on that one, it copies what it has
+into the array and goes on there:
 
     parts       0    1    2    3    4
                 done done |    done |     2 has the turn and is written in place, 3 waits, 4 is written to a buffer
                 done done done done |     whoever ended 2 copies 3; 4 has the turn
 
-So, of two threads, one at each moment writes in place, and half of the ids are copied, out of a cache. Turns pass and
-places are given out under a lock, copying is not locked. Not here: what a part is, and who encodes it (`gather.pyx`).
+So with two threads, one of them always writes in place, and half of the ids are copied, from a processor cache. The
+turn and the places are passed on under a lock; copying needs none. Not here: what a part is, and who encodes it
+(`gather.pyx`).
 """
 
 from bpe._core.arrays cimport COPIED, as_array, lent_as_array

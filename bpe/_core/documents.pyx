@@ -1,7 +1,7 @@
 """Documents within a text: cutting it at separators and special tokens.
 
-Not here: which strings cut (`bpe/corpus.py`, `bpe/special.py`), and what becomes of the documents. Where a text may be
-cut and make no difference is another matter (`cutting.pyx`).
+Not here: which strings separate (`bpe/corpus.py`, `bpe/special.py`), what is done with the documents, and places where
+a text may be cut without changing its pretokens (`cutting.pyx`).
 """
 
 import numpy as np

@@ -1,10 +1,11 @@
 """BPE-dropout: merging in which each merge that could be applied next is left out with a given probability.
 
 Provilkov et al., "BPE-Dropout: Simple and Effective Subword Regularization" (2020): at every step each possible merge
-is dropped with probability p, the best of the others is applied, and a piece is done when all are dropped. Merges are
-asked in the order of rank and place until one is not dropped, which is the same and needs fewer random numbers. These
-are SplitMix64's, one state for a whole text, so that the ids depend on the text and the seed alone. There is no cache:
-the same word comes out differently each time. Not here: what symbols and pretokens are (`bpe/encoding.py`).
+is dropped with probability p, the best of the others is applied, and a piece is done when all are dropped. Here merges
+are tried in the order of rank and place until one is not dropped; this is equivalent and needs fewer random numbers.
+The random numbers are SplitMix64's, with one state for a whole text, so that the ids depend on the text, the
+probability and the seed alone. There is no cache, since the same word comes out differently each time. Not here: what
+symbols and pretokens are (`bpe/encoding.py`).
 """
 
 from bpe._core.arrays cimport as_array

@@ -1,14 +1,15 @@
 """The engine: texts to token ids.
 
-Text goes through it in chunks of some hundred pieces (`chunk.pyx`): the scanner finds pretokens, the split filter
-cuts them where no token reaches across (`splits.pyx`), the word cache is asked for all of them at once (`values.pyx`),
-and then ids are written in order; a piece that has no value, since it is long, is merged on the way (`merger.pyx`).
+Text is encoded in chunks of some hundred pieces (`chunk.pyx`). The scanner finds pretokens, the split filter cuts them
+where no token reaches across (`splits.pyx`), the word cache is asked for all pieces of a chunk at once (`values.pyx`),
+and the ids are written in order. A piece that is too long for the cache is merged while the ids are written
+(`merger.pyx`).
 
-Tables are immutable and shared by all threads. Each call takes a workspace (cache, chunk, buffers) from those that are
-idle and gives it back, so that no two threads ever have the same one. They are a chain and not a list, since a list of
-one frees its memory when that is taken; the lock of the critical section is the GIL where there is one.
+Tables are immutable and shared by all threads. Each call takes an idle workspace (cache, chunk, buffers) and gives it
+back, so that no two threads ever use the same one. Idle workspaces form a linked chain: a Python list of one would free
+its memory each time that one is taken. The lock of the critical section is the GIL where there is one.
 
-Not here: how the ids of a piece are found; special tokens, normalization, what text is (`bpe/encoding.py`).
+Not here: how the ids of a piece are found; special tokens and normalization (`bpe/encoding.py`).
 """
 
 import numpy as np

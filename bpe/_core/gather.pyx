@@ -1,9 +1,9 @@
 """Many texts to ids, on several threads: one flat array and the number of ids of each text.
 
-Texts are shared out in parts of up to a megabyte, a longer one cut where a pretoken certainly starts. The threads take
-the parts in order, and after each tell the others the words that were new to them (`learned.pyx`); where the ids of a
-part go, `delivery.pyx` says. With one thread the result is written where it stays. What is not UTF-8, which is a str
-beyond ASCII, becomes so a little at a time, in the thread that encodes it.
+Texts are shared out in parts of up to a megabyte; a longer text is cut where a pretoken certainly starts. The threads
+take the parts in order. After each part a thread passes the words that were new to it on to the others (`learned.pyx`).
+`delivery.pyx` puts the ids of the parts together; with one thread they are written straight into the result. A str that
+is not ASCII becomes UTF-8 a little at a time, in the thread that encodes it.
 
 Not here: what the texts are made of (`bpe/encoding.py`), starting threads (`bpe/threads.py`).
 """

@@ -1,9 +1,9 @@
 """Ctrl-C in the middle of a long call.
 
-A signal's handler runs in the main thread, and only when that has the GIL. So a kernel that works without it asks for
-it now and then: by the ids that it has written, since a clock takes longer to read, and some ten times a second, since
-a thread that has the GIL may keep it for 5 milliseconds. What the handler raises, KeyboardInterrupt most often, ends
-the call like any other error. Threads that get no signals end when another one says so.
+A signal's handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
+takes it now and then to let handlers run. It counts the ids that it has written, since reading a clock takes longer,
+and does so only some ten times a second, since another thread may hold the GIL for 5 milliseconds. An exception of the
+handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when they are told to stop.
 
 Not here: starting and joining threads (`bpe/threads.py`), and who says that work is to end (`gather.pyx`).
 """

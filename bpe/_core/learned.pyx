@@ -1,8 +1,8 @@
-"""Words that one thread has worked out, for the caches of others.
+"""Words that one thread has merged, for the caches of the other threads.
 
-A cache belongs to its thread, and nothing in it is locked. But two threads that share a text out meet the same new
-words, and merging one takes some ten times as long as entering it. So a thread notes what it works out in a part of the
-text, and when the part is done the others read the notes, which nobody changes any more. Not here: who reads when
+Each thread has its own cache, and caches are not locked. But threads that share one text meet the same new words, and
+merging a word takes some ten times as long as entering it into a cache. So a thread notes the words that it merges.
+When its part of the text is done, the notes no longer change, and the other threads read them. Not here: who reads when
 (`gather.pyx`).
 """
 

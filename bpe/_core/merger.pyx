@@ -1,8 +1,8 @@
-"""A tokenizer's merges, and which way a piece is merged by them.
+"""A tokenizer's merges, and the choice of how a piece is merged.
 
-A short piece is merged in registers (`merging.pyx`), a long one by windows (`windows.pyx`), and where those do not fit,
-backtracking over all tokens (`backtrack.pyx`); with merges of which that cannot be said, a heap merges it. Not here:
-what need not be merged, since it is known (`values.pyx`).
+A short piece is merged in registers (`merging.pyx`) and a long one by windows (`windows.pyx`), or, where windows do not
+fit together, by backtracking over all tokens (`backtrack.pyx`). If the merges do not allow these, a heap is used for
+long pieces. Not here: pieces whose ids are known already (`values.pyx`).
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Cutting the pieces that a scanner found into shorter ones, where that is safe.
+"""Cutting the pieces that a scanner found into shorter parts, where that is safe.
 
-The parts are the pieces that are then looked up. Where a cut is safe says the split filter (`splits.pyx`). Not here:
+The split filter (`splits.pyx`) says where a cut is safe. The parts are then looked up as pieces of their own. Not here:
 finding pieces, and what is done with them (`chunk.pyx`).
 """
 

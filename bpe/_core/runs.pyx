@@ -1,8 +1,8 @@
-"""The ids of runs of characters of three bytes, which hardly any token joins: ideographs, in most vocabularies.
+"""The ids of runs of three-byte characters that hardly any token joins: ideographs, in most vocabularies.
 
-A run is one piece of a chunk. It is characters that are by themselves, whose ids a table has by code point, and between
-them parts of several that some token may join, which are looked up like words. Not here: how a run is found
-(`pieces.pyx`).
+A run is one piece of a chunk. It consists of single characters, whose ids are in a table by code point, and between
+them of parts with several characters that some token may join, which are looked up like words. Not here: how a run is
+found (`pieces.pyx`).
 """
 
 from bpe._core.backtrack cimport NO_LIMIT

@@ -1,9 +1,9 @@
 """Scanners that read 64 bytes at a time: where the pretokens of a text begin and end.
 
 The bytes are turned into bit masks of character classes (`masks.pyx`), and boundaries are found by 64-bit arithmetic on
-them (`starts.pxd`); a pretoken that the masks cannot decide is read by its function in `characters.pyx`, and so is all
-text of patterns that have no windows. Not here: patterns without a scanner, which `bpe/pretokenize` gives to the
-`regex` package.
+the masks (`starts.pxd`). Where the masks cannot decide, the pattern's function in `characters.pyx` reads one pretoken;
+patterns without such arithmetic are read by their function alone. Not here: patterns without a scanner, which
+`bpe/pretokenize` gives to the `regex` package.
 """
 
 import numpy as np
@@ -136,10 +136,10 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
 cdef inline Py_ssize_t scan_windows(
     Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """`scan_bounds`, a window at a time; each window begins where the last certain pretoken did.
+    """`scan_bounds`, a window at a time; each window begins where the last certain pretoken of the one before begins.
 
-    A window would wait for all that is done with the one before. So in plain text it begins at the last byte behind a
-    letter that is none, which is known long before it is known that a pretoken begins there, and nearly always does.
+    That place is known only when all work on the window is done. So in plain text the next window is begun earlier, at
+    the last non-letter that follows a letter: this is known at once, and a pretoken nearly always begins there.
     """
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, behind
     cdef uint64_t found, last

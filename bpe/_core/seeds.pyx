@@ -1,9 +1,9 @@
 """Words that are tokens: what every cache knows before any text has come.
 
-A token that merging its own bytes gives is the one id of the word that has those bytes, so such words are entered into
-a cache as soon as it is made, and again when it was emptied; texts need not be merged for them. Where the end of a word
-is marked, a token that has the mark is a word, and one that has not is a part of one that is not its end, for the cache
-of those. Not here: what a cache does (`wordcache.pyx`), words whose tokens merging does not give (`wholewords.pyx`).
+If merging the bytes of a token gives that token, the word with those bytes has this one id. Such words are entered into
+a cache when it is made, and again after it was emptied, so that they never have to be merged. With an end-of-word mark,
+a token with the mark is a word, and a token without it goes to the cache of parts that do not end a word. Not here:
+what a cache does (`wordcache.pyx`), words whose tokens merging does not give (`wholewords.pyx`).
 """
 
 import numpy as np

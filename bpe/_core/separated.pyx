@@ -1,15 +1,15 @@
-"""A large text of many documents to ids, where the threads that encode the documents find them too.
+"""A large text of many documents to ids: the threads that encode the documents also find them.
 
-The text is taken in stretches of one size, whose borders are moved to where it may be cut: to the next place where a
-document begins, or certainly a pretoken. So the documents of a stretch are found by the thread that encodes it next,
-while it is in that core's cache, and no thread waits for another that finds them all:
+The text is taken in stretches of equal size, and each border is moved on to a place where the text may be cut: where a
+document, or certainly a pretoken, begins. So the thread that encodes a stretch finds its documents just before, while
+the text is in that core's cache, and no thread has to wait until all documents are found:
 
     of equal size  |low low. Lo|w<|end|>low |lower low<||end|>low low
     moved          |low low. Low<|end|>|low| lower low<|end|>|low low
 
-A stretch begins with the rest of the document that the one before ended with, of which either part may be empty; their
-numbers of ids are added. So there is one document more than there are separators. Not here: how the stretches are
-shared out (`gather.pyx`), separators that overlap themselves (`documents.pyx`).
+A stretch may begin with the rest of a document that began in the one before; either part may be empty, and their
+numbers of ids are added. There is one document more than there are separators. Not here: how the stretches are shared
+out (`gather.pyx`), separators that overlap themselves (`documents.pyx`).
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
 """The split filter: pairs of neighbouring characters that some token holds, as hashed bits.
 
-No merge crosses the border of two characters that no token holds side by side, so that a piece cut there gives the
-same ids. Scripts without spaces (Japanese, Chinese) and long words (Korean) fall into short pieces that come again
-and again. Only characters of three bytes are looked at: the vocabularies at hand hold most pairs of shorter ones.
+If no token holds two characters side by side, no merge crosses the border between them, and a piece that is cut there
+gives the same ids. So text without spaces (Japanese, Chinese) and long words (Korean) fall into short pieces that
+occur again and again. Only characters of three bytes are considered, since the usual vocabularies hold most pairs of
+shorter ones.
 
 The bytes around a border: a token may hold both characters whole, or begin within the first one, or end within the
 second. A bit (`joints.h` says which) is set for
@@ -12,9 +13,9 @@ second. A bit (`joints.h` says which) is set for
 - the last byte of the first character and the second one, where the token begins within the first;
 - the last byte of the first character and the first one of the second, where the token ends after that.
 
-Two pairs with one hash only lose a cut, and so do two that the last byte of the first does not tell apart. Where the
-characters come in any order, a second filter, by the whole of what a token knows of a border, is asked about those. A
-vocabulary with so many such pairs that little could be cut has no filter.
+If two pairs share a hash, or differ only in what is not hashed, a possible cut is lost, but no id changes. A second
+filter, which hashes all that a token holds of a border, finds most of those cuts again; it is asked where characters
+come in any order. A vocabulary with so many such pairs that little could be cut has no filter.
 """
 
 import numpy as np

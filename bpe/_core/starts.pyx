@@ -1,6 +1,6 @@
-"""What is rare of where pretokens begin: contractions among other scripts' letters, slashes, CLIP's special tokens.
+"""Rare cases of where pretokens begin: contractions among other scripts' letters, slashes, CLIP's special tokens.
 
-Not here: all else of it, which is inline (`starts.pxd`).
+Not here: the common cases, which are inline (`starts.pxd`).
 """
 
 from bpe._core.characters cimport contraction, contraction_any_case

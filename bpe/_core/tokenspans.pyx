@@ -1,4 +1,4 @@
-"""Places of tokens that lie end to end in a text: in its bytes by their lengths, in its characters by counting.
+"""Places of tokens that lie end to end in a text: in bytes, by adding up lengths; in characters, by counting.
 
 Not here: text of which pretokens leave something out, or tokens that stand for other bytes than their own
 (`bpe/offsets.py`).
@@ -31,7 +31,7 @@ def to_characters(
     const byte_t[::1] text,            # IN UTF-8
     int64_t[:, ::1] span,              # IN places in the bytes, each from where the one before ends; OUT in characters
 ):
-    """Make places in bytes places in characters, of which a token has all that it has a byte of.
+    """Turn places in bytes into places in characters. A token has each character that it has a byte of.
 
     A token that begins within a character has its number too: of `é` in two tokens, both are 0 to 1.
     """

@@ -1,8 +1,8 @@
 """The values of pieces: those of a chunk are looked up in the word cache, and what is new is merged and kept there.
 
-A value stands for the ids of a piece (`wordcache.pxd`). Where the end of a word is marked, the same bytes are one thing
-at the end of a word and another before that: the parts of a word that was cut, but for the last one, are merged without
-the mark, and have a cache of their own. Not here: how a piece is merged (`merger.pyx`), who writes the ids
+A value stands for the ids of a piece (`wordcache.pxd`). If the tokenizer has an end-of-word mark, the same bytes give
+different ids at the end of a word and before it. So the parts of a word that was cut, except the last, are merged
+without the mark and have a cache of their own. Not here: how a piece is merged (`merger.pyx`), who writes the ids
 (`encoder.pyx`).
 """
 
