@@ -204,7 +204,9 @@ def test_long_pieces_by_backtracking(data: st.DataObject) -> None:
     run = data.draw(st.integers(1, 5)) * 4096 + data.draw(st.integers(0, 4095))
     expected = [made + 11] * (run // 4096)
     expected += [made + i - 1 if i else 255 for i in range(11, -1, -1) if run % 4096 >> i & 1]
-    assert Encoder(whole).encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
+    encoder = Encoder(whole)
+    assert encoder.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
+    assert encoder.piece_ids(b"\xff" * run) == expected  # into an output without memory
 
 
 @pytest.mark.parametrize("glued", [False, True])

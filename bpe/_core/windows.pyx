@@ -297,9 +297,10 @@ cdef inline Py_ssize_t keep(
     while not all_of_them and n > 0 and left_out < MARGIN:
         n -= 1
         left_out += symbols_in(origins, tokens[n])
-    reserve(out, n)
-    memcpy(out.data + out.n, tokens, n * sizeof(token_t))
-    out.n += n
+    if n:                                                  # an output without ids may have no memory
+        reserve(out, n)
+        memcpy(out.data + out.n, tokens, n * sizeof(token_t))
+        out.n += n
     return size - left_out
 
 
