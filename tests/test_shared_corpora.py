@@ -247,9 +247,9 @@ def test_clip_with_ftfy(corpus: Corpus, shared_vocab: Vocab, plain_clip: referen
 
 @each_corpus
 def test_merges_are_those_of_hugging_face(corpus: Corpus, language: str, tmp_path: Path) -> None:
-    """Byte-level, the gpt2 pattern, V=8000, on the first 3 MB: the same merges and the same ids of all tokens."""
+    """Byte-level, the gpt2 pattern, V=8000, on 1 MB or 3 MB: the same merges and the same ids of all tokens."""
     tokenizers = pytest.importorskip("tokenizers")
-    documents = corpus(language, 3 * MEGABYTE).decode().split(END)
+    documents = corpus(language, MEGABYTE if language in ("korean", "japanese") else 3 * MEGABYTE).decode().split(END)
     byte_level = tokenizers.pre_tokenizers.ByteLevel
     peer = tokenizers.Tokenizer(tokenizers.models.BPE())
     peer.pre_tokenizer = byte_level(add_prefix_space=False, use_regex=True)

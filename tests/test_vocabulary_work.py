@@ -43,32 +43,33 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 
 
 @settings(max_examples=60)
-@given(words=corpora(), most=st.integers(0, 40))
-def test_every_size_of_one_run(words: dict[str, int], most: int) -> None:
+@given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
+def test_every_size_of_one_run(words: dict[str, int], most: int, more: int) -> None:
     """Truncating gives what training to that size gives, and extending leads back to what training gives."""
     for tie_break in rules():
-        check_sizes("byte", tie_break, words, most)
+        check_sizes("byte", tie_break, words, most, more)
 
 
 @each_kind
 @settings(max_examples=8)
-@given(words=corpora(), most=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
-def test_every_size_of_every_model(kind: str, tie_break: str, words: dict[str, int], most: int) -> None:
-    check_sizes(kind, tie_break, words, most)
+@given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
+def test_every_size_of_every_model(kind: str, tie_break: str, words: dict[str, int], most: int, more: int) -> None:
+    check_sizes(kind, tie_break, words, most, more)
 
 
-def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int) -> None:
+def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, more: int) -> None:
+    """From no merge, from all of them, and from a number between."""
     whole = trained(words, kind, num_merges=most, tie_break=tie_break)
     base = trained(words, kind, num_merges=0).vocab_size
     straight = trained(words, kind, vocab_size=max(whole.vocab_size, base), tie_break=tie_break)
-    for size in {base, base + 1, base + 3, (base + straight.vocab_size) // 2, straight.vocab_size}:
-        if base <= size <= straight.vocab_size:
-            smaller = trained(words, kind, vocab_size=size, tie_break=tie_break)
-            assert straight.truncate_vocab(size) == smaller
-            assert whole.truncate_vocab(size) == smaller
-            assert bpe.extend(smaller, words, straight.vocab_size, tie_break=tie_break) == straight
-            again = bpe.extend(straight.truncate_vocab(size), words, size, tie_break=tie_break)
-            assert again == smaller
+    between = base + more % (straight.vocab_size - base + 1)
+    for size in {base, between, straight.vocab_size}:
+        smaller = trained(words, kind, vocab_size=size, tie_break=tie_break)
+        truncated = straight.truncate_vocab(size)
+        assert truncated == smaller
+        assert whole == straight or whole.truncate_vocab(size) == smaller
+        assert bpe.extend(truncated, words, straight.vocab_size, tie_break=tie_break) == straight
+        assert size != between or bpe.extend(truncated, words, size, tie_break=tie_break) == smaller
 
 
 @settings(max_examples=100)
