@@ -271,6 +271,7 @@ cdef class Backtracker:
                 reserve(out, 1)
                 out.data[out.n] = token
                 out.n += 1
+                scratch.work += end - at
                 at = end
                 look_if_due(&scratch.watch, out.n)
                 if at < n:
@@ -279,6 +280,7 @@ cdef class Backtracker:
                     else:
                         token = self.longest(NULL, byte_ids, piece + at, n - at)
                 continue
+            scratch.work += 1
             token = self.shorter(token)
             if token == NO_TOKEN and last == NO_TOKEN:     # only of tokens that are not what was said of them
                 with gil:

@@ -260,6 +260,12 @@ cdef class Encoder:
             merge_piece(self.values, space, piece, len(piece), ALL)
         return [space.out.data[i] for i in range(space.out.n)]
 
+    def work_of(self, bytes piece):
+        """How many symbols merging goes over for one long pretoken, each as often as it does, for tests."""
+        cdef Workspace space = Workspace(0)
+        merge_piece(self.values, space, piece, len(piece), ALL)
+        return space.scratch.work
+
     def cache_state(self):
         """What the caches of idle workspaces hold, for tests and benchmarks: a list of dicts of int."""
         cdef Workspace space = self.idle

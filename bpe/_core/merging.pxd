@@ -66,6 +66,7 @@ cdef struct Scratch:          # room to merge in; its owner frees it
     Queue queue
     uint64_t* failed          # of backtracking: a bit per place that leads nowhere
     size_t failed_room
+    size_t work               # symbols of long pieces that were gone over, each as often as it was, for tests
     Watch watch
 
 
@@ -130,6 +131,7 @@ cdef Py_ssize_t merge_stretch(
     const byte_t* text,       # IN (STRETCH,): of a plain alphabet
     token_t* tokens,          # OUT (STRETCH + 16,)
     Py_ssize_t* size,         # OUT
+    size_t* work,             # IN and OUT
 ) noexcept nogil
 
 cdef int merge_with_heap(

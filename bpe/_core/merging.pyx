@@ -32,7 +32,9 @@ cdef extern from "merging.h" nogil:
     int bpe_choose_merging(int most)
 
 cdef extern from "settling.h" nogil:
-    Py_ssize_t bpe_merge_stretch(const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size)
+    Py_ssize_t bpe_merge_stretch(
+        const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size, size_t* work
+    )
 
 cdef enum:
     FAR = 1 << 20             # entries of a heap between two looks for signals
@@ -168,7 +170,7 @@ cdef void merge_rows(const Pairs* pairs, Row* rows) noexcept nogil:
 
 
 cdef Py_ssize_t merge_stretch(
-    const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size
+    const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size, size_t* work
 ) noexcept nogil:
     """Merge the STRETCH bytes that a text begins with in rounds, as far as that is certain; how many tokens that gives.
 
@@ -177,7 +179,7 @@ cdef Py_ssize_t merge_stretch(
     size[0] = 0
     if merging_level < 3 or pairs.bounds == NULL:
         return 0
-    return bpe_merge_stretch(pairs, text, tokens, size)
+    return bpe_merge_stretch(pairs, text, tokens, size, work)
 
 
 cdef Py_ssize_t merge_bytes(
@@ -218,6 +220,7 @@ cdef int merge_with_heap(
             look(&scratch.watch, out.n)
         if is_fresh(scratch, entry):
             join_behind(pairs, scratch, <uint32_t>entry, n)
+    scratch.work += n + popped
     return append_links(scratch, n, out)
 
 

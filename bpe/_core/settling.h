@@ -34,6 +34,7 @@ enum {
 /* What becomes of the tokens of a stretch. */
 typedef struct {
     bpe_borders merged;
+    int choices;                   /* that it took: each goes over all borders */
     int cut;                       /* the index of the first token that is not kept */
     int n_later;                   /* tokens made of several that were settled before, from left to right */
     int first[BPE_MOST_LATER];     /* the indices of their first and last tokens */
@@ -82,7 +83,7 @@ BPE_INLINE_AVX512 int bpe_choose_merges(const bpe_stretch *stretch, bpe_settled 
     bpe_store_16(rank, _mm512_set1_epi32(BPE_NO_RANK));
     for (int at = BPE_FIRST; at < end; at += 16) bpe_store_16(rank + at, bpe_load_16(stretch->rank + at));
     for (int at = end; at < end + 32; at += 16) bpe_store_16(rank + at, _mm512_set1_epi32(BPE_NO_RANK));
-    for (int i = 0; i < BPE_MOST_CHOICES; i++)
+    for (out->choices = 1; out->choices <= BPE_MOST_CHOICES; out->choices++)
         if (!bpe_choose_least(rank, end, out->merged)) return 1;
     return 0;
 }
@@ -211,26 +212,30 @@ BPE_INLINE_AVX512 int bpe_write_settled(
 
 /* Merge the BPE_STRETCH bytes that a text begins with, as far as that is certain: write the tokens, and up to 16 more
  * behind them; how many they are. `size` becomes the number of their bytes: 0 where less than half of all are
- * certain. */
+ * certain. `work` grows by what is gone over. */
 BPE_MERGING_AVX512 static ptrdiff_t bpe_merge_stretch(
-    const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size) {
+    const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size, size_t *work) {
     bpe_stretch stretch;
     bpe_settled settled;
     bpe_begin_stretch(&stretch, pairs, text);
     for (int round = 1; round <= BPE_MOST_ROUNDS; round++) {
         bpe_merge_round(pairs, &stretch, BPE_NO_RANK + (uint32_t)round);
+        *work += BPE_STRETCH;
         if (round < BPE_ROUNDS) continue;
         bpe_settle(pairs, &stretch, &settled);
+        *work += (size_t)settled.choices * BPE_STRETCH;
         if (stretch.place[settled.cut] >= BPE_STRETCH / 2) return bpe_write_settled(&stretch, &settled, tokens, size);
     }
     *size = 0;
     return 0;
 }
 #else
-static ptrdiff_t bpe_merge_stretch(const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size) {
+static ptrdiff_t bpe_merge_stretch(
+    const bpe_pairs *pairs, const uint8_t *text, uint32_t *tokens, ptrdiff_t *size, size_t *work) {
     (void)pairs;
     (void)text;
     (void)tokens;
+    (void)work;
     *size = 0;
     return 0;
 }

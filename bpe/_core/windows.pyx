@@ -130,7 +130,7 @@ cdef bint merge_all(
     cdef bint certain, stepped, ended
     cdef token_t last
     window.size = window.tried_from = window.pause = 0
-    read_on(piece, 0, unknown)
+    read_on(piece, 0, scratch, unknown)
     patience = PATIENCE if piece.n > LARGE else 2 * TRIES
     while at < piece.n:
         look_if_due(&scratch.watch, out.n)
@@ -138,7 +138,7 @@ cdef bint merge_all(
         wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
         if window.size < wanted or not comes_again(piece, &window, at):
             window.at = at
-            certain = failed == 0 and merge_certain(piece, &window)
+            certain = failed == 0 and merge_certain(piece, &window, scratch)
             if not certain:
                 window.size = min(wanted, piece.n - at)
                 stepped = failed == 0 and piece.n - at >= STEP
@@ -147,6 +147,7 @@ cdef bint merge_all(
                 else:
                     merge_window(piece, &window, scratch, out)
             scratch.watch.next -= window.size              # a token may be long, and merging it takes as long
+        scratch.work += STEP if stepped else window.size
         window.at = at
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if not may_join(piece, origins, last, window.tokens[0]):
@@ -168,7 +169,7 @@ cdef bint merge_all(
             else:
                 failed += 1 if kept else TRIES
                 patience -= 1
-        read_on(piece, furthest, unknown)
+        read_on(piece, furthest, scratch, unknown)
         if patience == 0 or at < piece.first:
             out.n = base
             return piece.n <= LARGE and merge_whole(piece, &window, scratch, out)
@@ -183,17 +184,18 @@ cdef inline const token_t* symbols_at(const Piece* piece, Py_ssize_t at) noexcep
     return piece.symbols + (at - piece.first)
 
 
-cdef inline void read_on(Piece* piece, Py_ssize_t furthest, Py_ssize_t* unknown) noexcept nogil:
+cdef inline void read_on(Piece* piece, Py_ssize_t furthest, Scratch* scratch, Py_ssize_t* unknown) noexcept nogil:
     """Have the symbols of a large window behind the furthest place, and one more, unless the piece ends before."""
     if piece.unread != NULL and not piece.unread.ended and piece.n - furthest <= LARGE:
-        slide(piece, furthest, unknown)
+        slide(piece, furthest, scratch, unknown)
 
 
-cdef void slide(Piece* piece, Py_ssize_t furthest, Py_ssize_t* unknown) noexcept nogil:
+cdef void slide(Piece* piece, Py_ssize_t furthest, Scratch* scratch, Py_ssize_t* unknown) noexcept nogil:
     """Read on; symbols that lie far behind the furthest place make room."""
     cdef Py_ssize_t first = max(piece.first, furthest - most_symbols // 4)
     cdef Py_ssize_t held = piece.n - first
     memmove(piece.symbols, symbols_at(piece, first), held * sizeof(token_t))
+    scratch.work += held
     piece.first = first
     piece.n = first + more_symbols(piece.alphabet, piece.unread, piece.symbols, held, most_symbols, unknown)
 
@@ -220,14 +222,14 @@ cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize
         row_of_symbols(row, piece.pairs, symbols_at(piece, at), size)
 
 
-cdef bint merge_certain(const Piece* piece, Window* window) noexcept nogil:
+cdef bint merge_certain(const Piece* piece, Window* window, Scratch* scratch) noexcept nogil:
     """Make the window as large as its tokens are certain by rounds; False where they do not serve.
 
     They do not in runs of one letter, say, and are not tried again for a while, which gets longer.
     """
     if piece.text == NULL or piece.n - window.at < STRETCH or window.at < window.tried_from:
         return False
-    window.n = merge_stretch(piece.pairs, piece.text + window.at, window.tokens, &window.size)
+    window.n = merge_stretch(piece.pairs, piece.text + window.at, window.tokens, &window.size, &scratch.work)
     window.pause = 0 if window.n else min(2 * window.pause + STRETCH, LONGEST_PAUSE)
     window.tried_from = window.at + window.pause
     return window.n > 0
