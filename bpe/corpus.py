@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bpe._core.documents import split
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
-from bpe.text import Bytes, TextLike, check_utf8, to_bytes
+from bpe.text import Bytes, TextLike, check_utf8, no_text, to_bytes
 
 PathLike = str | os.PathLike[str]
 
@@ -76,7 +76,10 @@ def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = Fals
     waiting: list[bytes] = []
     size = 0
     for number, text in enumerate(texts):
-        data = to_bytes(text)
+        try:
+            data = to_bytes(text)
+        except TypeError:
+            raise no_text(text, f"text {number}") from None
         if utf8 and not isinstance(text, str):
             check_utf8(data, f"text {number}")
         if cut is not None and len(data) > 2 * BLOCK:

@@ -45,7 +45,12 @@ def to_bytes(text: TextLike) -> bytes:
         return text
     if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ among them, which kernels do not take
         return bytes(text)
-    raise TypeError(f"text is {typed(text)}; it must be str or bytes")
+    raise no_text(text)
+
+
+def no_text(value: object, name: str = "text") -> TypeError:
+    """The error for a value that is no text; `name` says which one of several it is."""
+    return TypeError(f"{name} is {typed(value)}; it must be str or bytes")
 
 
 def escape(data: bytes) -> str:

@@ -28,7 +28,7 @@ from bpe.pretokenize import scanner_of
 from bpe.spec import TokenizerSpec
 from bpe.special import Allowed
 from bpe.streams import encode_stream
-from bpe.text import TextLike, to_bytes
+from bpe.text import TextLike, no_text, to_bytes
 from bpe.threads import in_order, thread_count
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -299,8 +299,15 @@ class TextEncoder:
             allowed = self._policy([], allowed_special, disallowed_special)
             return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
         listed = _listed(texts)
-        allowed = self._policy(listed, allowed_special, disallowed_special)
-        return _into(out, self._encoder.encode_batch(listed, count, allowed))
+        try:
+            allowed = self._policy(listed, allowed_special, disallowed_special)
+            batch = self._encoder.encode_batch(listed, count, allowed)
+        except TypeError:
+            for number, text in enumerate(listed):
+                if not isinstance(text, (str, bytes, bytearray, memoryview)):
+                    raise no_text(text, f"text {number}") from None
+            raise
+        return _into(out, batch)
 
     def encode_files(
         self,

@@ -102,7 +102,7 @@ def test_one_text_instead_of_texts() -> None:
     for text in ("abc", b"abc"):
         refused(TypeError, r"texts is one \w+; it must be an iterable of texts: \[", texts=text, num_merges=1)
     refused(TypeError, "texts is 3, an int; it must be an iterable of str or bytes", texts=3, num_merges=1)
-    refused(TypeError, "text is None; it must be str or bytes", texts=["a", None], num_merges=1)
+    refused(TypeError, "text 1 is None; it must be str or bytes", texts=["a", None], num_merges=1)
 
 
 def test_not_exactly_one_source() -> None:

@@ -373,7 +373,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
             bpe.count_words(texts=text)
     with pytest.raises(TypeError, match="texts is 3, an int; it must be an iterable of str or bytes"):
         bpe.count_words(texts=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="text is 3, an int; it must be str or bytes"):
+    with pytest.raises(TypeError, match="text 1 is 3, an int; it must be str or bytes"):
         bpe.count_words(texts=["a", 3])  # type: ignore[list-item]
     with pytest.raises(FileNotFoundError):
         bpe.count_words(files=[tmp_path / "none"])

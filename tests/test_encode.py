@@ -463,7 +463,7 @@ def test_no_text(text: Any) -> None:
     for call in (tok.encode, tok.tokens, tok.explain):
         with pytest.raises(TypeError, match=r"text is .*; it must be str or bytes"):
             call(text)
-    with pytest.raises(TypeError, match=r"text is .*; it must be str or bytes"):
+    with pytest.raises(TypeError, match=r"text 1 is .*; it must be str or bytes"):
         tok.encode_batch(["a", text])
     with pytest.raises(TypeError):
         tok.encode(text, disallowed_special="all")
