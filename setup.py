@@ -74,4 +74,5 @@ setup(
         },
         shared_utility_qualified_name=SHARED,
     ),
+    options={"build_ext": {"parallel": True}},  # as many C files at once as there are processors
 )
