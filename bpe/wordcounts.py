@@ -291,9 +291,16 @@ class WordCounts:
         return loaded
 
     def to_arrow(self) -> pa.Table:
-        """The counts as an Arrow table: columns `word` (large_binary) and `count` (int64), in order (extra `arrow`)."""
-        import pyarrow as pa
+        """The counts as an Arrow table: columns `word` (large_binary) and `count` (int64), in order (extra `arrow`).
 
+        Raises:
+            ModuleNotFoundError: without pyarrow.
+
+        """
+        try:
+            import pyarrow as pa
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bpe[arrow]'") from None
         blob, offsets, counts = self.arrays()
         words = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(blob)]

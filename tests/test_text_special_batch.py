@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import gpt2_byte_order, split_specials
 
+import bpe
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, shown, typed
 from bpe.spec import byte_alphabet, byte_letters, letter_bytes, to_letters
@@ -338,12 +339,13 @@ def test_to_arrow() -> None:
     assert TokenBatch.from_lists([[1, 2], [], [3]]).to_arrow().to_pylist() == [[1, 2], [], [3]]
 
 
-def test_to_arrow_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", [TokenBatch.from_lists([[1]]), bpe.WordCounts()], ids=["batch", "counts"])
+def test_to_arrow_without_pyarrow(monkeypatch: pytest.MonkeyPatch, given: TokenBatch | bpe.WordCounts) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
         ModuleNotFoundError, match=r"to_arrow needs pyarrow; install the extra: pip install 'bpe\[arrow\]'"
     ):
-        TokenBatch.from_lists([[1]]).to_arrow()
+        given.to_arrow()
 
 
 def test_id_array_takes_every_integer_type() -> None:
