@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Literal
 
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
@@ -105,10 +104,10 @@ def check_special_tokens(names: object) -> tuple[str, ...]:
     """The argument `special_tokens` as a tuple of names: str, not empty, none twice."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
         raise TypeError(f"special_tokens is {shown(names)}; it must be a list of str, such as ['<|endoftext|>']")
-    if isinstance(names, AbstractSet) and len(names) > 1:
+    if isinstance(names, (set, frozenset)) and len(names) > 1:  # the keys of a dict have an order
         raise TypeError(
-            f"special_tokens is {typed(names)}, whose order differs from run to run; it must be a list: the order "
-            "decides the ids"
+            f"special_tokens is {typed(names)}, whose order differs from run to run; it must be a list: ids are "
+            "given, and names saved, in its order"
         )
     listed = tuple(names)
     for name in listed:

@@ -174,6 +174,7 @@ def test_wrong_special_tokens(names: object, error: type[Exception], message: st
 
 def test_special_tokens_keep_their_order() -> None:
     assert check_special_tokens(name for name in ("<z>", "<a>")) == ("<z>", "<a>")
+    assert check_special_tokens({"b": 1, "a": 0}.keys()) == ("b", "a")
 
 
 # Vocabulary ---------------------------------------------------------------------------------------------------------

@@ -89,6 +89,17 @@ def mark_length(mark: str | None, glued: bool) -> Callable[[str], int]:
     return length
 
 
+def check_byte_model(words: dict[str, int], num_merges: int, tie_break: str) -> None:
+    tok, seen = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
+    expected = reference.train(
+        {reference.byte_word(word.encode()): count for word, count in words.items()},
+        num_merges=num_merges,
+        tie_break=tie_break,
+        alphabet=reference.gpt2_byte_order(),
+    )
+    assert_agrees(tok, seen, expected)
+
+
 def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[str]:
     """The symbols of a character model in id order: characters by code point, then the mark or the marked ones."""
     letters = sorted(set("".join(words)))
@@ -105,14 +116,7 @@ def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[
 @given(words=corpora(), num_merges=st.integers(0, 40))
 def test_byte_model(words: dict[str, int], num_merges: int) -> None:
     for tie_break in rules():
-        tok, seen = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
-        expected = reference.train(
-            {reference.byte_word(word.encode()): count for word, count in words.items()},
-            num_merges=num_merges,
-            tie_break=tie_break,
-            alphabet=reference.gpt2_byte_order(),
-        )
-        assert_agrees(tok, seen, expected)
+        check_byte_model(words, num_merges, tie_break)
 
 
 @settings(max_examples=300)
@@ -254,14 +258,7 @@ def test_hard_runs(tie_break: str) -> None:
         {"a" * n + "b" + "a" * (30 - n): 1 for n in range(31)},
     ):
         for num_merges in (3, 200):
-            tok, seen = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
-            expected = reference.train(
-                {reference.byte_word(word.encode()): count for word, count in words.items()},
-                num_merges=num_merges,
-                tie_break=tie_break,
-                alphabet=reference.gpt2_byte_order(),
-            )
-            assert_agrees(tok, seen, expected)
+            check_byte_model(words, num_merges, tie_break)
 
 
 @each_rule

@@ -58,6 +58,12 @@ cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil
 cdef void reach_output(Workspace space) noexcept nogil
 
 
+cdef inline void share_if_larger(Workspace space) noexcept nogil:
+    """Where the caches have grown, leave the pool less."""
+    if space.cache.larger or space.earlier.larger:
+        space.share_memory()
+
+
 cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:
     """The place of a character of three bytes."""
     return &space.lone[code_of_three(text)]

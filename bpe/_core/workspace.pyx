@@ -72,12 +72,11 @@ cdef class Workspace:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
         end_watch(&self.scratch.watch)
-        if self.cache.larger or self.earlier.larger:
-            self.share_memory()
+        share_if_larger(self)
         return 0
 
     cdef void share_memory(self) noexcept nogil:
-        """Leave to the pool what the caches do not take of the memory for both. Called when they have grown."""
+        """Leave to the pool what the caches do not take of the memory for both."""
         cdef size_t taken = cache_bytes(&self.cache) + cache_bytes(&self.earlier)
         cdef size_t left = self.memory - min(taken, self.memory)
         if self.pool is None or self.pool.allow(self.left, left):
