@@ -23,23 +23,36 @@ import regex
 
 from bpe import alignment
 from bpe.alignment import Aligned
-from bpe.errors import FormatError, shown, type_name, typed
+from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import escape, unescape
 
 
 class Normalizer:
-    """A function from str to str. The subclasses below are all there are."""
+    """A function from str to str. The subclasses below are all there are; each has `_made` and `_aligned`."""
 
     def __call__(self, text: str) -> str:
-        """The normalized text."""
-        raise NotImplementedError
+        """The normalized text.
+
+        Raises:
+            TypeError: for what is no str.
+
+        """
+        return self._made(_checked(text))
 
     def on_bytes(self, data: bytes) -> bytes:
         """The same on UTF-8; bytes that are not UTF-8 stay as they are."""
-        return unescape(self(escape(data)))
+        if not isinstance(data, bytes):
+            raise TypeError(f"data is {typed(data)}; it must be bytes")
+        return unescape(self._made(escape(data)))
 
     def aligned(self, text: str) -> Aligned:
         """The normalized text, and of which part of the text before each of its characters was made."""
+        return self._aligned(_checked(text))
+
+    def _made(self, text: str) -> str:
+        raise NotImplementedError
+
+    def _aligned(self, text: str) -> Aligned:
         raise NotImplementedError
 
     def last_cut(self, text: str, low: int) -> int:
@@ -56,12 +69,10 @@ class Normalizer:
 class _Unicode(Normalizer):
     form: ClassVar[Any]
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def _made(self, text: str) -> str:
         return unicodedata.normalize(self.form, text)
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+    def _aligned(self, text: str) -> Aligned:
         return alignment.composed(self.form, text)
 
     def last_cut(self, text: str, low: int) -> int:
@@ -109,13 +120,14 @@ class Lowercase(Normalizer):
 
     final_sigma: bool = False
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "final_sigma", bool(self.final_sigma))
+
+    def _made(self, text: str) -> str:
         return text.lower() if self.final_sigma else text.replace("Σ", "σ").lower()
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
-        made = self(text)
+    def _aligned(self, text: str) -> Aligned:
+        made = self._made(text)
         before = alignment.unchanged(text)
         if len(made) == len(text):
             return Aligned(made, before.starts, before.ends, in_place=True)
@@ -136,12 +148,14 @@ class Strip(Normalizer):
     left: bool = True
     right: bool = True
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "left", bool(self.left))
+        object.__setattr__(self, "right", bool(self.right))
+
+    def _made(self, text: str) -> str:
         return text[slice(*self._kept(text))]
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+    def _aligned(self, text: str) -> Aligned:
         return alignment.unchanged(text, *self._kept(text))
 
     def _kept(self, text: str) -> tuple[int, int]:
@@ -158,8 +172,7 @@ class CollapseWhitespace(Normalizer):
     'a b'
     """
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def _made(self, text: str) -> str:
         if any(map(text.__contains__, _SEPARATORS)):
             return str(_SPACE.sub(" ", text))
         words = text.split()  # which takes those to be white space too, and the same characters otherwise
@@ -169,8 +182,7 @@ class CollapseWhitespace(Normalizer):
             words.append("")
         return " ".join(words)
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+    def _aligned(self, text: str) -> Aligned:
         spans = (match.span() for match in _WIDE_SPACE.finditer(text))
         return alignment.edited(text, ((*span, alignment.whole(" ", *span)) for span in spans))
 
@@ -212,12 +224,10 @@ class Replace(Normalizer):
                 "`regex` package"
             ) from None
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def _made(self, text: str) -> str:
         return str(self._compiled.sub(lambda _: self.replacement, text))
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+    def _aligned(self, text: str) -> Aligned:
         spans = (match.span() for match in self._compiled.finditer(text))
         return alignment.edited(text, ((*span, alignment.whole(self.replacement, *span)) for span in spans))
 
@@ -249,14 +259,15 @@ class UnescapeHTML(Normalizer):
 
     times: int = 1
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", check_int("times", self.times, 0))
+
+    def _made(self, text: str) -> str:
         for _ in range(self.times):
             text = html.unescape(text)
         return text
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+    def _aligned(self, text: str) -> Aligned:
         made = alignment.unchanged(text)
         for _ in range(self.times):
             edits = map(_entity, _ENTITY.finditer(made.text))
@@ -277,8 +288,7 @@ class FixText(Normalizer):
 
     """
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def _made(self, text: str) -> str:
         try:
             import ftfy
         except ModuleNotFoundError:
@@ -295,11 +305,11 @@ class FixText(Normalizer):
             at = end
         return "".join([*parts, text[at:]])
 
-    def aligned(self, text: str) -> Aligned:
-        """The same; of a line that is repaired, all between the first and the last change is one part."""
-        before, after = text.split("\n"), self(text).split("\n")
+    def _aligned(self, text: str) -> Aligned:
+        """As `aligned`; of a line that is repaired, all between the first and the last change is one part."""
+        before, after = text.split("\n"), self._made(text).split("\n")
         if len(before) != len(after):
-            before, after = [text], [self(text)]
+            before, after = [text], [self._made(text)]
         edits = []
         place = 0
         for old, new in zip(before, after, strict=True):
@@ -325,22 +335,26 @@ class Sequence(Normalizer):
                 raise TypeError(f"{shown(one)} is {type_name(one)}; it must be a normalizer: Sequence(NFC(), Strip())")
         object.__setattr__(self, "normalizers", normalizers)
 
-    def __call__(self, text: str) -> str:
-        """The normalized text."""
+    def _made(self, text: str) -> str:
         for one in self.normalizers:
-            text = one(text)
+            text = one._made(text)
         return text
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+    def _aligned(self, text: str) -> Aligned:
         made = alignment.unchanged(text)
         for one in self.normalizers:
-            made = made.through(one.aligned(made.text))
+            made = made.through(one._aligned(made.text))
         return made
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the normalizer of."""
         return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"text is {typed(text)}; it must be a str (decode bytes first, or use on_bytes)")
+    return text
 
 
 def _odd_lines(text: str) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,9 @@ import json
 import pickle
 import sys
 import unicodedata
+from typing import Any
 
+import numpy as np
 import pytest
 import regex
 from hypothesis import given, settings
@@ -246,6 +248,32 @@ def test_bad_patterns() -> None:
         Replace(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="replacement is None; it must be a str"):
         Replace("a", None)  # type: ignore[arg-type]
+
+
+@each
+@pytest.mark.parametrize(("value", "named"), [(5, "5, an int"), (None, "None"), (["a"], r"\['a'\], a list")])
+def test_what_is_no_text(one: Normalizer, value: Any, named: str) -> None:
+    for call in (one, one.aligned):
+        with pytest.raises(TypeError, match=f"text is {named}; it must be a str"):
+            call(value)
+    with pytest.raises(TypeError, match=r"text is b'ab', a bytes; it must be a str \(decode bytes first, or use on_by"):
+        one(b"ab")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=f"data is {named}; it must be bytes"):
+        one.on_bytes(value)
+
+
+def test_options_of_other_types() -> None:
+    for made, same in (
+        (UnescapeHTML(np.int64(2)), UnescapeHTML(2)),  # type: ignore[arg-type]
+        (Strip(1, 0), Strip(True, False)),  # type: ignore[arg-type]
+        (Lowercase(np.bool_(True)), Lowercase(True)),  # type: ignore[arg-type]
+    ):
+        assert made == same
+        assert from_json(json.loads(json.dumps(made.to_json()))) == same
+    with pytest.raises(TypeError, match="times is 'twice', a str; it must be an int of at least 0"):
+        UnescapeHTML("twice")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="times is -1; it must be at least 0"):
+        UnescapeHTML(-1)
 
 
 def test_the_base_class_does_nothing() -> None:
