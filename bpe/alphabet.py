@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.errors import shown
+from bpe.errors import counted, shown
 from bpe.spec import byte_alphabet, byte_letters, letter_bytes
 from bpe.text import to_bytes
 
@@ -97,8 +97,8 @@ def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list
     if limit is not None:
         if len(given) > limit:
             raise ValueError(
-                f"limit_alphabet is {limit}, fewer than the {len(given)} symbols of the initial alphabet; raise it, or "
-                "pass initial_alphabet='corpus'"
+                f"limit_alphabet is {limit}, fewer than the initial alphabet's {counted(len(given), 'symbol')}; raise "
+                "it, or pass initial_alphabet='corpus'"
             )
         kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties as sorted
         found = [code for code in found if code in kept]

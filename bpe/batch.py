@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_choice, check_int, check_iterable, shown, typed
+from bpe.errors import check_choice, check_int, check_iterable, counted, shown, typed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ class TokenBatch:
         except TypeError:
             raise TypeError(f"index is {typed(index)}; it must be an int or a slice") from None
         if not -n <= index < n:
-            raise IndexError(f"index {index} is out of range; the batch has {n} texts")
+            raise IndexError(f"index {index} is out of range; the batch has {counted(n, 'text')}")
         index %= n
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
@@ -107,7 +107,7 @@ class TokenBatch:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"TokenBatch({len(self)} texts, {len(self.ids)} ids, {self.ids.dtype})"
+        return f"TokenBatch({counted(len(self), 'text')}, {counted(len(self.ids), 'id')}, {self.ids.dtype})"
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -154,8 +154,8 @@ class TokenBatch:
             if not truncate:
                 at = int(np.argmax(lengths > width))
                 raise ValueError(
-                    f"text {at} has {lengths[at]} ids, more than length={width}; pass truncate=True to cut it, or a "
-                    "greater length"
+                    f"text {at} has {counted(lengths[at], 'id')}, more than length={width}; pass truncate=True to cut "
+                    "it, or a greater length"
                 )
             lengths = np.minimum(lengths, width)
         columns = np.arange(width)

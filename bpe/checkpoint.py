@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus import PathLike
-from bpe.errors import FormatError, shown, typed
+from bpe.errors import FormatError, counted, shown, typed
 from bpe.text import atomic_write
 from bpe.wordcounts import WordCounts
 
@@ -172,7 +172,7 @@ class Checkpoint:
                 )
         if len(found["files"]) != len(self._header["files"]):
             raise ValueError(
-                f"the checkpoint {self.path} is of another corpus: of {len(found['files'])} files, not of "
+                f"the checkpoint {self.path} is of another corpus: of {counted(len(found['files']), 'file')}, not of "
                 f"{len(self._header['files'])}; {FIX}"
             )
 
@@ -195,7 +195,7 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
         header = json.loads(data[20:end])
         merges = np.frombuffer(data[end:-32], dtype="<i8").reshape(-1, 4)
         if len(merges) != header["merges"] or not isinstance(header["options"], dict):
-            raise ValueError(f"it tells of {shown(header['merges'])} merges, but there are {len(merges)}")
+            raise ValueError(f"it says merges={shown(header['merges'])}, but has {len(merges)}")
         header["files"], header["counts"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"it is not understood: {error}; delete it to begin anew", path=path) from None
@@ -219,7 +219,7 @@ def corpus_of(files: Iterable[PathLike]) -> list[list[Any]] | None:
 def _described(file: list[Any]) -> str:
     name, size, changed = file
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(changed / 1e9))
-    return f"{name!r} of {size} bytes, last changed {when} UTC"
+    return f"{name!r} of {counted(size, 'byte')}, last changed {when} UTC"
 
 
 def made_as(counts: WordCounts) -> dict[str, Any]:

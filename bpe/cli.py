@@ -27,7 +27,7 @@ from bpe.arguments import parser
 from bpe.batch import TokenBatch
 from bpe.decoding import ByteDecoder
 from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
-from bpe.errors import FormatError
+from bpe.errors import FormatError, counted
 from bpe.text import atomic_write
 from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
@@ -108,9 +108,9 @@ def _train(args: argparse.Namespace) -> None:
     training = tokenizer.training
     assert training is not None
     log.info(
-        "%d tokens, %d merges, learned in %.1f s: %s",
-        tokenizer.vocab_size,
-        training.merges,
+        "%s, %s, learned in %.1f s: %s",
+        counted(tokenizer.vocab_size, "token"),
+        counted(training.merges, "merge"),
         training.seconds,
         args.output,
     )
@@ -175,11 +175,11 @@ def _merge_counts(args: argparse.Namespace) -> None:
         with _blamed_on(path):
             merged |= WordCounts.load(path)
     merged.save(args.output)
-    _log_counts(merged, f"from {len(args.counts)} files", args.output)
+    _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
 
 
 def _log_counts(counts: WordCounts, how: str, path: str) -> None:
-    log.info("%d distinct words, %d in all, %s: %s", len(counts), counts.total, how, path)
+    log.info("%s, %d in all, %s: %s", counted(len(counts), "distinct word"), counts.total, how, path)
 
 
 def _encode(args: argparse.Namespace) -> None:
@@ -307,7 +307,9 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
         "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],
-        "vocabulary": f"{tokenizer.vocab_size} tokens, ids {int(ids[0])} to {int(ids[-1])}" if len(ids) else "empty",
+        "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
+        if len(ids)
+        else "empty",
         "merges": len(tokenizer.merges),
         "special tokens": _few([f"{name} {number}" for name, number in tokenizer.special_tokens.items()]),
         "unknown token": tokenizer.unk_token or "none",

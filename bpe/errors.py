@@ -58,6 +58,15 @@ def type_name(value: object) -> str:
     return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something, as a message has it.
+
+    >>> counted(0, "merge"), counted(1, "merge"), counted(2, "merge")
+    ('0 merges', '1 merge', '2 merges')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def typed(value: object) -> str:
     """A value and its type, as an error message shows them.
 

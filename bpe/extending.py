@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bpe._core.trainer import Trainer
 from bpe.encoding import NO_TOKEN, symbol_tables
-from bpe.errors import typed
+from bpe.errors import counted, typed
 from bpe.learning import (
     OnMerge,
     Start,
@@ -102,8 +102,8 @@ def extend(
 def _check_size(tok: Tokenizer, vocab_size: int) -> None:
     if vocab_size < tok.vocab_size:
         raise ValueError(
-            f"vocab_size is {vocab_size}, but there are {tok.vocab_size} tokens already; it must be at least that: "
-            "tok.truncate_vocab makes a vocabulary smaller"
+            f"vocab_size is {vocab_size}, but the tokenizer has {counted(tok.vocab_size, 'token')}; it must be at "
+            "least that: tok.truncate_vocab makes a vocabulary smaller"
         )
     most = ID_LIMIT - tok.spec.vocabulary.limit + tok.vocab_size
     if vocab_size > most:

@@ -21,7 +21,7 @@ from bpe._core.symbols import symbol_counts
 from bpe._core.trainer import Trainer
 from bpe.alphabet import Alphabet, given_codes
 from bpe.checkpoint import Checkpoint
-from bpe.errors import check_choice, check_int, typed
+from bpe.errors import check_choice, check_int, counted, typed
 from bpe.memory import resident
 from bpe.progress import ProgressLike, progress_bar
 from bpe.spec import TokenizerSpec
@@ -257,14 +257,14 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
     target = ID_LIMIT - options.first_id
     if target < base:
         raise ValueError(
-            f"first_id is {options.first_id}, and the ids of {base} tokens from there are out of range; it must be at "
-            f"most {ID_LIMIT - base}"
+            f"first_id is {options.first_id}, and {counted(base, 'token')} from there would have ids out of range; "
+            f"it must be at most {ID_LIMIT - base}"
         )
     if options.vocab_size is not None:
         if options.vocab_size < base:
             raise ValueError(
-                f"vocab_size is {options.vocab_size}, but the alphabet has {len(alphabet.symbols)} symbols and there "
-                f"are {len(options.reserved)} special tokens; it must be at least {base}"
+                f"vocab_size is {options.vocab_size}, but the alphabet has {counted(len(alphabet.symbols), 'symbol')}, "
+                f"with {counted(len(options.reserved), 'special token')} beside it; it must be at least {base}"
                 + (
                     ""
                     if options.chars or options.initial_alphabet is not None
@@ -310,8 +310,8 @@ def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
     needed = max(held, held - arrays + 2 * LEAST_FOR_PAIRS) + symbols
     if needed > max_memory:
         raise ValueError(
-            f"max_memory is {max_memory}, but {len(words.counts)} words of {words.cells} symbols need {needed} bytes; "
-            "raise it to that, or train on less text"
+            f"max_memory is {max_memory}, but {counted(len(words.counts), 'word')} of "
+            f"{counted(words.cells, 'symbol')} need {needed} bytes; raise it to that, or train on less text"
         )
     return (max_memory - held + arrays - symbols) // 2
 
@@ -396,7 +396,8 @@ def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: f
     """How a training went that began at `began`; what stopped it early is in the log too."""
     stopped = STOPS.get(trainer.stop)
     if stopped:
-        log.warning("training stopped after %d merges: %s; %d tokens, fewer than asked", merges, stopped, tokens)
+        made, there = counted(merges, "merge"), counted(tokens, "token")
+        log.warning("training stopped after %s: %s; %s, fewer than asked", made, stopped, there)
     return Training(stopped, merges, words, time.perf_counter() - began)
 
 
@@ -410,7 +411,8 @@ def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> Tokeni
     most = 64 * len(ends) + 1_000_000 - len(ends)
     if first > most:
         raise ValueError(
-            f"first_id is {first} with only {len(ends)} tokens; ids must be denser: it must be at most {most}"
+            f"first_id is {first} with only {counted(len(ends), 'token')}; ids must be denser: it must be at "
+            f"most {most}"
         )
     kinds = np.full(first + len(ends), ORDINARY, dtype=np.uint8)
     kinds[:first] = NONE

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.encoding import NO_TOKEN, Encoder, symbol_tables, unk_id
-from bpe.errors import check_int, typed
+from bpe.errors import check_int, counted, typed
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -29,13 +29,16 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     have = len(spec.vocabulary)
     size = check_int("vocab_size", size, 1)
     if size > have:
-        raise ValueError(f"vocab_size is {size}, but there are {have} tokens; bpe.extend makes a vocabulary larger")
+        raise ValueError(
+            f"vocab_size is {size}, but the tokenizer has {counted(have, 'token')}; bpe.extend makes a "
+            "vocabulary larger"
+        )
     symbols = _unmade(spec)
     made = [number for number in dict.fromkeys(spec.merge_ids.tolist()) if number not in symbols]
     if size < have - len(made):
         raise ValueError(
-            f"vocab_size is {size}, but {have - len(made)} tokens are made by no merge (special tokens, the alphabet); "
-            "it must be at least that"
+            f"vocab_size is {size}, but no merge makes {counted(have - len(made), 'token')} (special tokens, the "
+            "alphabet); it must be at least that"
         )
     kept = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     kept[np.flatnonzero(spec.vocabulary.kinds != NONE)] = True
@@ -109,7 +112,9 @@ def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
     for each in ids:
         number = check_int("id", each, 0)
         if number not in spec.vocabulary:
-            raise ValueError(f"id {number} is no token of this vocabulary, which has {len(spec.vocabulary)} tokens")
+            raise ValueError(
+                f"id {number} is no token of this vocabulary, which has {counted(len(spec.vocabulary), 'token')}"
+            )
         if number in needed:
             raise ValueError(f"id {number} is {needed[number]}; leave it out")
         checked.append(number)

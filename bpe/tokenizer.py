@@ -24,7 +24,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encoding import Encoder
-from bpe.errors import check_int, check_iterable, shown, typed
+from bpe.errors import check_int, check_iterable, counted, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
 from bpe.memory import byte_count
@@ -221,8 +221,8 @@ class Tokenizer(TextEncoder):
         number = check_int("token_id", token_id, 0)
         if number not in self._spec.vocabulary:
             raise ValueError(
-                f"token id {number} is no token of this vocabulary, which has {self.vocab_size} tokens with ids below "
-                f"{self._spec.vocabulary.limit}"
+                f"token id {number} is no token of this vocabulary, which has {counted(self.vocab_size, 'token')} with "
+                f"ids below {self._spec.vocabulary.limit}"
             )
         return self._spec.vocabulary[number]
 
@@ -558,7 +558,8 @@ class Tokenizer(TextEncoder):
 
     def __repr__(self) -> str:
         cutting = "" if self.pretokenizer is None else f", {self.pretokenizer.name or 'own pattern'}"
-        return f"<bpe.Tokenizer: {self.model} model{cutting}, {self.vocab_size} tokens, {self.fingerprint[:12]}>"
+        size = counted(self.vocab_size, "token")
+        return f"<bpe.Tokenizer: {self.model} model{cutting}, {size}, {self.fingerprint[:12]}>"
 
 
 def _rebuild(

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import shown
+from bpe.errors import counted, shown
 
 #: What an id is: no token at all; a token that text is made of; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2
@@ -170,5 +170,7 @@ class Vocabulary:
 def _checked_limit(limit: int, n_tokens: int) -> int:
     """One more than the greatest id, which must not be far beyond the number of tokens."""
     if limit > 64 * n_tokens + 1_000_000:
-        raise ValueError(f"the greatest token id is {limit - 1} with only {n_tokens} tokens; ids must be denser")
+        raise ValueError(
+            f"the greatest token id is {limit - 1} with only {counted(n_tokens, 'token')}; ids must be denser"
+        )
     return limit

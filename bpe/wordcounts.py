@@ -21,7 +21,7 @@ from bpe._core.cutting import certain
 from bpe._core.documents import split
 from bpe._core.wordtable import WordTable
 from bpe.corpus import Cut, PathLike
-from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, shown, type_name, typed
+from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
@@ -209,7 +209,7 @@ class WordCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"WordCounts({len(self)} words, {self.total} in all, pretokenizer={self.pretokenizer!r})"
+        return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (*self._made(), *self.arrays())
@@ -326,7 +326,9 @@ class WordCounts:
             if name not in table.column_names:
                 raise ValueError(f"the table has columns {table.column_names}; it must have word and count")
             if table.column(name).null_count:
-                raise ValueError(f"column {name} has {table.column(name).null_count} nulls; it must have none")
+                raise ValueError(
+                    f"column {name} has {counted(table.column(name).null_count, 'null')}; it must have none"
+                )
         for batch in table.select(["word", "count"]).to_batches():
             words, counts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
             merged: dict[bytes, int] = {}
@@ -408,7 +410,7 @@ def _arrays_in(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     kinds = [check_choice(name, header[name], _KINDS) for name in ("lengths", "counts")]
     ends = list(accumulate([*(words * np.dtype(kind).itemsize for kind in kinds), size]))
     if ends[-1] != len(data):
-        raise ValueError(f"it tells of {ends[-1]} bytes behind it, but there are {len(data)}")
+        raise ValueError(f"it tells of {counted(ends[-1], 'byte')} behind it, but there are {len(data)}")
     lengths = np.frombuffer(data[: ends[0]], dtype=kinds[0])
     counts = np.frombuffer(data[ends[0] : ends[1]], dtype=kinds[1]).astype(np.uint64)
     longest = int(lengths.max(initial=0))

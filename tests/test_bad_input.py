@@ -244,7 +244,7 @@ def test_surrogates_where_names_are_meant() -> None:
 
 
 def test_vocab_size_below_alphabet_and_specials() -> None:
-    message = r"vocab_size is 100, but the alphabet has 256 symbols and there are 2 .* at least 258.*'corpus'"
+    message = r"vocab_size is 100, but the alphabet has 256 symbols, with 2 special tokens .* at least 258.*'corpus'"
     refused(ValueError, message, texts=["abc"], vocab_size=100, special_tokens=["<s>", "<t>"])
     refused(
         ValueError,
@@ -254,7 +254,7 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
         special_tokens=["<s>", "<t>"],
     )
     assert bpe.train(texts=["abc"], vocab_size=258, special_tokens=["<s>", "<t>"]).vocab_size == 258
-    message = r"vocab_size is 3, but the alphabet has 3 symbols and there are 1 special tokens; it must be at least 4"
+    message = r"vocab_size is 3, but the alphabet has 3 symbols, with 1 special token beside it; it must be at least 4"
     refused(ValueError, message, texts=["abc"], vocab_size=3, model="char", unk_token="?")
     refused(
         ValueError,
@@ -348,7 +348,7 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
         (
             {"limit_alphabet": 10},
             ValueError,
-            "limit_alphabet is 10, fewer than the 256 symbols of the initial alphabet",
+            "limit_alphabet is 10, fewer than the initial alphabet's 256 symbols",
         ),
         ({"first_id": -1}, ValueError, "first_id is -1; it must be"),
         ({"first_id": 2**31}, ValueError, f"{2**31}.*out of range|first_id is {2**31}"),

@@ -216,7 +216,7 @@ def test_empty_vocabulary() -> None:
         ([(1, b"a"), (1, b"b")], r"token id 1 is given twice: b'a' and b'b'"),
         ([(1, b"")], "token id 1 has an empty token; a token is at least one byte"),
         ([(1, b"a"), (2, b"a")], r"token b'a' has two ids, 1 and 2; a token has one id"),
-        ([(2**30, b"a")], "the greatest token id is 1073741824 with only 1 tokens; ids must be denser"),
+        ([(2**30, b"a")], "the greatest token id is 1073741824 with only 1 token; ids must be denser"),
     ],
 )
 def test_wrong_vocabulary(tokens: list[tuple[int, bytes]], message: str) -> None:
@@ -296,6 +296,7 @@ def test_batch_compares_by_content() -> None:
     again = pickle.loads(pickle.dumps(TokenBatch.from_lists(rows)))
     assert again == TokenBatch.from_lists(rows)
     assert repr(again) == "TokenBatch(2 texts, 3 ids, uint32)"
+    assert repr(TokenBatch.from_lists([[7]])) == "TokenBatch(1 text, 1 id, uint32)"
     with pytest.raises(TypeError, match="unhashable"):
         hash(again)
     for index in (2, -3):

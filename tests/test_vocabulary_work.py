@@ -149,7 +149,7 @@ def test_extending_with_counts_made_otherwise() -> None:
         bpe.extend(tok, bpe.WordCounts("cl100k"), 300)
     with pytest.raises(ValueError, match=r"made with normalizer=.*NFC.*but the tokenizer has None"):
         bpe.extend(tok, bpe.WordCounts("gpt2", bpe.normalizers.NFC()), 300)
-    with pytest.raises(ValueError, match=r"vocab_size is 256, but there are 257 tokens already; .* tok.truncate_vocab"):
+    with pytest.raises(ValueError, match=r"vocab_size is 256, but the tokenizer has 257 tokens; .* tok.truncate_vocab"):
         bpe.extend(tok, {"a": 1}, 256)
     with pytest.raises(ValueError, match="it must be from 1 to 2147483648"):
         bpe.extend(tok, {"a": 1}, 2**31 + 1)
@@ -166,9 +166,9 @@ def test_truncating_too_far() -> None:
     tok = bpe.train(counts={"aab": 3}, num_merges=2, special_tokens=["<s>"])
     assert tok.truncate_vocab(259) == tok
     assert tok.truncate_vocab(257).merges.shape == (0, 2)
-    with pytest.raises(ValueError, match=r"vocab_size is 260, but there are 259 tokens; bpe.extend makes a vocabulary"):
+    with pytest.raises(ValueError, match=r"vocab_size is 260, but the tokenizer has 259 tokens; bpe.extend makes a vocabulary"):
         tok.truncate_vocab(260)
-    with pytest.raises(ValueError, match="vocab_size is 256, but 257 tokens are made by no merge"):
+    with pytest.raises(ValueError, match="vocab_size is 256, but no merge makes 257 tokens"):
         tok.truncate_vocab(256)
     with pytest.raises(TypeError, match="vocab_size is '9'"):
         tok.truncate_vocab("9")  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe import normalizers as n
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface_write import (
     COLLAPSE,
     MAX_DEPTH,
@@ -460,7 +460,10 @@ def _ranks(item: dict[str, Any], count: int) -> np.ndarray[Any, np.dtype[np.int3
     for i, rank in enumerate(ranks):
         _id(rank, f"model.merge_ranks[{i}]")
     if len(ranks) != count:
-        raise FormatError(f"it has {len(ranks)} ranks for {count} merges; each has one", where="model.merge_ranks")
+        raise FormatError(
+            f"it has {counted(len(ranks), 'rank')} for {counted(count, 'merge')}; each has one",
+            where="model.merge_ranks",
+        )
     return np.array(ranks, dtype=np.int32)
 
 
