@@ -166,7 +166,7 @@ def test_truncating_too_far() -> None:
     tok = bpe.train(counts={"aab": 3}, num_merges=2, special_tokens=["<s>"])
     assert tok.truncate_vocab(259) == tok
     assert tok.truncate_vocab(257).merges.shape == (0, 2)
-    with pytest.raises(ValueError, match=r"vocab_size is 260, but the tokenizer has 259 tokens; bpe.extend makes a vocabulary"):
+    with pytest.raises(ValueError, match=r"vocab_size is 260, but the tokenizer has 259 tokens; bpe.extend makes a v"):
         tok.truncate_vocab(260)
     with pytest.raises(ValueError, match="vocab_size is 256, but no merge makes 257 tokens"):
         tok.truncate_vocab(256)
