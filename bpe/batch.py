@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,11 @@ class TokenBatch:
         return [flat[start:end] for start, end in pairwise(bounds)]
 
     def padded(
-        self, length: int | None = None, pad_id: int = 0, side: str = "right", truncate: bool = False
+        self,
+        length: int | None = None,
+        pad_id: int = 0,
+        side: Literal["right", "left"] = "right",
+        truncate: bool = False,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids as one rectangle, and how many of each row are real.
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import operator
 import os
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 COUNT_LIMIT = 2**63 - 1
+
+_Choice = TypeVar("_Choice", bound=str)
 
 
 class FormatError(ValueError):
@@ -105,8 +107,8 @@ def check_unicode(name: str, value: str) -> bytes:
         raise ValueError(f"{name} {shown(value)} holds a lone surrogate; it must be valid Unicode") from None
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
     """`value` as one of `choices`; ValueError that lists them otherwise."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {shown(value)}; it must be one of {', '.join(map(repr, choices))}")
-    return value
+    return choices[choices.index(value)]

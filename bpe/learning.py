@@ -24,18 +24,17 @@ from bpe.checkpoint import Checkpoint
 from bpe.errors import check_choice, check_int, counted, typed
 from bpe.memory import resident
 from bpe.progress import ProgressLike, progress_bar
-from bpe.spec import TokenizerSpec
+from bpe.spec import Model, TokenizerSpec
 from bpe.special import check_special_tokens
 from bpe.text import check_utf8
 from bpe.threads import helped
 from bpe.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 from bpe.wordcounts import WordCounts
 
-Model = Literal["byte", "char"]
 TieBreak = Literal["id", "first", "smallest", "greatest"]
 OnMerge = Callable[[int, Any, Any, Any, int], object]
 
-TIE_BREAKS = ("id", "first", "smallest", "greatest")
+TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 CELL_LIMIT = 2**32 - 2
 STOPS = {1: "no pairs left", 2: "min_frequency"}
 MERGES_PER_CALL = 256
@@ -74,7 +73,7 @@ class TrainOptions:
 
     vocab_size: int | None = None
     num_merges: int | None = None
-    model: str = "byte"
+    model: Model = "byte"
     end_of_word: str | None = None
     end_of_word_glued: bool = False
     unk_token: str | None = None
@@ -83,7 +82,7 @@ class TrainOptions:
     min_frequency: int = 1
     max_token_length: int | None = None
     limit_alphabet: int | None = None
-    tie_break: str = "id"
+    tie_break: TieBreak = "id"
     first_id: int = 0
     reserved: dict[str, None] = field(init=False)
 

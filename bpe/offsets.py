@@ -8,6 +8,8 @@ the text, places are found in the changed text first, and then `bpe/alignment.py
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,9 @@ from bpe.errors import check_choice
 from bpe.pretokenize import prepared
 from bpe.spec import TokenizerSpec
 from bpe.text import TextLike, byte_offsets, escape, to_bytes, unescape
+
+#: What offsets count.
+Unit = Literal["char", "byte"]
 
 
 class OffsetEncoder:
@@ -38,7 +43,7 @@ class OffsetEncoder:
         )
 
     def encode(
-        self, text: TextLike, allowed: frozenset[str], unit: str
+        self, text: TextLike, allowed: frozenset[str], unit: Unit
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The ids of a text and where each begins and ends: (uint32, shape (n,); int64, shape (n, 2)).
 
@@ -62,7 +67,7 @@ class OffsetEncoder:
         return self._encode_by_pretokens(text, data, allowed, unit)
 
     def _encode_by_pretokens(
-        self, text: TextLike, data: bytes, allowed: frozenset[str], unit: str
+        self, text: TextLike, data: bytes, allowed: frozenset[str], unit: Unit
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The same where each token's place has to be sought in the pretoken that it is of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]

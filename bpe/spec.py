@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer
 from bpe.vocabulary import Vocabulary
+
+#: What symbols are.
+Model = Literal["byte", "char"]
 
 NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
 
@@ -46,7 +50,7 @@ class TokenizerSpec:
 
     """
 
-    model: str
+    model: Model
     vocabulary: Vocabulary
     merges: NDArray[np.int32]
     merge_ids: NDArray[np.int32]

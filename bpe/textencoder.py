@@ -23,7 +23,7 @@ from bpe.dropout import DropoutEncoder, check_dropout
 from bpe.encoding import NO_TOKEN, Encoder
 from bpe.errors import check_int, check_iterable, shown
 from bpe.explaining import explain_pieces
-from bpe.offsets import OffsetEncoder
+from bpe.offsets import OffsetEncoder, Unit
 from bpe.pretokenize import scanner_of
 from bpe.spec import TokenizerSpec
 from bpe.special import Allowed
@@ -137,7 +137,7 @@ class TextEncoder:
     def encode_with_offsets(
         self,
         text: TextLike,
-        unit: str = "char",
+        unit: Unit = "char",
         *,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),

@@ -30,7 +30,7 @@ from bpe.learning import Training
 from bpe.memory import byte_count
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
-from bpe.spec import TokenizerSpec
+from bpe.spec import Model, TokenizerSpec
 from bpe.text import atomic_write, to_bytes
 from bpe.textencoder import TextEncoder, _listed
 from bpe.vocabulary import NONE, SPECIAL, Vocabulary
@@ -174,7 +174,7 @@ class Tokenizer(TextEncoder):
         return self._encoder.cache_memory
 
     @property
-    def model(self) -> str:
+    def model(self) -> Model:
         """What symbols are: "byte" or "char"."""
         return self._spec.model
 

@@ -14,12 +14,13 @@ from typing import Any
 from bpe.checkpoint import Checkpoint, corpus_of, made_as
 from bpe.corpus import PathLike, check_separating, listed_files
 from bpe.counting import count_into
-from bpe.errors import check_choice, shown
-from bpe.learning import Model, OnMerge, TieBreak, TrainOptions, learn
+from bpe.errors import shown
+from bpe.learning import OnMerge, TieBreak, TrainOptions, learn
 from bpe.memory import check_memory
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.progress import ProgressLike, check_progress
+from bpe.spec import Model
 from bpe.text import TextLike
 from bpe.threads import thread_count
 from bpe.tokenizer import Tokenizer
@@ -121,7 +122,7 @@ def train(
     options = TrainOptions(
         vocab_size=vocab_size,
         num_merges=num_merges,
-        model=check_choice("model", model, ("byte", "char")),
+        model=model,
         end_of_word=end_of_word,
         end_of_word_glued=bool(end_of_word_glued),
         unk_token=unk_token,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from itertools import chain
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,9 @@ from bpe.formats.huggingface_write import (
 )
 from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
 from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
-from bpe.pretokenize import Pretokenizer
+from bpe.pretokenize import Gaps, Pretokenizer
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
-from bpe.spec import TokenizerSpec, letter_bytes
+from bpe.spec import Model, TokenizerSpec, letter_bytes
 from bpe.vocabulary import ID_LIMIT, Vocabulary
 
 __all__ = ["read", "write"]
@@ -205,8 +205,8 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
         prefix = get(value, where, "add_prefix_space", bool)
         if "name" in value:
             return made_of(where, lambda: Pretokenizer(value["name"], add_prefix_space=prefix))
-        pattern, gaps = get(value, where, "pattern", str), get(value, where, "gaps", str)
-        return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=prefix))
+        pattern, own = get(value, where, "pattern", str), cast("Gaps", get(value, where, "gaps", str))
+        return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=own, add_prefix_space=prefix))
     if kind != "Split":
         refuse(
             where, value, f"a pre_tokenizer of type {kind!r} is not known: {LATER}",
@@ -219,7 +219,7 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
     if behavior != "Isolated" and not (behavior == "Removed" and invert):
         rule = f"it must be Isolated, or Removed with invert (which is {invert}): {LATER}"
         refuse(f"{where}.behavior", behavior, rule, "write the pattern of the pretokens themselves")
-    gaps = "keep" if behavior == "Isolated" else "drop"
+    gaps: Gaps = "keep" if behavior == "Isolated" else "drop"
     if (name := published(pattern, gaps)) is not None:
         return Pretokenizer(name)
     return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps))
@@ -269,7 +269,7 @@ def _model(
     if not own and value.get("type", "BPE") != "BPE":
         refuse("model.type", value["type"], "it must be BPE", "other models are not byte-pair encoding")
     item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
-    model = "byte" if byte else "char"
+    model: Model = "byte" if byte else "char"
     unk, vocab = get_text(item, "model", "unk_token"), _vocab(item)
     if own:
         special = dict(added)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import regex
@@ -20,6 +20,9 @@ from bpe.errors import check_choice, shown, typed
 from bpe.normalizers import Normalizer
 from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, byte_offsets, escape, to_bytes
+
+#: What becomes of the text between matches.
+Gaps = Literal["drop", "keep"]
 
 NAMES = tuple(PATTERNS)
 
@@ -58,7 +61,7 @@ class Pretokenizer:
 
     name: str | None
     pattern: str
-    gaps: str
+    gaps: Gaps
     add_prefix_space: bool
 
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
@@ -71,7 +74,7 @@ class Pretokenizer:
         self._set(name, PATTERNS[name].expression, "drop", add_prefix_space)
 
     @classmethod
-    def from_regex(cls, pattern: str, *, gaps: str = "drop", add_prefix_space: bool = False) -> Pretokenizer:
+    def from_regex(cls, pattern: str, *, gaps: Gaps = "drop", add_prefix_space: bool = False) -> Pretokenizer:
         r"""Make a pretokenizer of a regular expression in the syntax of the `regex` package.
 
         Every match is a pretoken; text between matches is dropped, or kept as a pretoken of its own with
@@ -94,7 +97,7 @@ class Pretokenizer:
             made._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
         return made
 
-    def _set(self, name: str | None, pattern: str, gaps: str, add_prefix_space: bool) -> None:
+    def _set(self, name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "gaps", gaps)
@@ -201,7 +204,7 @@ class Pretokenizer:
         return f"Pretokenizer.from_regex({self.pattern!r}{gaps}{prefix})"
 
 
-def _rebuild(name: str | None, pattern: str, gaps: str, add_prefix_space: bool) -> Pretokenizer:
+def _rebuild(name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool) -> Pretokenizer:
     if name is not None:
         return Pretokenizer(name, add_prefix_space=add_prefix_space)
     return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space)
