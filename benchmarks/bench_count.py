@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import corpora, keep, machine, measure, middle, table
+from report import at_least, corpora, keep, machine, measure, middle, table
 
 PEERS = ("bpe", "gigatoken", "ffbpe")
 HEAD = (
@@ -55,8 +55,8 @@ def main() -> None:
     """Measure, compare, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
-    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
+    parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []

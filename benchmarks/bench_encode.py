@@ -26,6 +26,7 @@ from typing import Any
 from peers import TOKENIZERS
 from report import (
     VOCAB_NAMES,
+    at_least,
     beginning,
     corpora,
     different,
@@ -48,7 +49,7 @@ HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "pea
 def main() -> None:
     """Measure, compare, print tables, write JSON."""
     parser = peers_parser(__doc__, TOKENIZERS, "all three", "the speeds of the first pass", 5)
-    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
+    parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()

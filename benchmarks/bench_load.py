@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import VOCAB_NAMES, different, finish, keep, machine, measure, middle, table, vocabularies
+from report import VOCAB_NAMES, at_least, different, finish, keep, machine, measure, middle, table, vocabularies
 
 #: Libraries by the file that they load from.
 WAYS = {"ranks": ("bpe", "gigatoken", "tiktoken"), "json": ("bpe", "gigatoken", "tokenizers")}
@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k, o200k")
     parser.add_argument("--peer", choices=sorted({*WAYS["ranks"], *WAYS["json"]}), action="append", help="default all")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []

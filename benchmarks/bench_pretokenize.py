@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import corpora, keep, machine, measure, middle, table
+from report import at_least, corpora, keep, machine, measure, middle, table
 
 PATTERNS = ("gpt2", "cl100k", "o200k")
 PEERS = ("bpe", "regex", "tokenizers", "gigatoken")
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--pattern", choices=PATTERNS, action="append", help="may be repeated; default all three")
     parser.add_argument("--size", type=float, default=40, metavar="MB", help="for this package; default 40")
     parser.add_argument("--less", type=float, default=4, metavar="MB", help="for the others; default 4")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     size, less = int(options.size * 1e6), int(options.less * 1e6)

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import SEPARATOR, TRAINERS
-from report import corpora, keep, machine, measure, middle, table
+from report import at_least, corpora, keep, machine, measure, middle, table
 
 HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "times ours", "MB/s", "peak MB", "times ours", "tokens")
 #: Whose alphabet is ordered as ours is by default; the others' rules for ties are those of `bpe` or none that we have.
@@ -48,9 +48,9 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--peer", choices=TRAINERS, action="append", help="may be repeated; default all but minbpe")
     parser.add_argument("--size", type=float, action="append", metavar="MB", help="may be repeated; default the whole")
-    parser.add_argument("--vocab-size", type=int, action="append", help="may be repeated; default 32000")
-    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default 1 and 2")
-    parser.add_argument("--repeat", type=int, default=5, help="default 5; 0 only reports what results.json has")
+    parser.add_argument("--vocab-size", type=at_least(256), action="append", help="may be repeated; default 32000")
+    parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
+    parser.add_argument("--repeat", type=at_least(0), default=5, help="default 5; 0 only reports what results.json has")
     parser.add_argument("--limit", type=float, help="give up a measurement after so many seconds")
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--add", action="store_true", help="keep the measurements that the file has")

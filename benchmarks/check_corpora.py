@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from peers import SEPARATOR, TOKENIZERS, Vocab
-from report import VOCAB_NAMES, corpora, vocabularies
+from report import VOCAB_NAMES, at_least, corpora, vocabularies
 
 import bpe
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=at_least(1), default=2)
     options = parser.parse_args()
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as folder:

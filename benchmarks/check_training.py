@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import SEPARATOR
-from report import corpora
+from report import at_least, corpora
 
 import bpe
 from bpe import checkpoint, corpus
@@ -40,7 +40,7 @@ def main() -> None:
     """Check every file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
-    parser.add_argument("--vocab-size", type=int, default=32000)
+    parser.add_argument("--vocab-size", type=at_least(256), default=32000)
     parser.add_argument("--seed", type=int, default=1, help="decides when a training is killed")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()

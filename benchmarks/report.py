@@ -10,7 +10,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,17 @@ VOCABULARIES = SHARED.parent / "vocab"
 VOCAB_NAMES = ("r50k", "cl100k", "o200k")
 SEPARATOR = b"<|endoftext|>"
 NAMES = ("english", "korean", "japanese", "python")
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A `type` for argparse: a whole number that is not less."""
+
+    def convert(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return convert
 
 
 def peers_parser(
@@ -33,7 +44,7 @@ def peers_parser(
     if less is not None:
         help_ = f"for the slower ones; default {less}"
         parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, help=f"draw {drawn}")
     return parser

@@ -23,18 +23,19 @@ the text included, and for encoding the size before, with the texts and the toke
 
 from __future__ import annotations
 
+import argparse
 import base64
 import codecs
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import pickle
 import platform
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,7 @@ from peers import (
     Vocab,
     flat,
 )
+from report import at_least
 
 
 def peak() -> int:
@@ -341,17 +343,31 @@ JOBS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
 
 def main() -> None:
     """Do the job that the command line names."""
-    job, name, path, threads, *more = sys.argv[1:]
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(threads)])
-    for variable in THREAD_VARIABLES:
-        os.environ[variable] = threads
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", metavar="JOB", choices=JOBS, help="one of the above")
+    parser.add_argument("peer", metavar="PEER", help="the library, as benchmarks/peers names it")
+    parser.add_argument("file", metavar="FILE", type=Path, help="UTF-8 text")
+    parser.add_argument("threads", metavar="THREADS", type=at_least(1))
+    parser.add_argument("more", metavar="…", nargs="*", help="what the job takes besides, as above")
+    options = parser.parse_args()
+    job, name, path, threads, more = options.job, options.peer, str(options.file), options.threads, options.more
     work, peers = JOBS[job]
+    if name not in peers:
+        parser.error(f"PEER is {name!r}; of {job} it is one of {', '.join(peers)}")
+    if job != "load" and not options.file.is_file():
+        parser.error(f"FILE is {path!r}, which is no file")
+    wanted = len(inspect.signature(work).parameters) - 3
+    if len(more) != wanted:
+        parser.error(f"behind THREADS {job} takes what is listed in --help, {wanted} in number, not {len(more)}")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(threads)
     peer = peers[name]()
-    measured = work(peer, path, int(threads), *more)
+    measured = work(peer, path, threads, *more)
     version = "absent" if measured.get("absent") else peer.version()
     about = {"job": job, "peer": name, "version": version, "python": platform.python_version()}
-    print(json.dumps(about | {"threads": int(threads)} | measured))
+    print(json.dumps(about | {"threads": threads} | measured))
 
 
 if __name__ == "__main__":
