@@ -115,7 +115,8 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "encode",
         "turn text into token ids",
         "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array, and beside "
-        "it x.offsets.npy, int64, one longer than the documents: document i is ids[offsets[i]:offsets[i + 1]]. What "
+        "it x.offsets.npy, int64, one longer than the documents: document i is ids[offsets[i]:offsets[i + 1]]. An OUT "
+        "named like a file of another format, such as .parquet, is refused without --format. What "
         "comes through a pipe is one document that is encoded as it comes, in bounded memory, if the tokenizer's "
         "pretokenizer is a named one; with --separator or --per-line each document is held whole.",
     )

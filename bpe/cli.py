@@ -40,6 +40,11 @@ log = logging.getLogger("bpe.cli")
 
 #: Documents are encoded in groups of about this many bytes: enough to keep threads busy, little beside the memory.
 _GROUP = 32 << 20
+#: Endings of files that lines of ids are not: they are written under such a name only if --format says so.
+_OTHER_FORMATS = (
+    *(".npz", ".bin", ".idx", ".parquet", ".arrow", ".feather", ".pt", ".pkl", ".h5", ".safetensors"),
+    *(".jsonl", ".gz", ".bz2", ".xz", ".zst", ".zip"),
+)
 #: `bpe info` shows so many special tokens and so many of the longest.
 _SHOWN = 10
 
@@ -183,9 +188,7 @@ def _log_counts(counts: WordCounts, how: str, path: str) -> None:
 
 
 def _encode(args: argparse.Namespace) -> None:
-    as_npy = args.format == "npy" or (args.format is None and args.output is not None and args.output.endswith(".npy"))
-    if as_npy and args.output is None:
-        args.parser.error("--format npy needs -o ids.npy: the document boundaries go beside it, to ids.offsets.npy")
+    as_npy = _as_npy(args)
     _check_inputs(args, [*args.files, args.tokenizer])
     _check_output(args.output, [*args.files, args.tokenizer])
     if as_npy:
@@ -196,6 +199,19 @@ def _encode(args: argparse.Namespace) -> None:
         return
     with _output(args.output) as out:
         idfiles.write_lines(out, batches)
+
+
+def _as_npy(args: argparse.Namespace) -> bool:
+    """Whether ids are written as .npy: as --format says, or as the output's name ends."""
+    ending = Path(args.output or "").suffix.lower()
+    if args.format is None and ending in _OTHER_FORMATS:
+        args.parser.error(
+            f"the output {args.output} would hold lines of ids, not {ending}; name it .txt or .npy, or say --format"
+        )
+    as_npy = args.format == "npy" or (args.format is None and ending == ".npy")
+    if as_npy and args.output is None:
+        args.parser.error("--format npy needs -o ids.npy: the document boundaries go beside it, to ids.offsets.npy")
+    return as_npy
 
 
 def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:

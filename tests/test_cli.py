@@ -244,6 +244,19 @@ def test_npy_records_the_document_boundaries(tmp_path, tokenizer, text, monkeypa
     assert main(["encode", text, "-t", tokenizer, "-o", str(tmp_path / "ids.bin"), "--format", "npy"]) == 0
     assert np.load(tmp_path / "ids.bin").tolist() == tok.encode(Path(text).read_bytes()).tolist()
     assert (tmp_path / "ids.bin.offsets.npy").exists()
+    assert main(["encode", text, "-t", tokenizer, "-o", str(tmp_path / "IDS.NPY")]) == 0  # the name of a file in DOS
+    assert np.load(tmp_path / "IDS.NPY").tolist() == np.load(tmp_path / "ids.bin").tolist()
+
+
+@pytest.mark.parametrize("name", ["ids", "ids.txt", "ids.tok", "ids.v2", ".parquet"])
+def test_other_names_take_lines(tmp_path, tokenizer, text, capsys, name):
+    assert main(["encode", text, "-t", tokenizer]) == 0
+    lines = capsys.readouterr().out
+    path = tmp_path / name
+    assert main(["encode", text, "-t", tokenizer, "-o", str(path)]) == 0
+    assert path.read_text() == lines
+    assert main(["encode", text, "-t", tokenizer, "-o", f"{path}.parquet", "--format", "ids"]) == 0
+    assert Path(f"{path}.parquet").read_text() == lines
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
@@ -450,6 +463,8 @@ def test_show_takes_bytes_that_are_not_utf8(tokenizer, capsys):
         ("encode a.txt", "required: -t"),
         ("encode -t t.json", "required: FILE"),
         ("encode a.txt -t t.json --format npy", "needs -o ids.npy"),
+        ("encode a.txt -t t.json -o a.parquet", r"a\.parquet would hold lines of ids, not \.parquet; name it \.txt or"),
+        ("encode a.txt -t t.json -o a.BIN", r"a\.BIN would hold lines of ids, not \.bin; name it .* or say --format"),
         ("encode a.txt -t t.json --format parquet", "invalid choice"),
         ("decode -t t.json", "required: FILE"),
         ("show -t t.json", "required: TEXT"),
