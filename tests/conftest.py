@@ -1,4 +1,4 @@
-"""What the whole suite shares: one deterministic hypothesis profile, and the shared corpora and vocabularies.
+"""What the suite shares: one deterministic hypothesis profile, files for the command line, corpora and vocabularies.
 
 The corpora are not part of the project. Tests that need them ask for the fixtures below, which skip where they are
 absent.
@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import bpe
 
 settings.register_profile(
     "deterministic",
@@ -47,6 +49,29 @@ def quiet() -> Iterator[None]:
     yield
     logger.setLevel(level)
 
+
+# What the command line is tested with --------------------------------------------------------------------------------
+
+TEXT = "The first line, naïve café.\n\n두 번째 줄: 다람쥐 헌 쳇바퀴에 타고파 😀\r\n\tlast line | no newline · here"
+
+
+@pytest.fixture(scope="session")
+def tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small byte-level tokenizer.json with one special token."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    bpe.train(texts=[TEXT, "low lower newest widest " * 5], vocab_size=300, special_tokens=["<|end|>"]).save(path)
+    return str(path)
+
+
+@pytest.fixture
+def text_file(tmp_path: Path) -> str:
+    """A file with several lines, several scripts and bytes that are not UTF-8."""
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT.encode() + b"\xff\xfe")
+    return str(path)
+
+
+# Shared corpora and vocabularies --------------------------------------------------------------------------------------
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 CORPORA = ("english", "korean", "japanese", "python")

@@ -1,0 +1,326 @@
+"""The command `bpe`: what it refuses, how it is interrupted, and what it is as a process; with which exit status."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe import arguments, cli
+from bpe.cli import main
+
+
+def fails(capsys, argv, status, pattern):
+    """Run what must fail: its status, nothing on stdout, exactly one line on stderr."""
+    assert main(argv) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    assert re.search(pattern, err), err
+    assert err.startswith("bpe: error: " if status == 1 else "bpe")
+    return err
+
+
+# Bad use: 2 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("", "COMMAND"),
+        ("tarin a.txt", "invalid choice: 'tarin'"),
+        ("train a.txt -o t.json", "one of the arguments --vocab-size --num-merges is required"),
+        ("train a.txt --vocab-size 300", "required: -o/--output"),
+        ("train -o t.json --vocab-size 300", "either FILES or --counts"),
+        ("train a.txt --counts w -o t.json --vocab-size 300", "either FILES or --counts"),
+        ("train --counts w -o t.json --vocab-size 300 --per-line", "--per-line cut FILES"),
+        ("train --counts w -o t.json --vocab-size 300 --separator x", "--separator and .* cut FILES"),
+        ("train a.txt -o t.json --vocab-size 300 --num-merges 3", "not allowed with"),
+        ("train a.txt -o t.json --vocab-size 0", "'0' is not a whole number of at least 1"),
+        ("train a.txt -o t.json --vocab-size 3e4", "'3e4' is not a whole number"),
+        ("train a.txt -o t.json --vocab-size 300 --threads 0", "at least 1"),
+        ("train a.txt -o t.json --vocab-size 300 --tie-break random", "invalid choice: 'random'"),
+        ("train a.txt -o t.json --vocab-size 300 --pretokenizer gpt5", "'gpt5'; it must be one of 'gpt2'"),
+        ("train a.txt -o t.json --vocab-size 300 --pattern (", "does not compile"),
+        ("train a.txt -o t.json --vocab-size 300 --remove (", "does not compile"),
+        ("train a.txt -o t.json --vocab-size 300 --pattern x --pretokenizer gpt2", "not allowed with"),
+        ("train a.txt -o t.json --vocab-size 300 --normalizer nfx", "'nfx' is none of nfc, "),
+        ("train a.txt -o t.json --vocab-size 300 --end-of-word-glued", "needs --end-of-word"),
+        ("train a.txt -o t.json --vocab-size 300 --per-line --separator x", "not allowed with"),
+        (r"train a.txt -o t.json --vocab-size 300 --separator \q", r"has '\\\\q'; known are \\n \\r \\t"),
+        ("train - - -o t.json --vocab-size 300", "stdin.* only once"),
+        ("train a.txt -o - --vocab-size 300", "to a file, not to stdout"),
+        ("train a.txt -o t.json --vocab 300", "required"),
+        ("count-words -o w.counts", "required: FILE"),
+        ("count-words a.txt", "required: -o/--output"),
+        ("count-words a.txt -o -", "to a file, not to stdout"),
+        ("count-words a.txt -o w.counts --pretokenizer gpt5", "'gpt5'; it must be one of 'gpt2'"),
+        ("count-words a.txt -o w.counts --pattern (", "does not compile"),
+        ("count-words a.txt -o w.counts --pattern x --pretokenizer gpt2", "not allowed with"),
+        ("count-words a.txt -o w.counts --per-line --separator x", "not allowed with"),
+        ("count-words a.txt -o w.counts --threads 0", "at least 1"),
+        ("count-words a.txt -o w.counts --normalizer nfx", "'nfx' is none of nfc, "),
+        ("count-words - - -o w.counts", "stdin.* only once"),
+        ("merge-counts -o w.counts", "required: A"),
+        ("merge-counts a.counts", "required: -o/--output"),
+        ("merge-counts a.counts -o -", "to a file, not to stdout"),
+        ("encode a.txt", "required: -t"),
+        ("encode -t t.json", "required: FILE"),
+        ("encode a.txt -t t.json --format npy", "needs -o ids.npy"),
+        ("encode a.txt -t t.json -o a.parquet", r"a\.parquet would hold lines of ids, not \.parquet; name it \.txt or"),
+        ("encode a.txt -t t.json -o a.BIN", r"a\.BIN would hold lines of ids, not \.bin; name it .* or say --format"),
+        ("encode a.txt -t t.json --format parquet", "invalid choice"),
+        ("decode -t t.json", "required: FILE"),
+        ("show -t t.json", "required: TEXT"),
+        ("demo --vocab-size 255", "at least 256"),
+        ("info", "required"),
+    ],
+)
+def test_bad_use(line, pattern, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("some text")
+    err = fails(capsys, line.split(), 2, pattern)
+    assert re.match(r"bpe( [\w-]+)?: error: ", err)
+    assert err.rstrip().endswith("--help")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_an_empty_separator_is_bad_use(capsys):
+    fails(capsys, ["encode", "a.txt", "-t", "t.json", "--separator", ""], 2, "at least one character")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [(r"\n", "\n"), (r"\r\n\t\0", "\r\n\t\0"), (r"\\n", r"\n"), ("<|end|>", "<|end|>"), ("é", "é")]
+)
+def test_escapes_in_separators(given, meant):
+    assert arguments._unescaped(given) == meant
+
+
+def test_help_and_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bpe {bpe.__version__}\n"
+    for command in ("train", "count-words", "merge-counts", "encode", "decode", "count", "info", "show", "demo"):
+        assert main([command, "--help"]) == 0
+        assert command in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert "demo" in capsys.readouterr().out
+
+
+# Bad input: 1 ---------------------------------------------------------------------------------------------------------
+
+
+def test_missing_files(tmp_path, tokenizer_file, text_file, capsys):
+    gone = str(tmp_path / "gone.txt")
+    pattern = r"gone\.txt: No such file"
+    fails(capsys, ["train", text_file, gone, "-o", str(tmp_path / "t.json"), "--vocab-size", "300"], 1, pattern)
+    fails(capsys, ["encode", text_file, gone, "-t", tokenizer_file], 1, pattern)
+    fails(capsys, ["encode", text_file, "-t", gone], 1, pattern)
+    fails(capsys, ["decode", gone, "-t", tokenizer_file], 1, pattern)
+    fails(capsys, ["count", text_file, gone, "-t", tokenizer_file], 1, pattern)
+    fails(capsys, ["info", gone], 1, pattern)
+    fails(capsys, ["encode", str(tmp_path), "-t", tokenizer_file], 1, "[Dd]irectory")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
+
+
+def test_bad_outputs_are_refused_before_the_work(tmp_path, tokenizer_file, text_file, capsys, monkeypatch):
+    monkeypatch.setattr(bpe, "train", None)  # never reached
+    monkeypatch.setattr(bpe.Tokenizer, "encode_batch", None)
+    size = ["--vocab-size", "300"]
+    nowhere = str(tmp_path / "no" / "out")
+    fails(capsys, ["train", text_file, "-o", nowhere, *size], 1, "folder .*no does not exist; make it first")
+    fails(capsys, ["encode", text_file, "-t", tokenizer_file, "-o", nowhere], 1, "does not exist")
+    fails(capsys, ["decode", text_file, "-t", tokenizer_file, "-o", nowhere], 1, "does not exist")
+    fails(capsys, ["train", text_file, "-o", str(tmp_path), *size], 1, "is no regular file")
+    fails(capsys, ["train", text_file, "-o", os.devnull, *size], 1, "is no regular file")
+    before = Path(text_file).read_bytes()
+    fails(capsys, ["train", text_file, "-o", text_file, *size], 1, "is one of the inputs")
+    fails(capsys, ["encode", text_file, "-t", tokenizer_file, "-o", text_file], 1, "is one of the inputs")
+    fails(capsys, ["encode", text_file, "-t", tokenizer_file, "-o", tokenizer_file], 1, "is one of the inputs")
+    assert Path(text_file).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_bad_tokenizers(tmp_path, text_file, capsys):
+    path = tmp_path / "t.json"
+    for content in (b"", b"{", b"[]", b"{}", b'{"model": {"type": "WordPiece"}}', b"\xff\xfe"):
+        path.write_bytes(content)
+        fails(capsys, ["encode", text_file, "-t", str(path), "-o", str(tmp_path / "out")], 1, r"t\.json")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("ids", "pattern"),
+    [
+        (b"1 2\n3 x4\n", r"ids\.txt, line 2: 'x4' is no token id"),
+        (b"1 -2\n", r"line 1: '-2' is no token id"),
+        (b"1,2\n", "'1,2' is no token id"),
+        (b"1.5\n", "'1.5' is no token id"),
+        (b"caf\xe9\n", "no token id"),
+        (b"1\n300\n", "line 2: .*300"),
+        (b"99999999999999999999\n", "line 1"),
+        (b"4294967296\n", "line 1: .*4294967296"),
+    ],
+)
+def test_bad_ids(tmp_path, tokenizer_file, capsys, ids, pattern):
+    (tmp_path / "ids.txt").write_bytes(ids)
+    out = tmp_path / "out.txt"
+    fails(capsys, ["decode", str(tmp_path / "ids.txt"), "-t", tokenizer_file, "-o", str(out)], 1, pattern)
+    assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"], "nothing half-written"
+
+
+def test_bad_npy(tmp_path, tokenizer_file, capsys):
+    path = tmp_path / "x.npy"
+    argv = ["decode", str(path), "-t", tokenizer_file]
+    for array in (np.zeros(3), np.zeros((2, 2), dtype=np.uint32), np.array([-1]), np.array([1, 2**40])):
+        np.save(path, array)
+        fails(capsys, argv, 1, r"x\.npy: ")
+    np.save(path, np.array([1, 2, 3]))
+    whole = path.read_bytes()
+    for part in (whole[:6], whole[:50], whole[:-4]):
+        path.write_bytes(part)
+        fails(capsys, argv, 1, r"x\.npy: ")
+    np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+    fails(capsys, argv, 1, r"x\.npy: ")
+    path.write_bytes(whole)
+    assert main(argv) == 0
+    capsys.readouterr()
+    for offsets in ([0, 2], [0, 3, 2, 3], [], [0.0, 3.0]):
+        np.save(tmp_path / "x.offsets.npy", np.array(offsets))
+        fails(capsys, argv, 1, r"x\.offsets\.npy: ")
+
+
+def test_a_character_model_names_the_file_that_it_cannot_encode(tmp_path, text_file, capsys):
+    tok = tmp_path / "t.json"
+    bpe.train(texts=["abc abd"], num_merges=2, model="char").save(tok)
+    (tmp_path / "fine.txt").write_text("ab abc")
+    argv = ["encode", str(tmp_path / "fine.txt"), text_file, "-t", str(tok), "-o", str(tmp_path / "ids")]
+    fails(capsys, argv, 1, r"text\.txt: .*0xff at offset \d+")
+    assert not (tmp_path / "ids").exists()
+    argv = ["train", text_file, "-o", str(tmp_path / "u.json"), "--model", "char", "--vocab-size", "300"]
+    fails(capsys, argv, 1, r"0xff at offset \d+")
+    assert not (tmp_path / "u.json").exists()
+
+
+def test_impossible_training(tmp_path, text_file, capsys):
+    out = tmp_path / "t.json"
+    (tmp_path / "empty.txt").write_bytes(b"")
+    fails(capsys, ["train", str(tmp_path / "empty.txt"), "-o", str(out), "--vocab-size", "300"], 1, "no words")
+    fails(capsys, ["train", text_file, "-o", str(out), "--vocab-size", "100"], 1, "100")
+    fails(capsys, ["train", "--counts", text_file, "-o", str(out), "--vocab-size", "300"], 1, "no word counts")
+    assert not out.exists()
+
+
+# Interruptions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt, 130), (MemoryError, 1), (BrokenPipeError, 0)])
+def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file, monkeypatch, capsys, raised, status):
+    def encode_buffer(*args, **kwargs):
+        raise raised
+
+    monkeypatch.setattr(bpe.Tokenizer, "_encode_buffer", encode_buffer)
+    monkeypatch.setattr(cli, "_silence_stdout", lambda: None)
+    for name in ("ids.txt", "ids.npy"):
+        assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err == {130: "bpe: interrupted\n", 1: "bpe: error: out of memory\n", 0: ""}[status]
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_the_log_handler_goes_when_the_command_ends(tokenizer_file, capsys):
+    before = list(logging.getLogger("bpe").handlers)
+    main(["info", tokenizer_file])
+    main(["info", "gone.json"])
+    assert logging.getLogger("bpe").handlers == before
+
+
+# As a process ---------------------------------------------------------------------------------------------------------
+
+
+def process(*argv, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "bpe", *argv], capture_output=True, timeout=120, check=False, **options
+    )
+
+
+def test_python_m_bpe(tmp_path, text_file):
+    path = str(tmp_path / "t.json")
+    done = process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    data = Path(text_file).read_bytes()
+    ids = process("encode", "-", "-t", path, input=data)
+    assert (ids.returncode, ids.stderr) == (0, b""), "no progress bar without a terminal"
+    back = process("decode", "-", "-t", path, input=ids.stdout)
+    assert (back.returncode, back.stdout, back.stderr) == (0, data, b"")
+    assert process("encode", "gone.txt", "-t", path).returncode == 1
+    assert process("encode").returncode == 2
+
+
+def test_text_is_utf8_whatever_the_locale(tokenizer_file):
+    tok = bpe.Tokenizer.load(tokenizer_file)
+    for locale in ("C.UTF-8", "C"):
+        done = process(
+            "show", "다람쥐", "-t", tokenizer_file, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": locale}
+        )
+        assert done.returncode == 0
+        assert done.stdout.decode() == bpe.visualize.plain(tok.tokens("다람쥐")) + "\n"
+
+
+def test_a_closed_pipe_is_silent(tmp_path, tokenizer_file):
+    (tmp_path / "long.txt").write_text("low lower newest widest\n" * 20_000)
+    argv = [sys.executable, "-m", "bpe", "encode", str(tmp_path / "long.txt"), "-t", tokenizer_file, "--per-line"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(timeout=120) == 0
+
+
+def test_a_closed_trace_does_not_lose_the_tokenizer(tmp_path, text_file):
+    path = tmp_path / "t.json"
+    (tmp_path / "words.txt").write_text(" ".join(f"word{i * i}" for i in range(3000)))
+    argv = [sys.executable, "-m", "bpe", "train", str(tmp_path / "words.txt"), "-o", str(path), "--vocab-size", "2500"]
+    with subprocess.Popen([*argv, "--trace", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline().startswith(b"1\t")
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(timeout=120) == 0
+    assert bpe.Tokenizer.load(path).vocab_size == 2500
+
+
+def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
+    fcntl, termios = (pytest.importorskip(name) for name in ("fcntl", "termios"))
+    os.mkfifo(tmp_path / "never")
+    pipe = os.open(tmp_path / "never", os.O_RDWR)  # it can be opened, and never ends
+    argv = [sys.executable, "-m", "bpe", "encode", str(tmp_path / "never"), "-t", tokenizer_file]
+    argv += ["-o", str(tmp_path / "out")]
+    # A background job of a shell ignores SIGINT, and so would what it starts; a user at a terminal does not.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, **heeding) as running:
+        try:
+            os.write(pipe, b"low")
+            while fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4:  # until it has read this and waits
+                assert running.poll() is None
+                time.sleep(0.01)
+            running.send_signal(signal.SIGINT)
+            assert running.wait(timeout=120) == 130
+        finally:
+            running.kill()
+        assert running.stderr.read() == b"bpe: interrupted\n"
+    os.close(pipe)
+    assert [path.name for path in tmp_path.iterdir()] == ["never"]
+
+
+def test_importing_the_command_line_pulls_in_nothing_optional():
+    code = "import sys, bpe.cli; print(*{'tqdm', 'bpe.demo', 'pyarrow', 'tokenizers', 'ftfy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == []
