@@ -1,0 +1,249 @@
+"""tokenizer.json: what must be refused, and how the refusal reads."""
+
+import copy
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizer_json import (
+    BYTE_MERGES,
+    MARKED,
+    MARKED_MERGES,
+    assert_same,
+    make_spec,
+    split,
+)
+
+from bpe import normalizers as n
+from bpe.errors import FormatError
+from bpe.formats.huggingface import read, write
+from bpe.pretokenize import Pretokenizer
+from bpe.spec import byte_alphabet
+
+
+def base() -> dict:
+    spec = make_spec(
+        merges=BYTE_MERGES, special=["<s>", "</s>"], pretokenizer=Pretokenizer("gpt2"), normalizer=n.Sequence(n.NFC())
+    )
+    return json.loads(write(spec))
+
+
+def replace(pattern):
+    return {"type": "Replace", "pattern": pattern, "content": ""}
+
+
+def steps(*pretokenizers):
+    return {"type": "Sequence", "pretokenizers": list(pretokenizers)}
+
+
+PREFIX = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
+BAD = [
+    (("truncation",), {"max_length": 5}, "truncation", "must be null"),
+    (("padding",), {}, "padding", "must be null"),
+    (("version",), "2.0", "version", "1.0"),
+    (("extra",), 1, "the file", "'extra' is not known"),
+    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "null or ByteLevel"),
+    (("added_tokens",), {}, "added_tokens", "not a list"),
+    (("added_tokens", 0, "special"), False, "added_tokens[0].special", "must be true"),
+    (("added_tokens", 1, "lstrip"), True, "added_tokens[1].lstrip", "must be false"),
+    (("added_tokens", 1, "rstrip"), True, "added_tokens[1].rstrip", "must be false"),
+    (("added_tokens", 1, "single_word"), True, "added_tokens[1].single_word", "must be false"),
+    (("added_tokens", 0, "normalized"), True, "added_tokens[0].normalized", "must be false"),
+    (("added_tokens", 0, "id"), True, "added_tokens[0].id", "not a token id"),
+    (("added_tokens", 0, "id"), 5, "added token '<s>'", "gives it the id 263"),
+    (("added_tokens", 0, "content"), "</s>", "added_tokens[1]", "there once"),
+    (("added_tokens", 1, "id"), 263, "added_tokens[1]", "there once"),
+    (("normalizer",), {"type": "StripAccents"}, "normalizer", "'StripAccents' is not known"),
+    (("normalizer", "normalizers", 0), {"type": "NFC", "x": 1}, "normalizer.normalizers[0]", "'x' is not known"),
+    (("normalizer", "normalizers", 0), 1, "normalizer.normalizers[0]", "not an object with a type"),
+    (("normalizer",), replace({"Regex": "^a"}), "normalizer.pattern", "Oniguruma"),
+    (("normalizer",), replace({"Regex": ""}), "normalizer.pattern", "empty"),
+    (("normalizer",), replace({}), "normalizer.pattern", "either"),
+    (("normalizer",), {"type": "bpe.UnescapeHTML", "times": True}, "normalizer", "times"),
+    (("normalizer",), {"type": "bpe.Replace", "pattern": "(", "replacement": ""}, "normalizer", "does not compile"),
+    (("pre_tokenizer",), {"type": "Digits", "individual_digits": True}, "pre_tokenizer", "'Digits' is not known"),
+    (("pre_tokenizer", "use_regex"), 1, "pre_tokenizer.use_regex", "must be"),
+    (("pre_tokenizer",), split(r"\p{N}{1,3}+", "Isolated"), "pre_tokenizer.pattern", "{n,m}+"),
+    (("pre_tokenizer",), split("a", "MergedWithNext"), "pre_tokenizer.behavior", "Isolated"),
+    (("pre_tokenizer",), split("a", "Removed"), "pre_tokenizer.behavior", "invert"),
+    (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
+    (("pre_tokenizer",), steps({"type": "WhitespaceSplit"}, {"type": "Whitespace"}), "pre_tokenizer", "at most one"),
+    (("pre_tokenizer",), steps({"type": "WhitespaceSplit"}, PREFIX), "pre_tokenizer.pretokenizers[1]", "must be false"),
+    (("decoder",), {"type": "WordPiece"}, "decoder", "must be ByteLevel"),
+    (("model",), [], "model", "not an object"),
+    (("model", "type"), "WordPiece", "model.type", "must be BPE"),
+    (("model", "dropout"), 0.1, "model.dropout", "null or 0"),
+    (("model", "byte_fallback"), True, "model.byte_fallback", "must be false"),
+    (("model", "continuing_subword_prefix"), "##", "model.continuing_subword_prefix", "must be null"),
+    (("model", "unk_token"), "<unk>", "model.unk_token", "token of the vocab"),
+    (("model", "unk_token"), "l", "model.merges[0]", "special or the unknown token"),
+    (("model", "end_of_word_suffix"), " ", "model.end_of_word_suffix", "latin-1"),
+    (("model", "vocab", "lo"), True, "model.vocab['lo']", "not a token id"),
+    (("model", "vocab", "lo"), -1, "model.vocab['lo']", "not a token id"),
+    (("model", "vocab", "lo"), 10**30, "model.vocab['lo']", "not a token id"),
+    (("model", "vocab", "lo"), 2**31 - 1, "model.vocab", "denser"),
+    (("model", "vocab", "lo"), "1", "model.vocab['lo']", "not a token id"),
+    (("model", "vocab", "lo"), 3, "model.vocab", "given twice"),
+    (("model", "vocab", ""), 999, "model.vocab['']", "empty"),
+    (("model", "vocab", "a b"), 999, "model.vocab['a b']", "256 letters"),
+    (("model", "merges", 3), ["l", "zz"], "model.merges[3]", "right part 'zz' is not in the vocab"),
+    (("model", "merges", 3), ["a", "b"], "model.merges[3]", "product 'ab' is not in the vocab"),
+    (("model", "merges", 3), ["l"], "model.merges[3]", "not a merge"),
+    (("model", "merges", 3), "lo", "model.merges[3]", "not a merge"),
+    (("model", "merges", 3), "l o w", "model.merges[3]", "not a merge"),
+    (("model", "merges", 3), {"l": 1, "o": 2}, "model.merges[3]", "not a pair"),
+    (("model", "merges", 3), [["l"], "o"], "model.merges[3]", "not a merge"),
+    (("model", "merges", 3), ["l", "o"], "model.merges[3]", "there twice"),
+    (("model", "merges"), None, "model.merges", "must be"),
+    (("model", "vocab"), [], "model.vocab", "must be"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "value", "where", "message"), BAD, ids=lambda part: str(part)[:40])
+def test_what_is_refused_says_where_and_why(place, value, where, message):
+    file = item = base()
+    for key in place[:-1]:
+        item = item[key]
+    item[place[-1]] = value
+    with pytest.raises(FormatError) as caught:
+        read(json.dumps(file).encode(), path="tokenizer.json")
+    assert (caught.value.path, caught.value.where) == ("tokenizer.json", where)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"tokenizer.json, {where}: ")
+
+
+def test_a_merge_of_or_into_a_special_token_is_refused():
+    for name in ("lo", "low"):
+        file = base()
+        file["added_tokens"].append({**file["added_tokens"][0], "content": name, "id": file["model"]["vocab"][name]})
+        with pytest.raises(FormatError, match="special or the unknown token") as caught:
+            read(json.dumps(file).encode())
+        assert caught.value.where.startswith("model.merges[")
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "message"),
+    [
+        (b"", "line 1 column 1", "not JSON"),
+        (b'{"a": 1,\n"b" 2}', "line 2 column 5", "not JSON"),
+        (b"\xff{}", "offset 0", "not UTF-8"),
+        ("{}".encode("utf-16"), "offset 0", "not UTF-8"),
+        (b"\xef\xbb\xbf{}", "line 1 column 1", "not JSON"),
+        (b"[]", "the file", "not an object"),
+        (b"null", "the file", "not an object"),
+        (b"{}", "the file", "no model"),
+        (b'{"model": NaN}', None, "NaN is not JSON"),
+        (b'{"model": 1' + b"0" * 5000 + b"}", None, "cannot be read"),
+        (b"[" * 100_000, None, "cannot be read"),
+        (b'{"model": {"vocab": {"a": 1, "b": 2, "a": 3}}}', "model.vocab", "key 'a' is there twice"),
+        (b'{"model": 1, "model": 2}', None, "key 'model' is there twice"),
+        (b'{"model": {"vocab": {"\\ud800": 1}}}', "model.vocab['\\ud800']", "lone surrogate"),
+        (b'{"model": {"merges": ["a", "\\uDFFF b"]}}', "model.merges[1]", "lone surrogate"),
+    ],
+)
+def test_what_is_no_tokenizer_json(data, where, message):
+    with pytest.raises(FormatError, match=message) as caught:
+        read(data, path="x.json")
+    assert caught.value.path == "x.json"
+    assert caught.value.where == where
+
+
+def test_a_file_cut_short_anywhere_is_refused():
+    data = write(make_spec("char", ["a", "b"], [("a", "b")], special=["<s>"]))
+    for size in range(len(data) - 2):
+        with pytest.raises(FormatError, match="not JSON"):
+            read(data[:size])
+
+
+def test_deep_nesting_is_refused():
+    file = base()
+    deep = {"type": "NFC"}
+    for _ in range(200):
+        deep = {"type": "Sequence", "normalizers": [deep]}
+    file["normalizer"] = deep
+    with pytest.raises(FormatError, match="nested more than 50 deep"):
+        read(json.dumps(file).encode())
+
+
+SAMPLES = [
+    base(),
+    json.loads(write(make_spec("char", MARKED, MARKED_MERGES, ["<s>"], "<unk>", "</w>", True,
+    pretokenizer=Pretokenizer("whitespace")))), json.loads(write(make_spec("char", ["a", "b", "_"], [("a", "b"), ("ab",
+    "_")], ["<s>", "<t>"], "?", "_", clip=(5, 6),
+                               merge_ranks=np.zeros(2, np.int32), normalizer=n.Sequence(n.Replace("a"), n.Strip(),
+                               n.UnescapeHTML(2)), pretokenizer=Pretokenizer.from_regex("^a", gaps="keep",
+                               add_prefix_space=True)))),
+]  # fmt: skip
+for _sample in SAMPLES[:1]:  # fewer letters, so that a random change seldom lands among them
+    _sample["model"]["vocab"] = {k: v for k, v in _sample["model"]["vocab"].items() if len(k) > 1 or k in "lower12Ġê°"}
+JUNK = st.sampled_from(
+    [None, True, False, 0, 1, -1, 2**31, 10**40, 1.5, "", "a", "<s>", "(", "\ud800", [], {}, [[]], ["a"], ["a", "b"],
+    [1, 2], {"type": "NFC"},
+     {"type": "Sequence"}, {"type": 1}, {"a": 1}, {"Regex": "("}, "Replace", "ByteLevel", "bpe.BPE", "BPE",
+     "bpe.Regex", "Split"]
+)  # fmt: skip
+
+
+def places_in(value, path=()):
+    yield path
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from places_in(each, (*path, key))
+    elif isinstance(value, list):
+        for i, each in enumerate(value):
+            yield from places_in(each, (*path, i))
+
+
+PLACES = [list(places_in(sample))[1:] for sample in SAMPLES]
+
+
+@given(st.data())
+@settings(max_examples=800, deadline=None)
+def test_a_file_changed_at_random_is_read_or_refused(data):
+    which = data.draw(st.integers(0, len(SAMPLES) - 1))
+    file = copy.deepcopy(SAMPLES[which])
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.sampled_from(PLACES[which]))
+        change = data.draw(st.sampled_from(["delete", "replace", "replace", "add", "swap"]))
+        try:
+            item = file
+            for key in place[:-1]:
+                item = item[key]
+            if change == "delete":
+                del item[place[-1]]
+            elif change == "replace":
+                item[place[-1]] = copy.deepcopy(data.draw(JUNK))
+            elif change == "swap":
+                item[place[-1]] = copy.deepcopy(
+                    data.draw(st.sampled_from(list(item.values() if isinstance(item, dict) else item)))
+                )
+            elif isinstance(item, list):
+                item.append(copy.deepcopy(data.draw(JUNK)))
+            else:
+                item[data.draw(st.sampled_from(["type", "extra", "name", "pattern", ""]))] = copy.deepcopy(
+                    data.draw(JUNK)
+                )
+        except (KeyError, IndexError, TypeError, AttributeError):
+            continue
+    try:
+        spec = read(json.dumps(file).encode())
+    except FormatError:
+        return
+    assert_same(read(write(spec)), spec)
+
+
+def test_reading_a_hundred_thousand_tokens_takes_a_moment():
+    symbols = [bytes([byte]) for byte in byte_alphabet()]
+    merges = [(symbols[i // 256 % 256], symbols[i % 256]) for i in range(256 * 256)]
+    merges += [(merges[i][0] + merges[i][1], symbols[i % 256]) for i in range(35_000)]
+    spec = make_spec(symbols=symbols, merges=merges, special=["<s>"])
+    start = time.process_time()  # which does not go on while others have the processor
+    data = write(spec)
+    written = time.process_time()
+    assert_same(read(data), spec)
+    done = time.process_time()
+    assert written - start < 5  # about 0.3 s each
+    assert done - written < 5

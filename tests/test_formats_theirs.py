@@ -1,0 +1,332 @@
+"""tokenizer.json: files that `tokenizers` makes keep their ids here, and ours keep them there; trained ones too."""
+
+import json
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizer_json import (
+    BYTE_LEVEL,
+    BYTE_MERGES,
+    CLIP_FILE,
+    LLAMA3,
+    TEXTS,
+    assert_same,
+    hugging,
+    make_spec,
+    replaced,
+    saved,
+    split_then_bytes,
+)
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+import bpe
+from bpe import normalizers as n
+from bpe.errors import FormatError
+from bpe.formats.huggingface import read, write
+from bpe.formats.huggingface_write import PREFIXED, WORDS
+from bpe.formats.oniguruma import SPELLED
+from bpe.pretokenize import Pretokenizer
+from bpe.spec import byte_alphabet, to_letters
+
+CORPUS = (
+    "The lowest low, the newest new; it's we'll I'VE low lower lowest newest widest wider 12345 67 8.",
+    "def f(x):\n    return x ** 2  # Kommentar\r\n\n\tdone   \n",
+    "이 영화를 영화관에서 직접 보지 못한 것을 평생 후회할 것 같다. 보는 내내 감탄을 자아냈고",
+    "日本語の文章です。東京都に行きました。 東京都 東京タワー",
+    "Ωμέγα και άλφα, ΟΔΟΣ; Привет, мир! привет 👍🏽 😊😊 naïve café cafe\u0301",
+)
+
+
+# Their files ----------------------------------------------------------------------------------------------------------
+
+
+def bpe_file(
+    vocab=None, merges=(), special=(), pre=None, normalizer=None, decoder=None, post=None, **model
+) -> tokenizers.Tokenizer:
+    if vocab is None:
+        vocab = {letter: i for i, letter in enumerate(to_letters(bytes(byte_alphabet())))}
+        vocab |= {"th": 256, "the": 257, "Ġthe": 258}
+        merges = [("t", "h"), ("th", "e"), ("Ġ", "the")]
+    made = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=list(merges), **model))
+    for name, part in (
+        ("pre_tokenizer", pre),
+        ("normalizer", normalizer),
+        ("decoder", decoder),
+        ("post_processor", post),
+    ):
+        if part is not None:
+            setattr(made, name, part)
+    made.add_special_tokens(list(special))
+    return made
+
+
+CL100K_PUBLISHED = Pretokenizer("cl100k").pattern.replace("{1,3}+", "{1,3}")
+THEIRS = {
+    "ByteLevel": (
+        lambda: bpe_file(pre=BYTE_LEVEL, decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
+        Pretokenizer("gpt2"),
+    ),
+    "ByteLevel, prefix": (
+        lambda: bpe_file(pre=pre_tokenizers.ByteLevel()),
+        Pretokenizer("gpt2", add_prefix_space=True),
+    ),
+    "ByteLevel, whole": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)), None),
+    "ByteLevel, whole, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(use_regex=False)), PREFIXED),
+    "special": (lambda: bpe_file(pre=BYTE_LEVEL, special=["<s>", "</s>"]), Pretokenizer("gpt2")),
+    "cl100k": (lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
+    "cl100k removed": (
+        lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
+        Pretokenizer("cl100k"),
+    ),
+    "o200k": (lambda: bpe_file(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
+    "Llama 3": (
+        lambda: bpe_file(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
+        Pretokenizer.from_regex(LLAMA3, gaps="keep"),
+    ),
+    "CLIP": (
+        lambda: bpe_file(
+            pre=split_then_bytes(CLIP_FILE, "removed", True),
+            end_of_word_suffix="</w>",
+            normalizer=normalizers.Sequence(
+                [normalizers.NFC(), normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Lowercase()]
+            ),
+        ),
+        Pretokenizer.from_regex(CLIP_FILE),
+    ),
+    "words, bytes": (
+        lambda: bpe_file(
+            pre=pre_tokenizers.Sequence(
+                [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+            )
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "Whitespace": (
+        lambda: bpe_file(
+            {"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Whitespace(), unk_token="<unk>"
+        ),
+        WORDS,
+    ),
+    "WhitespaceSplit": (
+        lambda: bpe_file(
+            {"<unk>": 0, "t": 1, "h": 2, "th": 3},
+            [("t", "h")],
+            pre=pre_tokenizers.WhitespaceSplit(),
+            unk_token="<unk>",
+            fuse_unk=True,
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "removed white space": (
+        lambda: bpe_file(
+            {"?": 0, "t": 1, "h": 2, "th": 3},
+            [("t", "h")],
+            pre=pre_tokenizers.Split(tokenizers.Regex(r"\s+"), "removed"),
+            unk_token="?",
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "suffix": (
+        lambda: bpe_file(
+            {"<unk>": 0, "t": 1, "h": 2, "th": 3, "e</w>": 4, "h</w>": 5, "the</w>": 6},
+            [("t", "h"), ("th", "e</w>")],
+            pre=pre_tokenizers.WhitespaceSplit(),
+            unk_token="<unk>",
+            end_of_word_suffix="</w>",
+            decoder=decoders.BPEDecoder("</w>"),
+            normalizer=normalizers.Lowercase(),
+            special=["<unk>"],
+        ),
+        Pretokenizer("whitespace"),
+    ),
+    "no pretokenizer": (
+        lambda: bpe_file({"t": 0, "h": 1, "e": 2, " ": 3, "e ": 4}, [("e", " ")], decoder=decoders.Fuse()),
+        None,
+    ),
+    "string pattern": (
+        lambda: bpe_file({"t": 0, "h": 1, "?": 2}, pre=pre_tokenizers.Split("the", "isolated"), unk_token="?"),
+        Pretokenizer.from_regex("the", gaps="keep"),
+    ),
+    "added at the end": (lambda: bpe_file({"t": 0, "h": 1}, special=["<a>", "<b>"]), None),
+}
+
+
+@pytest.mark.parametrize("kind", THEIRS)
+def test_their_files_keep_their_ids(kind):
+    make, pretokenizer = THEIRS[kind]
+    theirs = make()
+    spec = read(saved(theirs))
+    assert spec.pretokenizer == pretokenizer
+    again = hugging(spec)
+    ours = bpe.Tokenizer.from_spec(spec)
+
+    parts = ["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"]
+
+    @given(TEXTS | st.lists(st.sampled_from(parts)).map("".join))
+    @settings(max_examples=40, deadline=None, database=None)
+    def check(text):
+        ids = theirs.encode(text).ids
+        assert again.encode(text).ids == ids
+        if theirs.model.unk_token is not None or (spec.model == "byte" and spec.end_of_word is None):
+            assert ours.encode(text, allowed_special="all").tolist() == ids
+
+    check()
+
+
+def test_old_merges_are_strings_and_old_files_lack_fields():
+    spec = make_spec(merges=BYTE_MERGES)
+    old = json.loads(write(spec))
+    old["model"]["merges"] = [" ".join(pair) for pair in old["model"]["merges"]]
+    for name in ("type", "fuse_unk", "byte_fallback", "ignore_merges", "dropout"):
+        del old["model"][name]
+    old["model"] |= {"unk_token": "", "continuing_subword_prefix": "", "end_of_word_suffix": ""}
+    del old["version"], old["truncation"], old["padding"], old["pre_tokenizer"]["use_regex"]
+    assert_same(read(json.dumps(old).encode()), replaced(spec, pretokenizer=Pretokenizer("gpt2")))
+
+
+def test_normalized_special_tokens_are_read_where_nothing_normalizes():
+    old = json.loads(write(make_spec(special=["<s>"])))
+    old["added_tokens"][0]["normalized"] = True
+    assert read(json.dumps(old).encode()).special_tokens == {"<s>": 256}
+
+
+# From training to ids, both ways --------------------------------------------------------------------------------------
+
+
+SETTINGS = {
+    "byte gpt2": {},
+    "byte cl100k, special": {"pretokenizer": "cl100k", "special_tokens": ["<s>", "</s>"]},
+    "byte o200k": {"pretokenizer": "o200k"},
+    "byte clip, glued": {
+        "pretokenizer": "clip",
+        "end_of_word": "</w>",
+        "end_of_word_glued": True,
+        "unk_token": "<unk>",
+    },
+    "byte whitespace, corpus alphabet": {
+        "pretokenizer": "whitespace",
+        "initial_alphabet": "corpus",
+        "unk_token": "<unk>",
+    },
+    "byte whole text": {"pretokenizer": None, "first_id": 5},
+    "byte, prefix": {"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True), "special_tokens": ["<s>"]},
+    "byte, normalized": {"normalizer": n.Sequence(n.NFKC(), n.Lowercase(), n.CollapseWhitespace(), n.Strip())},
+    "byte, own pattern": {"pretokenizer": Pretokenizer.from_regex(r"\p{Han}|\p{L}+|\d{1,2}", gaps="keep")},
+    "char": {"model": "char", "unk_token": "<unk>"},
+    "char gpt2": {"model": "char", "pretokenizer": "gpt2", "unk_token": "<unk>", "special_tokens": ["<s>"]},
+    "char glued": {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True, "unk_token": "<unk>"},
+    "char glued, ▁": {
+        "model": "char",
+        "end_of_word": "▁",
+        "end_of_word_glued": True,
+        "unk_token": "<s>",
+        "special_tokens": ["<s>"],
+    },
+    "char, few letters": {"model": "char", "limit_alphabet": 10, "unk_token": "<unk>", "normalizer": n.NFD()},
+    "char whole text": {"model": "char", "pretokenizer": None, "unk_token": "<unk>", "first_id": 3},
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_what_we_train_has_the_same_ids_there(kind, tmp_path):
+    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **SETTINGS[kind])
+    ours.save(tmp_path / "tokenizer.json")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again == ours
+    assert_same(again.spec, ours.spec)
+    for text in CORPUS:
+        assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
+        assert theirs.decode(theirs.encode(text).ids) == ours.decode(ours.encode(text)) or ours.end_of_word is not None
+
+    @given(TEXTS)
+    @settings(max_examples=40, deadline=None, database=None)
+    def check(text):
+        assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
+        assert again.encode(text).tolist() == ours.encode(text).tolist()
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "char", "end_of_word": "</w>", "unk_token": "<unk>"},
+        {"model": "byte", "end_of_word": "</w>"},
+        {"normalizer": n.UnescapeHTML()},
+        {"pretokenizer": Pretokenizer.from_regex(r"\w+|.")},
+    ],
+    ids=str,
+)
+def test_what_only_we_can_do_comes_back_and_is_refused_there(options, tmp_path):
+    ours = bpe.train(texts=CORPUS, num_merges=50, **options)
+    ours.save(tmp_path / "tokenizer.json")
+    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again == ours
+    for text in CORPUS:
+        assert again.encode(text).tolist() == ours.encode(text).tolist()
+        assert again.decode(again.encode(text)) == ours.decode(ours.encode(text))
+    with pytest.raises(Exception, match="did not match any variant"):
+        tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+
+
+def trained_there(unk=None, fuse=False, suffix=None, pre=BYTE_LEVEL, normalizer=None, **options):
+    given_options = {"unk_token": unk, "end_of_word_suffix": suffix}
+    known = {name: value for name, value in given_options.items() if value is not None}
+    made = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **known))
+    made.pre_tokenizer = pre
+    if normalizer is not None:
+        made.normalizer = normalizer
+    if suffix is not None:
+        options["end_of_word_suffix"] = suffix
+    trainer = trainers.BpeTrainer(vocab_size=500, show_progress=False, **options)
+    made.train_from_iterator(CORPUS * 2, trainer)
+    return made
+
+
+BYTE_ALPHABET = pre_tokenizers.ByteLevel.alphabet()
+TRAINED = {
+    "bytes": lambda: trained_there(initial_alphabet=BYTE_ALPHABET, special_tokens=["<s>"]),
+    "bytes, Llama 3": lambda: trained_there(initial_alphabet=BYTE_ALPHABET, pre=split_then_bytes(LLAMA3)),
+    "bytes, NFKC": lambda: trained_there(initial_alphabet=BYTE_ALPHABET, normalizer=normalizers.NFKC()),
+    "characters": lambda: trained_there(unk="<unk>", special_tokens=["<unk>"], pre=pre_tokenizers.WhitespaceSplit()),
+    "characters, fused": lambda: trained_there(
+        unk="<unk>", fuse=True, limit_alphabet=20, special_tokens=["<unk>"], pre=pre_tokenizers.Whitespace()
+    ),
+    "characters, suffix": lambda: trained_there(
+        unk="<unk>", suffix="</w>", special_tokens=["<unk>", "<s>"], pre=pre_tokenizers.WhitespaceSplit()
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_what_they_train_has_the_same_ids_here(kind, tmp_path):
+    theirs = TRAINED[kind]()
+    for pretty in (False, True):
+        theirs.save(str(tmp_path / "tokenizer.json"), pretty=pretty)
+        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+
+    @given(st.sampled_from(CORPUS) | TEXTS)
+    @settings(max_examples=80, deadline=None, database=None)
+    def check(text):
+        assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids
+
+    check()
+
+
+def test_their_ready_made_tokenizers(tmp_path):
+    byte_level = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True)
+    byte_level.train_from_iterator(CORPUS, vocab_size=400, show_progress=False, special_tokens=["<s>"])
+    char_level = tokenizers.CharBPETokenizer(split_on_whitespace_only=True, lowercase=True)
+    char_level.train_from_iterator(CORPUS, vocab_size=300, show_progress=False)
+    for theirs in (byte_level, char_level):
+        theirs.save(str(tmp_path / "tokenizer.json"))
+        if theirs is char_level:  # its BertNormalizer is still to come
+            with pytest.raises(FormatError, match=r"normalizer.*BertNormalizer"):
+                bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+            continue
+        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+        for text in CORPUS:
+            assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids

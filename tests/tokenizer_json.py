@@ -1,0 +1,123 @@
+"""What the tests of tokenizer.json share: specs made of symbols, texts, and what `tokenizers` makes of a file."""
+
+import unicodedata
+
+import numpy as np
+import tokenizers
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+from bpe.formats.huggingface import write
+from bpe.formats.huggingface_write import ending
+from bpe.spec import TokenizerSpec, byte_alphabet
+from bpe.vocabulary import Vocabulary
+
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CLIP_FILE = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+
+# Characters assigned long ago: Unicode data of three packages, all of different age, agree on them.
+OLD = [chr(c) for c in range(0x110000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
+PIECES = [
+    "'s", "'S", "'ſ", "'LL", "'ve", "'t", "''", "’s", "a", "B", "Wörter", "ſt", "K", "ß", "ﬁ", "ﬆ", "ǅ", "ʰ",
+    "e\u0301", "\u0301",
+    "한국어", "日本語", "ありがとう", "Ελλάδα", "Σ", "русский", "שלום", "مرحبا", "हिन्दी", "ไทย", "𐐀", "1", "234",
+    "567890", "½", "²", "٣", "Ⅷ",
+    " ", "  ", "\t", "\n", "\r\n", "\r", "\n\n", "\u00a0", "\u3000", "\x85", "\u2028", "\x1c", "\u200b", "!",
+    "...", "/", "/\r\n", "_", "-",
+    "😊", "👍🏽", "€", "<|endoftext|>", "<|StartOfText|>", "<|ﬆartoftext|>", "<s>", "</w>", "\x00", "\x7f",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PIECES) | st.sampled_from(OLD), max_size=20).map("".join)
+
+
+def make_spec(
+    model="byte", symbols=None, merges=(), special=(), unk=None, mark=None, glued=False, first=0, gap=0, **options
+) -> TokenizerSpec:
+    """A spec from symbols and merges of symbols; ids in training's order from `first`, `gap` before the specials."""
+    encode = (lambda token: token) if model == "byte" else str.encode
+    if symbols is None:
+        symbols = [bytes([byte]) for byte in byte_alphabet()]
+    ids = {}
+    for token in symbols:
+        ids.setdefault(encode(token), first + len(ids))
+    pairs, made = [], []
+    for left, right in merges:
+        left, right = encode(left), encode(right)
+        ids.setdefault(left + right, first + len(ids))
+        pairs.append((ids[left], ids[right]))
+        made.append(ids[left + right])
+    names = [*special, *([unk] if unk is not None and unk not in special else [])]
+    special_ids = {name: first + len(ids) + gap + i for i, name in enumerate(names)}
+    vocabulary = Vocabulary(
+        ((number, token) for token, number in ids.items()), ((i, name.encode()) for name, i in special_ids.items())
+    )
+    return TokenizerSpec(
+        model=model,
+        vocabulary=vocabulary,
+        merges=np.array(pairs, dtype=np.int32).reshape(-1, 2),
+        merge_ids=np.array(made, dtype=np.int32),
+        special_tokens={name: special_ids[name] for name in special},
+        unk_token=unk,
+        end_of_word=mark,
+        end_of_word_glued=glued,
+        ends_word=None if mark is None else ending(vocabulary, mark),
+        **options,
+    )
+
+
+def assert_same(one: TokenizerSpec, other: TokenizerSpec) -> None:
+    for name in ("model", "pretokenizer", "normalizer", "unk_token", "fuse_unk", "end_of_word", "end_of_word_glued",
+                 "ignore_merges", "clip"):  # fmt: skip
+        assert getattr(one, name) == getattr(other, name), name
+    assert dict(one.special_tokens) == dict(other.special_tokens)
+    for name in ("merges", "merge_ids", "merge_ranks", "ends_word"):
+        left, right = getattr(one, name), getattr(other, name)
+        assert (left is None) == (right is None), name
+        if left is not None:
+            assert left.dtype == right.dtype
+            assert left.shape == right.shape
+            assert (left == right).all(), name
+    assert one.vocabulary.blob == other.vocabulary.blob
+    assert one.vocabulary.offsets.tolist() == other.vocabulary.offsets.tolist()
+    assert one.vocabulary.kinds.tolist() == other.vocabulary.kinds.tolist()
+
+
+def hugging(spec_or_data) -> tokenizers.Tokenizer:
+    """What `tokenizers` makes of a file."""
+    data = write(spec_or_data) if isinstance(spec_or_data, TokenizerSpec) else spec_or_data
+    return tokenizers.Tokenizer.from_str(data.decode())
+
+
+def saved(tokenizer: tokenizers.Tokenizer) -> bytes:
+    return tokenizer.to_str().encode()
+
+
+BYTE_MERGES = [
+    (b"l", b"o"),
+    (b"lo", b"w"),
+    (b" ", b"low"),
+    (b"e", b"r"),
+    (b"low", b"er"),
+    (b"\xea", b"\xb0"),
+    (b"1", b"2"),
+]
+MARKED = ["a", "b", "c", "a</w>", "b</w>", "c</w>"]
+MARKED_MERGES = [("a", "b"), ("ab", "c</w>"), ("b", "b</w>"), ("c", "ab")]
+
+
+def replaced(spec: TokenizerSpec, **changes) -> TokenizerSpec:
+    return TokenizerSpec(**{**{name: getattr(spec, name) for name in spec.__dataclass_fields__}, **changes})
+
+
+def split_then_bytes(pattern, behavior="isolated", invert=False):
+    split = pre_tokenizers.Split(tokenizers.Regex(pattern), behavior, invert=invert)
+    return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+
+def split(pattern, behavior):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
