@@ -86,8 +86,8 @@ def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = Fals
             yield from _joined(waiting)
             waiting, size = [], 0
             view = memoryview(data)
-            for start, end in _ranges(view, cut, threads):
-                yield _whole(view[start:end], f"text {number}", start)
+            for start, end in ranges(view, cut, threads):
+                yield whole_block(view[start:end], f"text {number}", start)
             continue
         waiting.append(data)
         size += len(data)
@@ -118,7 +118,7 @@ def file_blocks(
             else:
                 pieces = _mapped(file, separators, cut, threads)
             for text, offset, mapped in pieces:
-                block = _whole(text, source, offset)
+                block = whole_block(text, source, offset)
                 yield replace(block, separators=separators, keep=per_line, mapped=mapped)
 
 
@@ -193,7 +193,8 @@ def total_size(paths: list[PathLike]) -> int | None:
     return sum(Path(path).stat().st_size for path in paths) or None
 
 
-def _whole(text: Bytes, source: str, offset: int) -> Block:
+def whole_block(text: Bytes, source: str, offset: int) -> Block:
+    """A text, or a part of one, as a block."""
     bounds = np.array([0, len(text)], dtype=np.int64)
     return Block(text, bounds[:1], bounds[1:], [], False, source, offset)
 
@@ -206,7 +207,7 @@ def _joined(texts: list[bytes]) -> Iterator[Block]:
         yield Block(b"".join(texts), starts, ends, [], False, "", 0)
 
 
-def _ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
+def ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
     """A long text in parts of about BLOCK bytes: (start, end). Several threads get smaller ones towards the end.
 
     The last part is at most an eighth of BLOCK then, so that no thread waits long for another.
@@ -231,7 +232,7 @@ def _mapped(
     whole = memoryview(mapped)
     if cut is None:
         cut = _behind_a_document(mapped, separators)
-    for start, end in _ranges(whole, cut, threads):
+    for start, end in ranges(whole, cut, threads):
         yield whole[start:end], start, mapped
 
 

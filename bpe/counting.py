@@ -22,6 +22,7 @@ from bpe.corpus import (
     text_blocks,
     total_size,
 )
+from bpe.documents import arrow_documents, row_blocks
 from bpe.memory import resident
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer
@@ -54,7 +55,8 @@ def count_words(
 
     Args:
         files: paths of UTF-8 text files; or
-        texts: str or bytes, each a document; exactly one of the two.
+        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
+            (a null is an empty text); exactly one of the two.
         pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
         normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`.
         special_tokens: strings that separate text and are part of no word.
@@ -65,7 +67,7 @@ def count_words(
             `bpe.Progress` from time to time.
 
     Raises:
-        TypeError: for texts that are one str, or not str or bytes.
+        TypeError: for texts that are one str, or not str or bytes, or an Arrow array of something else.
         ValueError: for both a separator and `per_line`, or anything else that an argument must not be.
         OSError: for a file that cannot be read.
 
@@ -112,7 +114,11 @@ def count_into(
         slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
         blocks = file_blocks(paths, separator, per_line, cut, separators + splitter.specials, threads)
     else:
-        blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8, threads=threads)  # type: ignore[arg-type]
+        rows = arrow_documents(texts)
+        if rows is None:
+            blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8, threads=threads)  # type: ignore[arg-type]
+        else:
+            blocks = row_blocks(rows, splitter.cutter([]), utf8=utf8, threads=threads)
     tables = _Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:

@@ -16,8 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.documents import split
-from bpe.corpus import PathLike, listed_files, map_file, overlaps, separators_of
+from bpe.corpus import (
+    BLOCK,
+    Block,
+    Cut,
+    PathLike,
+    listed_files,
+    map_file,
+    overlaps,
+    ranges,
+    separators_of,
+    whole_block,
+)
 from bpe.errors import FormatError
+from bpe.text import check_utf8
 
 
 @dataclass(frozen=True)
@@ -176,3 +188,25 @@ def arrow_documents(array: Any) -> list[Documents] | None:
         bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[first : first + n]
         ends = np.where(bits == 1, ends, starts)
     return [Documents(memoryview(b"" if data is None else data).cast("B"), starts, ends, "an Arrow array")]
+
+
+def row_blocks(parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int) -> Iterator[Block]:
+    """The rows of an Arrow array in blocks as those that `text_blocks` in `bpe/corpus.py` makes of other texts."""
+    done = 0
+    for part in parts:
+        for group in part.groups(BLOCK):
+            if utf8:
+                for number, text in enumerate(group.texts(), start=done):
+                    check_utf8(text, f"text {number}")
+            done += len(group)
+            start, end = int(group.starts[-1]), int(group.ends[-1])
+            long = cut is not None and end - start > 2 * BLOCK  # which only the last one of a group can be
+            starts, ends = (group.starts[:-1], group.ends[:-1]) if long else (group.starts, group.ends)
+            if len(starts):
+                first = int(starts[0])
+                held = part.data[first : int(ends[-1])]
+                yield Block(held, starts - first, ends - first, [], False, part.source, first)
+            if cut is not None and long:
+                held = part.data[start:end]
+                for first, last in ranges(held, cut, threads):
+                    yield whole_block(held[first:last], f"text {done - 1}", first)

@@ -59,7 +59,8 @@ def train(
 
     Args:
         files: paths of UTF-8 text files; or
-        texts: str or bytes, each a document; or
+        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
+            (a null is an empty text); or
         counts: words with their counts, a `WordCounts` or a mapping. Give exactly one of the three.
         vocab_size: the number of tokens in the end, special tokens and alphabet included; or
         num_merges: the number of merges to make. Give exactly one of the two. Training that runs out of pairs stops

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
+from bpe import documents
 from bpe._core.documents import split
 from bpe.corpus import file_blocks, text_blocks
 
@@ -144,3 +145,41 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     small = list(text_blocks(["ab", b"", "cd"], None))
     assert [bytes(block.text) for block in small] == [b"abcd"]
     assert [array.tolist() for array in small[0].documents()] == [[0, 2, 2], [2, 2, 4]]
+
+
+# Arrow ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["string", "binary", "large_string", "large_binary"])
+@pytest.mark.parametrize("size", [1, 40, 1000])
+@pytest.mark.parametrize("options", [{}, {"special_tokens": ["<|x y|>"]}, {"pretokenizer": None}])
+def test_arrow_arrays_count_as_their_texts(
+    monkeypatch: pytest.MonkeyPatch, kind: str, size: int, options: dict[str, Any]
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    monkeypatch.setattr(documents, "BLOCK", size)
+    rows = ["low lower", None, "", TEXT[:300], "low", None, "語 語語", TEXT[:90], ""]
+    array = pa.array(rows, type=getattr(pa, kind)())
+    for first, last in ((0, 9), (1, 3), (2, 8), (4, 4), (0, 4)):
+        texts = [row or "" for row in rows[first:last]]
+        expected = bpe.count_words(texts=texts, **options)
+        part = array.slice(first, last - first)
+        for given_array in (part, pa.chunked_array([part.slice(0, 2), part.slice(2)], type=array.type)):
+            for threads in (1, 2):
+                assert bpe.count_words(texts=given_array, threads=threads, **options) == expected
+    assert bpe.train(texts=array, num_merges=9) == bpe.train(texts=[row or "" for row in rows], num_merges=9)
+    assert bpe.count_words(texts=pa.chunked_array([], type=array.type)) == bpe.count_words(texts=[])
+
+
+def test_what_arrow_arrays_must_be() -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(TypeError, match=r"texts is an Arrow array of int64; it must be of string, .*array\.cast\("):
+        bpe.count_words(texts=pa.array([1, 2]))
+    chunks = pa.chunked_array([[b"low"], [b"\xec", b"\x8a\x88"]])
+    with pytest.raises(ValueError, match="text 1 is not UTF-8: byte 0xec at offset 0"):
+        bpe.train(texts=chunks, num_merges=1, model="char")
+    assert bpe.train(texts=chunks, num_merges=1).merges.shape == (1, 2)
+    done: list[bpe.Progress] = []
+    bpe.count_words(texts=chunks, progress=done.append)
+    assert done[-1].done == 6
