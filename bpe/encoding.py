@@ -179,6 +179,17 @@ class Encoder:
             self._refuse_unknown(data)
         return ids
 
+    def last_cut(self, data: Bytes, low: int) -> int:
+        """The last place beyond `low` where a prepared segment may be cut, whatever follows it; `low` if none is found.
+
+        Raises:
+            ValueError: if the pretokenizer has no scanner.
+
+        """
+        if scanner_of(self.spec.pretokenizer) is None:
+            raise ValueError("the pretokenizer has no scanner, so that nothing is known of where a text may be cut")
+        return self._core.last_cut(data, low)
+
     def _refuse_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
         for piece in self.pieces(text, frozenset()):

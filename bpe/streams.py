@@ -2,9 +2,10 @@
 
 The text goes through three steps, and each keeps back what may depend on text to come. Special tokens are found; the
 text between them is normalized (`bpe/normalizing.py`); that is encoded up to the last place where it may be cut
-(`_core/cutting.pyx`). The memory needed is that of a chunk and of the longest stretch without such a place: a word, or
-a run of anything but letters. A pretokenizer without a scanner needs each stretch between special tokens as a whole,
-which is the whole text if there are none, unless the caller says where it may be cut.
+(`_core/cutting.pyx`, `_core/splits.pyx`). The memory needed is that of a chunk and of the longest stretch without such
+a place: a word, but for ideographs and Hangul, or a run of anything but letters. A pretokenizer without a scanner
+needs each stretch between special tokens as a whole, which is the whole text if there are none, unless the
+caller says where it may be cut.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.cutting import last_cut
 from bpe.encoding import Encoder
 from bpe.errors import check_unicode, shown, typed
 from bpe.normalizing import Normalizing
@@ -174,7 +174,7 @@ class _Stretch:
     def _cut(self) -> int:
         """Where what has come may be cut whatever follows; 0 if nowhere."""
         if self._scanner is not None:
-            cut = last_cut(self._scanner, memoryview(self._data), self._uncut)
+            cut = self._encoder.last_cut(memoryview(self._data), self._uncut)
             return cut if cut > self._uncut else 0
         if self._cut_after is None:
             return 0

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core import calls
-from bpe._core.cutting import last_cut
 from bpe._core.encoder import Encoder as Kernel
 from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
@@ -227,7 +226,7 @@ class TextEncoder:
         scanner = scanner_of(self._spec.pretokenizer)
         size = 32 * most + 1024
         while scanner is not None and not allowed and size < len(data):
-            cut = last_cut(scanner, memoryview(data)[:size], 0)
+            cut = self._encoder.last_cut(memoryview(data)[:size], 0)
             if cut and len(self._encoder.encode(data[:cut])) > most:
                 return data[:cut]
             size *= 4

@@ -280,7 +280,7 @@ def test_a_cut_changes_nothing(kind: str, text: str, more: str, low: int) -> Non
     pretokenizer = Pretokenizer(kind)
     assert pretokenizer.scanner is not None
     data, behind = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
-    cut = cutting.last_cut(pretokenizer.scanner, data, min(low, len(data)))
+    cut = cutting.last(pretokenizer.scanner, data, min(low, len(data)))
     assert min(low, len(data)) <= cut <= len(data)
     if cut > low:
         whole = pretokenizer.split_bytes(data + behind)

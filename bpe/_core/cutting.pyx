@@ -4,7 +4,7 @@ There are two kinds of them. One is before white space that follows a letter: no
 space, and no look-ahead reaches back over a letter. The other, for texts without spaces, is before a letter that
 follows a single newline with no white space in front of it: no pretoken holds a newline and then a letter, and a lone
 newline is the same pretoken, or the same end of one, at the end of a text. Not here: the same for the characters of a
-str (`transcoding.pyx`), documents (`documents.pyx`).
+str (`transcoding.pyx`), places within pretokens (`splits.pyx`), documents (`documents.pyx`).
 """
 
 from bpe._core.scanners cimport WHOLE
@@ -32,19 +32,26 @@ def certain(int scanner, const byte_t[::1] text, Py_ssize_t pos):
     return pos
 
 
-def last_cut(int scanner, const byte_t[::1] text, Py_ssize_t low):
+cdef Py_ssize_t last_start(int scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     """The last place beyond `low` where a text may be cut, whatever follows it; else `low`."""
-    cdef Py_ssize_t end = text.shape[0], pos = end
-    cdef const byte_t* data
-    if scanner == WHOLE or end <= low:
+    cdef Py_ssize_t pos = end
+    if scanner == WHOLE:
         return low
-    data = &text[0]
-    with nogil:
-        while pos > low:
-            pos -= 1
-            if pos > low and pos > 0 and is_cut(data, pos, end):
-                break
+    while pos > low:
+        pos -= 1
+        if pos > low and pos > 0 and is_cut(text, pos, end):
+            break
     return max(pos, low)
+
+
+def last(int scanner, const byte_t[::1] text, Py_ssize_t low):
+    """The same for a text from Python."""
+    cdef Py_ssize_t end = text.shape[0]
+    if end <= low:
+        return low
+    with nogil:
+        low = last_start(scanner, &text[0], low, end)
+    return low
 
 
 cdef inline bint is_within(const byte_t* text, Py_ssize_t pos) noexcept nogil:

@@ -2,7 +2,8 @@
 
 from bpe._core.resultpool cimport ResultPool
 from bpe._core.seeds cimport Seeds
-from bpe._core.splits cimport SplitFilter
+from bpe._core.splits cimport Joints, SplitFilter
+from bpe._core.transcoding cimport Units
 from bpe._core.values cimport Values
 from bpe._core.workspace cimport Workspace
 from libc.stdint cimport int64_t
@@ -27,6 +28,8 @@ cdef class Encoder:
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
+    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
+    cdef const Joints* text_joints(self) noexcept nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
     cdef object taken(self, Workspace space)

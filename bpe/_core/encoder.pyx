@@ -30,6 +30,7 @@ from bpe._core.chunk cimport (
     feed_fragments,
     fill,
 )
+from bpe._core.cutting cimport certain_start, last_start
 from bpe._core.interrupts cimport begin_watch, look_if_due
 from bpe._core.merger cimport Merger
 from bpe._core.merging cimport reserve
@@ -37,7 +38,8 @@ from bpe._core.resultpool cimport ResultPool
 from bpe._core.runs cimport emit_run
 from bpe._core.search cimport first_from
 from bpe._core.seeds cimport Seeds
-from bpe._core.splits cimport Joints, SplitFilter
+from bpe._core.splits cimport Joints, SplitFilter, first_parting, last_parting
+from bpe._core.transcoding cimport Units, certain_unit
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.values cimport Values, cache_of, merge_piece
 from bpe._core.wholewords cimport WholeWords
@@ -51,6 +53,9 @@ cdef extern from "Python.h":
 
 #: Memory of a word cache, in bytes, of which each thread has one.
 CACHE_MEMORY = 32 << 20
+
+cdef enum:
+    NEAR = 256                # bytes or characters behind a place where a long text is to be cut
 
 
 cdef class Encoder:
@@ -214,6 +219,41 @@ cdef class Encoder:
             self.give_back(space)
             raise
         return 0
+
+    # Texts in parts ---------------------------------------------------------------------------------------------------
+
+    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil:
+        """The first place found, at or after `pos`, where a text may be cut; its length if there is none.
+
+        Right behind `pos` any border will do; a place where a pretoken starts is looked for further on.
+        """
+        cdef const Joints* joints = self.text_joints()
+        cdef Py_ssize_t near = min(pos + NEAR, text.n), found
+        if joints != NULL:
+            found = first_parting(joints, text, pos, near)
+            if found < near:
+                return found
+        if text.width:
+            return certain_unit(self.scanner, text, pos)
+        return certain_start(self.scanner, text.data, pos, text.n)
+
+    cdef const Joints* text_joints(self) noexcept nogil:
+        """The split filter where texts may be cut by it, which is where a word's end is like its inside; else NULL."""
+        if self.scanner < 0 or self.splits is None or self.values.marked or self.values.whole is not None:
+            return NULL
+        return &self.splits.joints if self.splits.joints.bits != NULL else NULL
+
+    def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
+        """The last place found, beyond `low`, where a text may be cut, whatever follows it; else `low`."""
+        cdef Py_ssize_t end = text.shape[0], found
+        cdef const Joints* joints = self.text_joints()
+        if end <= low:
+            return low
+        with nogil:
+            found = last_start(self.scanner, &text[0], low, end)
+            if found <= low and joints != NULL:
+                found = last_parting(joints, &text[0], low, end)
+        return found
 
     # For Python -------------------------------------------------------------------------------------------------------
 

@@ -14,14 +14,13 @@ from bpe._core.interrupts import StoppedError
 
 from bpe._core.atomic cimport store
 from bpe._core.chunk cimport Fragment, feed_fragments
-from bpe._core.cutting cimport certain_start
 from bpe._core.delivery cimport Delivery
 from bpe._core.encoder cimport Encoder
 from bpe._core.fresh cimport fresh_begin
 from bpe._core.interrupts cimport begin_watch
 from bpe._core.learned cimport Words, copy_words, free_words, learn
 from bpe._core.memory cimport grown
-from bpe._core.transcoding cimport BEYOND, Units, certain_unit, most_utf8, to_fresh_utf8, units_of
+from bpe._core.transcoding cimport BEYOND, Units, most_utf8, to_fresh_utf8, units_of
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output
 from cpython.exc cimport PyErr_CheckSignals
@@ -121,10 +120,7 @@ cdef class Job:
         cdef Py_ssize_t at = size, found
         while self.encoder.scanner >= 0 and at + LOOKED < text.n:
             looked.n = at + LOOKED
-            if text.width:
-                found = certain_unit(self.encoder.scanner, &looked, at)
-            else:
-                found = certain_start(self.encoder.scanner, text.data, at, looked.n)
+            found = self.encoder.cut(&looked, at)
             if found < looked.n:
                 return found
             at += size

@@ -15,7 +15,6 @@ out (`gather.pyx`), separators that overlap themselves (`documents.pyx`).
 import numpy as np
 
 from bpe._core.chunk cimport Fragment, feed_fragments
-from bpe._core.cutting cimport certain_start
 from bpe._core.documents cimport Needle, find
 from bpe._core.gather cimport FRAGMENTS, Job, Room
 from bpe._core.memory cimport grown
@@ -149,6 +148,7 @@ cdef class SeparatedJob(Job):
         cdef Py_ssize_t end = min(place + self.stretch_size, self.size), looked = min(place + self.looked, end)
         cdef Py_ssize_t document = max(place - SEEN, <Py_ssize_t>0)  # one has begun by there
         cdef Py_ssize_t found, at = max(place - SEEN - n, <Py_ssize_t>0)
+        cdef Units rest
         while n:
             found = find(self.text, at, min(looked + n, self.size), &self.separator)
             if found >= place:
@@ -158,9 +158,8 @@ cdef class SeparatedJob(Job):
             if at >= place:
                 return at
             document = max(document, at)
-        found = document + certain_start(
-            self.encoder.scanner, self.text + document, place - document, looked - document
-        )
+        rest.data, rest.n, rest.width = self.text + document, looked - document, 0
+        found = document + self.encoder.cut(&rest, place - document)
         if found < looked:
             return found
         found = find(self.text, place, min(end + n, self.size), &self.separator) if n else end

@@ -1,5 +1,6 @@
-"""Where a piece may be cut: between two characters that no token holds side by side."""
+"""Where a piece or a text may be cut: between two characters that no token holds side by side."""
 
+from bpe._core.transcoding cimport Units
 from bpe._core.types cimport byte_t
 from libc.stdint cimport uint16_t, uint32_t
 
@@ -21,6 +22,12 @@ cdef inline bint is_three(const byte_t* text) noexcept nogil:
 cdef inline bint is_joint(const byte_t* text) noexcept nogil:
     """Whether two characters of three bytes stand there."""
     return is_three(text) and is_three(text + 3)
+
+
+cdef Py_ssize_t first_parting(const Joints* joints, const Units* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t last_parting(
+    const Joints* joints, const byte_t* text, Py_ssize_t low, Py_ssize_t end
+) noexcept nogil
 
 
 cdef class SplitFilter:

@@ -16,10 +16,16 @@ second. A bit (`joints.h` says which) is set for
 If two pairs share a hash, or differ only in what is not hashed, a possible cut is lost, but no id changes. A second
 filter, which hashes all that a token holds of a border, finds most of those cuts again; it is asked where characters
 come in any order. A vocabulary with so many such pairs that little could be cut has no filter.
+
+A whole text, too, may be cut between two ideographs, or two syllables of Hangul, that no token holds side by side (a
+`parting`), for threads and streams, where ends of words are not marked: to every pattern that has a scanner these are
+letters without case, one as good as another, so that what follows is the same pretoken, or the same end of one, at the
+beginning of a text.
 """
 
 import numpy as np
 
+from bpe._core.transcoding cimport Units, unit_at
 from bpe._core.types cimport byte_t
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -155,3 +161,58 @@ cdef class SplitFilter:
         cdef uint64_t hashed = second_hash(known_border(border_of(six + 3), whole, three))
         self.second[hashed >> (64 - JOINT_WORDS)] |= second_bit(hashed)
         return 0
+
+
+cdef Py_ssize_t first_parting(const Joints* joints, const Units* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """The first parting of a text at or after `pos` and before `end`; `end` if there is none."""
+    cdef byte_t six[8]
+    cdef uint32_t left, right
+    if text.width == 0:                                    # UTF-8
+        pos = max(pos, <Py_ssize_t>3)
+        while pos < end and not (pos + 3 <= text.n and is_parting(joints, text.data + pos)):
+            pos += 1
+        return min(pos, end)
+    pos = max(pos, <Py_ssize_t>1)
+    while pos < end:
+        left, right = unit_at(text, pos - 1), unit_at(text, pos)
+        if is_alike(left, right):
+            write_three(left, six)
+            write_three(right, six + 3)
+            if may_cut(joints, six + 3):
+                return pos
+        pos += 1
+    return min(pos, end)
+
+
+cdef Py_ssize_t last_parting(
+    const Joints* joints, const byte_t* text, Py_ssize_t low, Py_ssize_t end
+) noexcept nogil:
+    """The last parting of a text of UTF-8 that ends at `end`, beyond `low`; `low` if there is none."""
+    cdef Py_ssize_t pos = end - 3, first = max(low, <Py_ssize_t>2)
+    while pos > first:
+        if is_parting(joints, text + pos):
+            return pos
+        pos -= 1
+    return low
+
+
+cdef inline bint is_parting(const Joints* joints, const byte_t* place) noexcept nogil:
+    """Whether a text may be cut at a place that has three bytes before it and three behind."""
+    return is_joint(place - 3) and is_alike(code_of_three(place - 3), code_of_three(place)) and may_cut(joints, place)
+
+
+cdef inline bint is_alike(uint32_t left, uint32_t right) noexcept nogil:
+    """Whether both are ideographs, of the oldest block, or both syllables of Hangul."""
+    if 0x4E00 <= left <= 0x9FA5:
+        return 0x4E00 <= right <= 0x9FA5
+    return 0xAC00 <= left <= 0xD7A3 and 0xAC00 <= right <= 0xD7A3
+
+
+cdef inline uint32_t code_of_three(const byte_t* text) noexcept nogil:
+    return (text[0] & 15) << 12 | (text[1] & 63) << 6 | (text[2] & 63)
+
+
+cdef inline void write_three(uint32_t code, byte_t* out) noexcept nogil:
+    out[0] = 0xE0 | code >> 12
+    out[1] = 0x80 | (code >> 6 & 63)
+    out[2] = 0x80 | (code & 63)

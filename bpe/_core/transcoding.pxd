@@ -2,6 +2,7 @@
 
 from bpe._core.fresh cimport Fresh
 from bpe._core.types cimport byte_t
+from libc.stdint cimport uint32_t
 
 cdef enum:
     BEYOND = 64               # bytes that may be written behind what `to_utf8` says
@@ -17,6 +18,15 @@ cdef Units units_of(text)
 cdef inline Py_ssize_t most_utf8(const Units* units) noexcept nogil:
     """At least as many bytes as the UTF-8 has."""
     return units.n * (1 if units.width == 0 else 2 if units.width == 1 else 3 if units.width == 2 else 4)
+
+
+cdef extern from "transcode.h" nogil:
+    uint32_t bpe_unit(const void* text, int width, size_t at)
+
+
+cdef inline uint32_t unit_at(const Units* units, Py_ssize_t at) noexcept nogil:
+    """A character of a str that is not ASCII."""
+    return bpe_unit(units.data, units.width, at)
 
 
 cdef Py_ssize_t to_utf8(

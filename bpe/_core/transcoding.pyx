@@ -9,12 +9,10 @@ from bpe._core.scanners cimport WHOLE
 from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport LETTER, SPACE, class_of_code
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 
 cdef extern from "transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
-    uint32_t bpe_unit(const void* text, int width, size_t at)
     int bpe_choose_transcoding(int most)
 
 cdef extern from "Python.h":
@@ -55,7 +53,7 @@ cdef Py_ssize_t to_fresh_utf8(const Units* units, byte_t* out, Fresh* fresh) noe
     while at < units.n:
         some.data = units.data + at * units.width
         some.n = min(units.n - at, <Py_ssize_t>STEP)
-        while at + some.n < units.n and bpe_unit(units.data, units.width, at + some.n - 1) >> 10 == HIGH_SURROGATE:
+        while at + some.n < units.n and unit_at(units, at + some.n - 1) >> 10 == HIGH_SURROGATE:
             some.n += 1                                    # a pair is one character
         fresh_reach(fresh, out + size + most_utf8(&some))
         size += to_utf8(&some, out + size)
@@ -79,13 +77,13 @@ cdef bint is_cut(const Units* units, Py_ssize_t pos) noexcept nogil:
     if here & SPACE:
         return class_of_unit(units, pos - 1) & LETTER
     return (
-        here & LETTER and pos > 1 and bpe_unit(units.data, units.width, pos - 1) == c"\n"
+        here & LETTER and pos > 1 and unit_at(units, pos - 1) == c"\n"
         and not class_of_unit(units, pos - 2) & SPACE
     )
 
 
 cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
-    return class_of_code(bpe_unit(units.data, units.width, pos))
+    return class_of_code(unit_at(units, pos))
 
 
 def utf8(str text):
