@@ -1,4 +1,29 @@
-"""The word cache: the ids of words that have been seen, one cache per thread."""
+"""The word cache: the ids of words that have been seen, one cache per thread.
+
+A word's length says which table it is in, and every table gives a *value*, which stands for its ids:
+
+    length    table            found by
+    1 to 8    front, lines     its key: the bytes themselves, padded with 0xFF to 64 bits
+    9 to 16   middles          two keys, of the first eight bytes and of the rest
+    17 to 256 longs            hash and length, then comparing the bytes, which are in `kept`
+    more      none             such words are merged each time
+
+A short word is looked up in the front table first, which has only the words met last and stays in a fast cache; then
+in `lines`, in the line that its hash says and in that line's neighbour. A line has 64 bytes, as lines of memory do:
+
+    front, lines    key key key key | value value value value      a key of 0xFF.. is a free place; they fill up in order
+    middles         lo hi value -   | lo hi value -                a value of 0 is a free place
+
+A value has at most two ids in itself. The ids of a longer word are in `listed`, behind their number:
+
+    upper half       lower half
+    0                first id + 1     " the" in cl100k: 0, 280, as its id is 279
+    second id + 1    first id + 1     " thermic", which is 30945 292: 293, 30946
+    place            0                " unpronounceable": listed[place : place + 5] is 4, 653, 72239, 9933, 481
+    0                0                no value: the word is not there
+
+Nothing is ever removed one by one: in a full line a word is overwritten, and what else is full is emptied as a whole.
+"""
 
 from bpe._core.memory cimport mix, prefetch
 from bpe._core.types cimport byte_t, token_t
@@ -30,10 +55,6 @@ cdef enum:
     LONG_WORD = 256           # longer ones are not cached
     LINES_OF_MIDDLE = 4       # a middle word is in one of so many lines, in a later one only if those before are full
 
-# A value is the ids of a word. The lower half is the first one + 1; the upper half the second one + 1, or 0 if there is
-# none. Of more than two the lower half is 0, the upper half the place in `listed` that has how many they are, and then
-# they. 0 is no value.
-
 cdef struct Long:             # a word of 17 to 256 bytes
     uint64_t hash
     uint64_t value            # 0 where the place is free
@@ -41,33 +62,33 @@ cdef struct Long:             # a word of 17 to 256 bytes
     uint32_t size
 
 cdef struct Cache:
-    Line* front               # the words met last: in the second-level cache
-    int front_shift
-    Line* lines               # short words: 4 to a line, the line by the key's hash
-    int lines_shift           # 64 - log2 of how many lines there are
-    size_t n_short
-    Middle* middles           # 2 to a line
-    int middles_shift         # 64 - log2 of how many lines of two there are
-    size_t n_middle
-    Long* longs               # open addressing, at most half of them used
-    size_t longs_mask
-    size_t n_long
-    byte_t* kept              # the bytes of long words
+    Line* front               # the short words met last: 256 KB, which stay in the second-level cache
+    int front_shift           # 64 - log2 of how many lines it has: the upper bits of a hash are the number of a line
+    Line* lines               # all short words
+    int lines_shift           # as front_shift; the table doubles when half full, up to most_lines
+    size_t n_short            # words in `lines`
+    Middle* middles           # words of 9 to 16 bytes, two to a line
+    int middles_shift         # as front_shift; the table doubles when two thirds full
+    size_t n_middle           # words in it
+    Long* longs               # words of 17 to 256 bytes: open addressing, at most half of the places used
+    size_t longs_mask         # how many places there are, less one
+    size_t n_long             # words in it
+    byte_t* kept              # the bytes of long words, one behind the other
     size_t n_kept
     size_t kept_room
-    token_t* listed           # the ids of words that have more than two, their number first
+    token_t* listed           # the ids of words that have more than two, their number first; place 0 is not used
     size_t n_listed
     size_t listed_room
-    uint32_t turn             # which of a full line's words goes next
+    uint32_t turn             # counts words overwritten: its last bits say which one of a full line is next
     bint hasty                # large tables do without pages of 2 MB where these come slowly,
     int slow                  # as they did
-    bint full                 # something did not fit: the cache is emptied before the next chunk
+    bint full                 # `listed` had no room: the cache is emptied before the next chunk
     bint larger               # it takes more memory than when this was last unset
-    int most_lines            # log2 of how many lines there may be, by the memory given; the same for the others
-    int most_middles
-    size_t most_longs
-    size_t most_listed
-    size_t most_kept
+    int most_lines            # log2 of how many lines there may be, by the memory given
+    int most_middles          # the same for lines of middle words
+    size_t most_longs         # places, a power of two
+    size_t most_listed        # ids
+    size_t most_kept          # bytes
 
 
 cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t* readable) noexcept nogil:
@@ -95,6 +116,7 @@ cdef inline bint has_ids(uint64_t value) noexcept nogil:
 
 
 cdef inline uint64_t middle_hash(uint64_t lo, uint64_t hi) noexcept nogil:
+    """Of two keys; its upper bits are the number of a line."""
     return mix(lo ^ <uint64_t>0x9E3779B97F4A7C15, hi ^ <uint64_t>0xD6E8FEB86659FD93)
 
 
@@ -104,6 +126,7 @@ cdef inline size_t middle_line(const Cache* cache, uint64_t lo, uint64_t hi) noe
 
 
 cdef inline uint64_t short_line(const Cache* cache, uint64_t key) noexcept nogil:
+    """The number of the line of a short word; that of its neighbour differs in the last bit."""
     return key * SHORT_KEY_FACTOR >> cache.lines_shift
 
 
@@ -133,6 +156,7 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
 
 
 cdef inline uint64_t value_in(const Line* line, uint64_t key) noexcept nogil:
+    """The value that a line has for a key, or 0; no key is in a line twice."""
     cdef uint64_t value = 0                                # no branch: half of them would be guessed wrong
     cdef int i
     for i in range(4):
@@ -161,6 +185,7 @@ cdef inline bint room_for_short(const Cache* cache, uint64_t key) noexcept nogil
 
 
 cdef inline uint64_t value_of_two(const Middle* line, uint64_t lo, uint64_t hi) noexcept nogil:
+    """The same of a line of middle words."""
     if line[0].lo == lo and line[0].hi == hi:
         return line[0].value
     if line[1].lo == lo and line[1].hi == hi:
