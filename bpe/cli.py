@@ -216,7 +216,8 @@ def _as_npy(args: argparse.Namespace) -> bool:
 
 def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
     """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
-    threads, allowed = thread_count(args.threads), frozenset(tokenizer.special_tokens if args.allow_special else ())
+    threads, always = thread_count(args.threads), tokenizer._encoder.specials.always
+    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else always
     with _bar(args, args.files) as bar:
         for number, path in enumerate(args.files):
             if not os.path.isfile(path) and args.separator is None and not args.per_line:

@@ -7,12 +7,14 @@ This module builds the kernel's tables, cuts texts at special tokens and normali
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from mmap import mmap
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe import normalizers
 from bpe._core import chunk, merging, pieces, runs, transcoding
 from bpe._core import encoder as core
 from bpe._core.gather import Job
@@ -61,9 +63,11 @@ class Encoder:
         whole_words: Sequence[tuple[bytes, int]] = (),
         cache_memory: int = core.CACHE_MEMORY,
     ) -> None:
+        if spec.normalizer == normalizers.Sequence():
+            spec = replace(spec, normalizer=None)  # which files have that mean none
         self.spec = spec
         self.cache_memory = cache_memory
-        self.specials = SpecialTokens(spec.special_tokens)
+        self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
         scanner = scanner_of(spec.pretokenizer)
         self._symbols = inner, last, mark = symbol_tables(spec)
@@ -126,7 +130,7 @@ class Encoder:
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
-        if self._direct and not allowed:
+        if self._direct and not (allowed and self._may_hold(text, allowed)):
             if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
                 return self.encode_batch([text], 1).ids  # which holds no more than a part of it as UTF-8
             data = self._checked(text)
@@ -161,11 +165,20 @@ class Encoder:
         data = self._checked(text)
         if isinstance(data, str):
             data = data.encode()
+        late = self.specials.late(allowed)
         for piece, special in self.specials.pieces(data, allowed):
             if special is not None:
                 yield special
+            elif late and self.spec.normalizer is not None:
+                normalized = self.spec.normalizer.on_bytes(bytes(piece))
+                for part, number in self.specials.late_pieces(normalized, late):
+                    yield bytes(prepared(part, None, self.spec.pretokenizer)) if number is None else number
             else:
                 yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
+
+    def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
+        """Whether a text may hold one of the special tokens; one that is no text is refused elsewhere."""
+        return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
 
     def _encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
@@ -192,7 +205,7 @@ class Encoder:
 
     def _refuse_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
-        for piece in self.pieces(text, frozenset()):
+        for piece in self.pieces(text, self.specials.always):
             if isinstance(piece, int):
                 continue
             for symbol, number in self.named_symbols(piece):
@@ -213,7 +226,7 @@ class Encoder:
         if scanner_of(self.spec.pretokenizer) is None:
             return self._encode_one_by_one(texts, threads, allowed)
         job = Job(self._core, threads)
-        if self._direct and not allowed:
+        if self._direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
             job.add_texts(list(texts), self._checked)
         else:
             rows_of_items = [list(self._items(text, allowed)) for text in texts]

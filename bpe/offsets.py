@@ -78,20 +78,20 @@ class OffsetEncoder:
                 ids.append(np.array([special], dtype=np.uint32))
                 spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
             else:
-                found, places = self._encode_segment(bytes(piece))
+                found, places = self._encode_segment(bytes(piece), self._encoder.specials.late(allowed))
                 ids.append(found)
                 spans.append(places + at)
             at += len(piece)
-        every = np.concatenate(spans)
+        every = np.minimum(np.concatenate(spans), len(data))  # where tokens overlap, as `tokenizers` lets them, less
         return np.concatenate(ids), every if unit == "byte" else _in_characters(every, text, data)
 
-    def _encode_segment(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The same for a stretch without special tokens."""
+    def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The same for a stretch in which there are no special tokens but those sought in normalized text."""
         normalizer = self._encoder.spec.normalizer
         if normalizer is None:
             return self._encode_normalized(piece)
         made = normalizer.aligned(escape(piece))
-        ids, spans = self._encode_normalized(unescape(made.text))
+        ids, spans = self._encode_late(unescape(made.text), late)
         places = byte_offsets(made.text)
         first = np.searchsorted(places, spans[:, 0], side="right") - 1
         behind = np.searchsorted(places, spans[:, 1], side="left")
@@ -100,8 +100,24 @@ class OffsetEncoder:
         starts, ends = made.hull(first, behind)
         return ids, np.stack((before[starts], before[ends]), axis=1)
 
+    def _encode_late(self, text: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The same for one that is normalized, cut at the special tokens in it."""
+        if not late:
+            return self._encode_normalized(text)
+        ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
+        spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
+        at = 0
+        for piece, special in self._encoder.specials.late_pieces(text, late):
+            found, places = np.array([special or 0], dtype=np.uint32), np.array([[0, len(piece)]], dtype=np.int64)
+            if special is None:
+                found, places = self._encode_normalized(bytes(piece))
+            ids.append(found)
+            spans.append(places + at)
+            at += len(piece)
+        return np.concatenate(ids), np.minimum(np.concatenate(spans), len(text))
+
     def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The same for one that is normalized."""
+        """The same for a stretch of normalized text without special tokens."""
         pretokenizer = self._encoder.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
         ids = self._encoder._encode_segment(data)

@@ -5,7 +5,7 @@ Not here: adding tokens (`bpe/extending.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -138,11 +138,21 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
         merge_ids=spec.merge_ids[alive],
         merge_ranks=None if spec.merge_ranks is None else spec.merge_ranks[alive],
         special_tokens=names,
+        token_flags={name: flags for name, flags in spec.token_flags.items() if name in names},
+        template=_of_template(spec, lambda number: number if kept[number] else -1),
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,
         ends_word=None if spec.ends_word is None else (spec.ends_word & kept)[: smaller.limit],
         unreached=None,  # not known of fewer merges
     )
+
+
+def _of_template(spec: TokenizerSpec, remap: Callable[[int], int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The template with other ids; one that becomes -1 is left out."""
+    if spec.template is None:
+        return None
+    before, behind = (tuple(new for number in ids if (new := remap(number)) >= 0) for ids in spec.template)
+    return (before, behind) if before or behind else None
 
 
 def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
@@ -161,6 +171,7 @@ def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         merges=remap[spec.merges],
         merge_ids=remap[spec.merge_ids],
         special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
+        template=_of_template(spec, lambda number: int(remap[number])),
         ends_word=ends_word,
         clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),
     )

@@ -23,6 +23,9 @@ from bpe.vocabulary import Vocabulary
 Model = Literal["byte", "char"]
 
 NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
+NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
+#: What a special token may be flagged with.
+FLAGS = ("ordinary", "lstrip", "rstrip", "single_word", "normalized")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,12 @@ class TokenizerSpec:
             files whose tokens can be split in several ways). Merges of equal rank are applied from left to right.
         pretokenizer, normalizer: what is done to a text before merging, or None.
         special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
+        token_flags: name → flags of those special tokens that have any, as added tokens of a tokenizer.json: "ordinary"
+            (found in every text, whether allowed or not), "lstrip" and "rstrip" (white space before it, or behind it,
+            belongs to it), "single_word" (found only where no letter or digit is beside it), "normalized" (sought after
+            the others are found, and in the normalized text).
+        template: the ids that belong before and behind a text for the model that the tokenizer is of, or None. Encoding
+            does not add them.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
         fuse_unk: neighbouring unknown symbols become one unknown token.
         end_of_word: the mark at a word's end, or None.
@@ -58,6 +67,8 @@ class TokenizerSpec:
     pretokenizer: Pretokenizer | None = None
     normalizer: Normalizer | None = None
     special_tokens: Mapping[str, int] = field(default_factory=lambda: NO_SPECIALS)
+    token_flags: Mapping[str, frozenset[str]] = field(default_factory=lambda: NO_FLAGS)
+    template: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     unk_token: str | None = None
     fuse_unk: bool = False
     end_of_word: str | None = None

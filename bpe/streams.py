@@ -11,6 +11,7 @@ caller says where it may be cut.
 from __future__ import annotations
 
 import codecs
+import sys
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -112,6 +113,10 @@ class _Waiting:
     def __init__(self, encoder: Encoder, allowed: frozenset[str], cut_after: str | None) -> None:
         self.data = bytearray()
         self.enough = PIECE  # so many bytes are worth trying
+        self._encoder, self._allowed = encoder, allowed
+        #: Whether tokens are found that what stands beside them decides on, or that are sought in normalized text; then
+        #: the whole text is waited for.
+        self._whole = not encoder.specials.plain(allowed)
         self._specials = encoder.specials
         self._pattern = encoder.specials.pattern(allowed) if allowed else None
         self._longest = max((len(name.encode()) for name in allowed), default=1)
@@ -119,6 +124,11 @@ class _Waiting:
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
         """The ids of as much as can be encoded whatever comes; of everything, if this is the end."""
+        if self._whole:
+            self.enough = sys.maxsize
+            if final and len(ids := self._encoder.encode(bytes(self.data), self._allowed)):
+                yield ids
+            return
         done = 0
         while self._pattern is not None:
             match = self._pattern.search(self.data, done)

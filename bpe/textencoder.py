@@ -119,19 +119,19 @@ class TextEncoder:
 
         """
         specials = self._encoder.specials
-        allowed = specials.chosen(allowed_special, "allowed_special")
+        allowed = specials.chosen(allowed_special, "allowed_special") | specials.always
         parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         held: list[bytes] = []  # text since the last special token
         for span in spans:
             if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
                 raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
-            for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset()):
+            for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset(), raw=True):
                 if special is None:
                     held.append(bytes(piece))
                     continue
-                parts += [self._encoder.encode(b"".join(held)), np.array([special], dtype=np.uint32)]
+                parts += [self._encoder.encode(b"".join(held), specials.always), np.array([special], dtype=np.uint32)]
                 held.clear()
-        return np.concatenate([*parts, self._encoder.encode(b"".join(held))])
+        return np.concatenate([*parts, self._encoder.encode(b"".join(held), specials.always)])
 
     def encode_with_offsets(
         self,
@@ -463,7 +463,7 @@ class TextEncoder:
           aa + b -> aab  (rank 1, id 3)    aab
           ids 3
         """
-        return explain_pieces(self._encoder, self._spec, self._encoder.pieces(text, frozenset()))
+        return explain_pieces(self._encoder, self._spec, self._encoder.pieces(text, self._encoder.specials.always))
 
     # Private ----------------------------------------------------------------------------------------------------------
 
@@ -512,7 +512,7 @@ class TextEncoder:
 
     def _encode_buffer(self, documents: Documents | FileText, threads: int, allowed: frozenset[str]) -> TokenBatch:
         """The ids of texts in one buffer. The command line calls this for one group of a file's documents at a time."""
-        if allowed:
+        if allowed and self._encoder.specials.occur(documents.data, allowed):
             return self._encoder.encode_batch(documents.texts(), threads, allowed)
         if isinstance(documents, FileText):
             batch = self._encoder.encode_separated(documents.data, documents.separator, documents.keep, threads)

@@ -72,7 +72,7 @@ class Tokenizer(TextEncoder):
                 array.flags.writeable = False
         self._training = training
         self._encoder = Encoder(spec, cache_memory=memory)
-        self._quick = self._encoder._core if self._encoder._direct else None
+        self._quick = self._encoder._core if self._encoder._direct and not self._encoder.specials.always else None
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -208,8 +208,19 @@ class Tokenizer(TextEncoder):
 
     @property
     def special_tokens(self) -> dict[str, int]:
-        """The special tokens: name → id."""
+        """The special tokens: name → id.
+
+        Those of a tokenizer.json that are not special there, only added, are among them; they are found in every text.
+        """
         return dict(self._spec.special_tokens)
+
+    @property
+    def template(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids that belong before and behind one text, as the post-processor of a tokenizer.json says.
+
+        Encoding does not add them; `[*before, *tok.encode(text), *behind]` has them.
+        """
+        return self._spec.template or ((), ())
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of a token, an end-of-word mark included.
@@ -502,7 +513,7 @@ class Tokenizer(TextEncoder):
         """A hash of everything that decides the ids: SHA-256 in hex, the same on every machine."""
         spec = self._spec
         digest = hashlib.sha256()
-        described = {
+        described: dict[str, object] = {
             "model": spec.model,
             "pretokenizer": None if spec.pretokenizer is None else spec.pretokenizer.to_json(),
             "normalizer": None if spec.normalizer is None else spec.normalizer.to_json(),
@@ -514,6 +525,10 @@ class Tokenizer(TextEncoder):
             "ignore_merges": spec.ignore_merges,
             "clip": spec.clip,
         }
+        if spec.token_flags:
+            described["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
+        if spec.template is not None:
+            described["template"] = spec.template
         digest.update(json.dumps(described, sort_keys=True).encode())
         ends_word = b"" if spec.ends_word is None else spec.ends_word.tobytes()
         ranks = b"" if spec.merge_ranks is None else spec.merge_ranks.astype("<i4").tobytes()
@@ -541,6 +556,7 @@ class Tokenizer(TextEncoder):
         vocabulary = spec.vocabulary
         fields = {name: getattr(spec, name) for name in spec.__dataclass_fields__ if name != "vocabulary"}
         fields["special_tokens"] = dict(spec.special_tokens)
+        fields["token_flags"] = dict(spec.token_flags)
         return _rebuild, (
             vocabulary.blob,
             vocabulary.offsets,

@@ -39,19 +39,37 @@ def steps(*pretokenizers):
     return {"type": "Sequence", "pretokenizers": list(pretokenizers)}
 
 
+def template(single, number=263):
+    tokens = {"<s>": {"id": "<s>", "ids": [number], "tokens": ["<s>"]}}
+    return {"type": "TemplateProcessing", "single": single, "pair": single, "special_tokens": tokens}
+
+
+def token(name):
+    return {"SpecialToken": {"id": name, "type_id": 0}}
+
+
+TEXT = {"Sequence": {"id": "A", "type_id": 0}}
 PREFIX = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
 BAD = [
     (("truncation",), {"max_length": 5}, "truncation", "must be null"),
     (("padding",), {}, "padding", "must be null"),
     (("version",), "2.0", "version", "1.0"),
     (("extra",), 1, "the file", "'extra' is not known"),
-    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "null or ByteLevel"),
+    (("post_processor",), {"type": "Unknown"}, "post_processor", "'Unknown' is not known"),
+    (("post_processor",), 1, "post_processor", "not an object with a type"),
+    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "no special_tokens"),
+    (("post_processor",), template([]), "post_processor.single", "one Sequence"),
+    (("post_processor",), template([TEXT, TEXT]), "post_processor.single", "one Sequence"),
+    (("post_processor",), template([1, TEXT]), "post_processor.single[0]", "neither"),
+    (("post_processor",), template([token("</s>"), TEXT]), "post_processor.single[0]", "no ids in special_tokens"),
+    (("post_processor",), template([token("<s>"), TEXT], 999), "post_processor.special_tokens['<s>'].ids", "no tok"),
+    (("post_processor",), {"type": "BertProcessing", "sep": ["</s>"], "cls": ["<s>", 263]}, "post_processor", "not a"),
     (("added_tokens",), {}, "added_tokens", "not a list"),
-    (("added_tokens", 0, "special"), False, "added_tokens[0].special", "must be true"),
-    (("added_tokens", 1, "lstrip"), True, "added_tokens[1].lstrip", "must be false"),
-    (("added_tokens", 1, "rstrip"), True, "added_tokens[1].rstrip", "must be false"),
-    (("added_tokens", 1, "single_word"), True, "added_tokens[1].single_word", "must be false"),
-    (("added_tokens", 0, "normalized"), True, "added_tokens[0].normalized", "must be false"),
+    (("added_tokens", 0, "special"), 1, "added_tokens[0].special", "not true or false"),
+    (("added_tokens", 1, "lstrip"), 1, "added_tokens[1].lstrip", "not true or false"),
+    (("added_tokens", 1, "rstrip"), 1, "added_tokens[1].rstrip", "not true or false"),
+    (("added_tokens", 1, "single_word"), 1, "added_tokens[1].single_word", "not true or false"),
+    (("added_tokens", 0, "normalized"), 1, "added_tokens[0].normalized", "not true or false"),
     (("added_tokens", 0, "id"), True, "added_tokens[0].id", "not a token id"),
     (("added_tokens", 0, "id"), 5, "added token '<s>'", "gives it the id 263"),
     (("added_tokens", 0, "content"), "</s>", "added_tokens[1]", "there once"),

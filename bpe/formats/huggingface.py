@@ -19,6 +19,7 @@ and is not known here is refused, never guessed; fields of offsets (trim_offsets
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from operator import add
 from typing import Any, cast
@@ -42,7 +43,7 @@ from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_
 from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
 from bpe.pretokenize import Gaps, Pretokenizer
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
-from bpe.spec import Model, TokenizerSpec, letter_bytes
+from bpe.spec import FLAGS, Model, TokenizerSpec, letter_bytes
 from bpe.vocabulary import ID_LIMIT, Vocabulary
 
 __all__ = ["read", "write"]
@@ -88,18 +89,15 @@ def _read(value: object) -> TokenizerSpec:
     for name in ("truncation", "padding"):
         if top.get(name) is not None:
             refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
-    if top.get("post_processor") is not None and type_of(top["post_processor"], "post_processor") != "ByteLevel":
-        refuse(
-            "post_processor", top["post_processor"], f"it must be null or ByteLevel: {LATER}",
-            "set post_processor to null and add such tokens yourself",
-        )  # fmt: skip
     byte, pretokenizer = _pre_tokenizer(top.get("pre_tokenizer"))
     normalizer = None if top.get("normalizer") is None else _normalizer(top["normalizer"], "normalizer")
-    added = _added_tokens(top.get("added_tokens", []), normalizer is None)
+    added, flags = _added_tokens(top.get("added_tokens", []), normalizer in (None, n.Sequence()))
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
     own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
     spec = _model(top["model"], own, byte, added, pretokenizer, normalizer)
+    template = _template(top.get("post_processor"), "post_processor", spec.vocabulary)
+    spec = replace(spec, token_flags=flags, template=template if any(template) else None)
     if not own and (reason := differs(spec)) is not None:
         raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
     _check_decoder(top.get("decoder"), byte, spec)
@@ -228,28 +226,92 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
 # Added tokens and model -----------------------------------------------------------------------------------------------
 
 
-def _added_tokens(value: object, no_normalizer: bool) -> dict[str, int]:
-    """The special tokens: name → id, in the file's order."""
+def _added_tokens(value: object, no_normalizer: bool) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
+    """The special tokens and other added ones: name → id, in the file's order; and name → flags that mean something."""
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
     names: dict[str, int] = {}
-    after: set[bool] = set()
+    flags: dict[str, frozenset[str]] = {}
+    numbers: set[int] = set()
     for i, item in enumerate(value):
         where = f"added_tokens[{i}]"
         token = as_object(item, where, _TOKEN)
         name, number = get(token, where, "content", str), _id(token.get("id"), f"{where}.id")
-        for flag, wanted in (("special", True), ("single_word", False), ("lstrip", False), ("rstrip", False)):
-            if get(token, where, flag, bool, wanted) is not wanted:
-                fix = f"set it to {str(wanted).lower()} if the tokenizer allows that"
-                refuse(f"{where}.{flag}", token[flag], f"it must be {str(wanted).lower()}: {LATER}", fix)
-        after.add(get(token, where, "normalized", bool, False))
-        if len(after) > 1 or (True in after and not no_normalizer):
-            rule = "it must be false, or true for all tokens of a tokenizer without a normalizer"
-            refuse(f"{where}.normalized", token.get("normalized"), f"{rule}: {LATER}", "set it to false")
-        if not name or name in names or number in names.values():
+        own = {flag for flag in FLAGS[1:] if get(token, where, flag, bool, False)}
+        if not get(token, where, "special", bool, True):
+            own.add("ordinary")
+        if not name or name in names or number in numbers:
             refuse(where, item, "a token must have a text, and each text and each id must be there once", "remove it")
         names[name] = number
-    return names
+        numbers.add(number)
+        flags[name] = frozenset(own)
+    if no_normalizer and _in_any_order(flags):
+        flags = {name: own - {"normalized"} for name, own in flags.items()}
+    return names, {name: own for name, own in flags.items() if own}
+
+
+def _in_any_order(flags: dict[str, frozenset[str]]) -> bool:
+    """Whether the tokens that are sought last, where nothing is normalized, might as well be sought with the others."""
+    late = [name for name, own in flags.items() if "normalized" in own]
+    first = [name for name, own in flags.items() if "normalized" not in own]
+    if not late or not first:
+        return True
+    if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
+        return False
+    begins = {name[0] for name in flags}
+    if any(not begins.isdisjoint(name[1:]) for name in flags):
+        return False  # two may overlap
+    return not any(other.startswith(name) or name.startswith(other) for name in late for other in first)
+
+
+def _template(value: Any, where: str, vocabulary: Vocabulary) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ids that a post-processor puts before and behind one text."""
+    if value is None or (kind := type_of(value, where)) == "ByteLevel":
+        return (), ()
+    if kind == "Sequence":
+        before: tuple[int, ...] = ()
+        behind: tuple[int, ...] = ()
+        for i, each in enumerate(get(value, where, "processors", list)):
+            more = _template(each, f"{where}.processors[{i}]", vocabulary)
+            before, behind = more[0] + before, behind + more[1]
+        return before, behind
+    if kind in ("RobertaProcessing", "BertProcessing"):
+        first, last = (get(value, where, name, list) for name in ("cls", "sep"))
+        ids = [_known(pair[1] if len(pair) == 2 else None, where, vocabulary) for pair in (first, last)]
+        return (ids[0],), (ids[1],)
+    if kind != "TemplateProcessing":
+        refuse(
+            where, value, f"a post_processor of type {kind!r} is not known: {LATER}",
+            "known are ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing and a Sequence of them; set it "
+            "to null and add such tokens yourself",
+        )  # fmt: skip
+    tokens = get(value, where, "special_tokens", dict)
+    sides: list[list[int]] = [[]]
+    for i, piece in enumerate(get(value, where, "single", list)):
+        place = f"{where}.single[{i}]"
+        if not isinstance(piece, dict) or len(piece) != 1 or not {"SpecialToken", "Sequence"} & piece.keys():
+            raise FormatError(f"{shown(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=place)
+        ((what, inside),) = piece.items()
+        name = get(as_object(inside, place, ("id", "type_id")), place, "id", str)
+        if what == "Sequence":
+            sides.append([])
+            continue
+        listed = tokens.get(name)
+        numbers = listed.get("ids") if isinstance(listed, dict) else None
+        if not isinstance(numbers, list):
+            raise FormatError(f"{shown(name)} has no ids in special_tokens; it must have them there", where=place)
+        sides[-1] += [_known(number, f"{where}.special_tokens[{shown(name)}].ids", vocabulary) for number in numbers]
+    if len(sides) != 2:
+        refuse(f"{where}.single", value["single"], f"it must have one Sequence: {LATER}", "set post_processor to null")
+    return tuple(sides[0]), tuple(sides[1])
+
+
+def _known(number: object, where: str, vocabulary: Vocabulary) -> int:
+    """An id that is a token's."""
+    if _id(number, where) not in vocabulary:
+        raise FormatError(f"{number} is no token's id; it must be one", where=where)
+    assert isinstance(number, int)
+    return number
 
 
 def _id(value: object, where: str) -> int:

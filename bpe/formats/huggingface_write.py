@@ -59,10 +59,10 @@ def write(spec: TokenizerSpec) -> bytes:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [_added_token(name, number) for number, name in sorted(_inverse(spec).items())],
+        "added_tokens": [_added_token(name, number, spec) for number, name in sorted(_inverse(spec).items())],
         "normalizer": None if spec.normalizer is None else _normalizer(spec.normalizer),
         "pre_tokenizer": _pre_tokenizer(spec.model == "byte", spec.pretokenizer),
-        "post_processor": None,
+        "post_processor": _post_processor(spec),
         "decoder": decoder,
     }
     model = _own_model(spec, special) if own else _model(spec, mark)
@@ -110,11 +110,13 @@ def differs(spec: TokenizerSpec) -> str | None:
 
 def _may_arise(spec: TokenizerSpec, name: str) -> bool:
     """Whether the model may meet a special token's spelling although special tokens were cut out of the text first."""
+    if spec.model == "byte" and not all(letter in letter_bytes() for letter in name):
+        return False  # the model meets GPT-2's letters only
     if name not in spec.special_tokens or not isinstance(spec.normalizer, (n.NFC, n.NFD, type(None))):
         return True
     if spec.end_of_word is not None and name.endswith(mark_text(spec)):
         return True
-    return spec.model == "byte" and not name.isascii() and all(letter in letter_bytes() for letter in name)
+    return spec.model == "byte" and not name.isascii()
 
 
 def ending(vocabulary: Vocabulary, mark: str) -> NDArray[np.bool_]:
@@ -179,9 +181,32 @@ def _own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
     }
 
 
-def _added_token(name: str, number: int) -> dict[str, Any]:
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {"id": number, "content": name, **flags}
+def _added_token(name: str, number: int, spec: TokenizerSpec) -> dict[str, Any]:
+    flags: frozenset[str] = spec.token_flags.get(name, frozenset())
+    given = {flag: flag in flags for flag in ("single_word", "lstrip", "rstrip", "normalized")}
+    return {"id": number, "content": name, **given, "special": "ordinary" not in flags}
+
+
+def _post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
+    """What adds the template's ids to one text; of two texts each has them."""
+    if spec.template is None:
+        return None
+    before, behind = ([(number, spec.vocabulary[number].decode()) for number in ids] for ids in spec.template)
+
+    def around(text: str, type_id: int) -> list[dict[str, Any]]:
+        left, right = (
+            [{"SpecialToken": {"id": name, "type_id": type_id}} for _, name in ids] for ids in (before, behind)
+        )
+        return [*left, {"Sequence": {"id": text, "type_id": type_id}}, *right]
+
+    return {
+        "type": "TemplateProcessing",
+        "single": around("A", 0),
+        "pair": around("A", 0) + around("B", 1),
+        "special_tokens": {
+            name: {"id": name, "ids": [number], "tokens": [name]} for number, name in sorted({*before, *behind})
+        },
+    }
 
 
 def _normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:

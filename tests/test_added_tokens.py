@@ -1,0 +1,241 @@
+"""Added tokens of a tokenizer.json with all their flags, and post-processors, beside `tokenizers`."""
+
+import json
+import pickle
+import random
+import re
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe import normalizers as n
+from bpe.formats.huggingface import read, write
+from bpe.special import SpecialTokens, _alternatives
+
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
+NAMES = ["<a>", "<a>b", "a<", "bb", "  ", "\n", "ÀB", "Ab", "éé", "<|end|>", "\uffffx", "𐐀"]
+COUNTS = {"b<": 9, " a": 8, "end": 7, "ab": 6}
+PARTS = [
+    *NAMES, "a", "B", "c", " ", "   ", "\t", "\u3000", "\x85", "\u200d", "_", "\u0301", "1", "½", "àb", "e\u0301", ">",
+    "<", "|end|>", "Ä", "ſ",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=14).map("".join)
+NORMALIZERS = {None: None, "NFC": n.NFC(), "lower": n.Lowercase(), "empty": n.Sequence()}
+
+
+def saved(added, normalizer=None, post=None, pretokenizer="gpt2") -> dict:
+    """A file with 256 bytes, some merges and tokens added: (name, flags, special)."""
+    tok = bpe.train(counts=COUNTS, num_merges=5, pretokenizer=pretokenizer, normalizer=normalizer)
+    assert tok.vocab_size == 261
+    file = json.loads(write(tok.spec))
+    for name, flags, special in added:
+        number = tok.vocab_size + len(file["added_tokens"])
+        given = {flag: flag in flags for flag in FLAGS}
+        file["added_tokens"].append({"id": number, "content": name, **given, "special": special})
+    file["post_processor"] = post
+    return file
+
+
+def both(file: dict) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
+    data = json.dumps(file)
+    return bpe.Tokenizer(read(data.encode())), tokenizers.Tokenizer.from_str(data)
+
+
+def theirs(peer: tokenizers.Tokenizer, text: str, special: bool = True) -> list[int]:
+    peer.encode_special_tokens = not special  # which means that they are encoded as text
+    return peer.encode(text, add_special_tokens=False).ids
+
+
+ADDED = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.sets(st.sampled_from(FLAGS)), st.booleans()),
+    min_size=1, max_size=5, unique_by=lambda each: each[0],
+)  # fmt: skip
+
+
+def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
+    """Whether a token begins in the white space that the one before took along, where `tokenizers` takes text twice."""
+    names = frozenset(tok.special_tokens)
+    return sum(len(piece) for piece, _ in tok._encoder.specials.pieces(text.encode(), names)) != len(text.encode())
+
+
+@settings(max_examples=150, deadline=None)
+@given(ADDED, st.sampled_from(list(NORMALIZERS)), st.booleans(), st.lists(TEXTS, max_size=5))
+def test_flags_mean_what_they_mean_to_tokenizers(added, normalizer, prefix, texts):
+    pretokenizer = bpe.Pretokenizer("gpt2", add_prefix_space=prefix)
+    tok, peer = both(saved(added, NORMALIZERS[normalizer], pretokenizer=pretokenizer))
+    again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok == pickle.loads(pickle.dumps(tok))
+    for text in texts:
+        ids = theirs(peer, text)
+        assert tok.encode(text, allowed_special="all").tolist() == ids
+        assert tok.encode(text).tolist() == theirs(peer, text, special=False)
+        assert theirs(again, text) == ids
+        assert tok.encode_batch([text, text], allowed_special="all").to_list() == [ids, ids]
+        assert tok.encode_batch([text])[0].tolist() == tok.encode(text).tolist()
+        chunks = [text[i : i + 2] for i in range(0, len(text), 2)]
+        stream = list(tok.encode_stream(chunks, allowed_special="all"))
+        assert [int(number) for array in stream for number in array] == ids
+        found, spans = tok.encode_with_offsets(text, allowed_special="all")
+        assert found.tolist() == ids
+        if not overlapped(tok, text):
+            assert (spans[:, 1] <= len(text)).all()
+            assert (np.diff(spans[:, 0]) >= 0).all()
+
+
+def test_an_added_token_that_is_not_special_is_found_in_every_text(tmp_path):
+    tok, _ = both(saved([("<a>", (), False), ("<b>", (), True)]))
+    a, b = tok.special_tokens["<a>"], tok.special_tokens["<b>"]
+    assert tok.encode("<a><b>").tolist() == [a, *plain("<b>")]
+    assert tok.encode("<a><b>", allowed_special="all").tolist() == [a, b]
+    assert tok.encode("<a>", disallowed_special="all").tolist() == [a]
+    with pytest.raises(ValueError, match="disallowed special token '<a>'"):
+        tok.encode("<a>", disallowed_special={"<a>"})
+    assert tok.encode_batch(["x<a>", "y"]).to_list() == [[*plain("x"), a], plain("y")]
+    assert tok.encode_spans([("<a><b>", False), ("<b>", True)]).tolist() == [a, *plain("<b>"), b]
+    assert tok.count_tokens("<a>") == 1
+    assert tok.count_tokens(["<a>", ""]).tolist() == [1, 0]
+    assert tok.tokens("<a>") == [b"<a>"]
+    assert "special token" in tok.explain("<a>")
+    path = tmp_path / "text"
+    for text in ("x <b> y", "x <a> y", "x <a> y\n" * 20_000):
+        path.write_text(text)
+        assert tok.encode_files(path)[0].tolist() == tok.encode(text).tolist()
+    assert tok.encode_files(path, per_line=True)[5].tolist() == tok.encode("x <a> y\n").tolist()
+    assert tok.decode(tok.encode("x <a> y")) == "x <a> y"
+
+
+def plain(text: str) -> list[int]:
+    """The ids of a text in which no added token is found."""
+    only = bpe.train(counts=COUNTS, num_merges=5)
+    return only.encode(text).tolist()
+
+
+def test_white_space_beside_a_token_belongs_to_it():
+    tok, peer = both(saved([("<m>", ("lstrip",), True), ("<r>", ("rstrip",), True)]))
+    text = "x \t\u3000<m> y<r>\u2028\x85 z <m><r>"
+    ids, spans = tok.encode_with_offsets(text, allowed_special="all")
+    assert ids.tolist() == theirs(peer, text)
+    marked = [text[start:end] for (start, end), number in zip(spans, ids, strict=True) if number >= 261]
+    assert marked == [" \t\u3000<m>", "<r>\u2028\x85 ", " <m>", "<r>"]
+
+
+def test_flags_that_mean_nothing_are_not_kept():
+    tok, _ = both(saved([("<a>", ("normalized",), True), ("<b>", (), True)]))
+    assert not tok.spec.token_flags
+    tok, _ = both(saved([("<a>", ("normalized",), True), ("<a>b", (), True)]))  # the other is sought first
+    assert tok.spec.token_flags == {"<a>": {"normalized"}}
+    tok, _ = both(saved([("<a>", ("normalized",), True)], n.NFC()))
+    assert tok.spec.token_flags == {"<a>": {"normalized"}}
+
+
+def test_flags_are_part_of_what_a_tokenizer_is():
+    one, other = (both(saved([("<a>", flags, True)]))[0] for flags in ((), ("lstrip",)))
+    assert one != other
+    smaller, _ = other.prune([other.special_tokens["<a>"]])
+    assert not smaller.spec.token_flags
+    assert other.prune([0])[0].spec.token_flags == {"<a>": {"lstrip"}}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sets(st.text("ab<", min_size=1, max_size=5), min_size=1, max_size=12), st.text("ab<", max_size=30))
+def test_names_are_found_as_by_trying_each(names, text):
+    special = SpecialTokens({name: i for i, name in enumerate(sorted(names))})
+    longest = sorted(names, key=len, reverse=True)
+    found = re.findall("|".join(map(re.escape, longest)), text)
+    assert [
+        str(piece, "utf-8") for piece, i in special.pieces(text.encode(), frozenset(names)) if i is not None
+    ] == found
+    assert special.occur(text, frozenset(names)) == special.occur(text.encode(), frozenset(names)) == bool(found)
+
+
+def test_names_that_begin_with_each_other_many_times():
+    names = ["a" * i for i in range(1, 200)]
+    special = SpecialTokens({name: i for i, name in enumerate(names)})
+    assert [i for _, i in special.pieces(b"a" * 250 + b"b", frozenset(names))] == [198, 50, None]
+    assert len(_alternatives(sorted(names), 0)) < 20_000
+
+
+def test_names_with_characters_that_surrogates_become():
+    special = SpecialTokens({"\ufffd": 0, "𐐀": 1})
+    for text in ("\ud800", "\ud801\udc00"):
+        assert special.occur(text, frozenset(["\ufffd", "𐐀"]))
+    assert not SpecialTokens({"a": 0}).occur("\ud800", frozenset("a"))
+
+
+def test_occurrence_in_a_long_text():
+    special = SpecialTokens({"<a>": 0, "<b>": 1})
+    names = frozenset(["<a>", "<b>"])
+    for text in (b"x" * (1 << 17), b"<a" * (1 << 16)):
+        assert not special.occur(text, names)
+        assert special.occur(text + b"<b>", names)
+        assert special.occur(b"<b>" + text, names)
+        assert special.occur(memoryview(text + b"<a>"), names)
+
+
+# Post-processors ------------------------------------------------------------------------------------------------------
+
+
+def template(single: list, tokens: dict[str, int]) -> dict:
+    return {
+        "type": "TemplateProcessing", "single": single, "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in tokens.items()},
+    }  # fmt: skip
+
+
+def token(name: str) -> dict:
+    return {"SpecialToken": {"id": name, "type_id": 0}}
+
+
+TEXT = {"Sequence": {"id": "A", "type_id": 0}}
+LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
+BOS = template([token("<a>"), TEXT], {"<a>": 261, "<b>": 262})
+POSTS = [
+    (BOS, ((261,), ())),
+    (template([token("<a>"), token("<b>"), TEXT, token("<b>")], {"<a>": 261, "<b>": 262}), ((261, 262), (262,))),
+    (template([TEXT], {}), ((), ())),
+    ({"type": "Sequence", "processors": [LEVEL, BOS]}, ((261,), ())),
+    (LEVEL, ((), ())),
+    (
+        {"type": "RobertaProcessing", "sep": ["<b>", 262], "cls": ["<a>", 261], "trim_offsets": True,
+         "add_prefix_space": False},
+        ((261,), (262,)),
+    ),
+    ({"type": "BertProcessing", "sep": ["<b>", 262], "cls": ["<a>", 261]}, ((261,), (262,))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("post", "expected"), POSTS)
+def test_template(post, expected):
+    tok, peer = both(saved([("<a>", (), True), ("<b>", (), True)], post=post))
+    again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok == pickle.loads(pickle.dumps(tok))
+    before, behind = tok.template
+    assert tok.template == expected
+    for text in ("", "x <a>", "ab"):
+        ids = tok.encode(text, allowed_special="all").tolist()
+        assert ids == theirs(peer, text)
+        assert [*before, *ids, *behind] == peer.encode(text).ids == again.encode(text).ids
+
+
+def test_template_of_a_smaller_vocabulary():
+    tok, _ = both(saved([("<a>", (), True), ("<b>", (), True)], post=POSTS[1][0]))
+    assert tok.prune([0])[0].template == ((260, 261), (261,))
+    assert tok.prune([262])[0].template == ((261,), ())
+    assert tok.prune([261, 262])[0].template == ((), ())
+    assert tok.truncate_vocab(tok.vocab_size - 2).template == tok.template
+    assert tok != both(saved([("<a>", (), True), ("<b>", (), True)]))[0]
+
+
+def test_random_texts_with_tokens_of_a_large_list():
+    """Hundreds of names that begin alike, as reserved tokens do."""
+    source = random.Random(4)
+    names = [f"<|reserved_{i}|>" for i in range(300)]
+    tok, peer = both(saved([(name, (), i % 7 > 0) for i, name in enumerate(names)]))
+    for _ in range(20):
+        text = "".join(source.choice([*names[:20], "<|reserved_", "1", "|>", "x ", "<", "5|>"]) for _ in range(30))
+        assert tok.encode(text, allowed_special="all").tolist() == theirs(peer, text)
+        assert tok.encode(text).tolist() == theirs(peer, text, special=False)
