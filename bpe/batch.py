@@ -48,10 +48,16 @@ class TokenBatch:
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int] | NDArray[Any]]) -> TokenBatch:
-        """A batch of the given rows of ids.
+        """A batch of the given rows of ids, as uint32.
+
+        Args:
+            rows: an iterable of lists of int, or of 1-D arrays of an integer type.
 
         Raises:
             TypeError, ValueError: for ids that are not whole numbers from 0 to 2**32 - 1.
+
+        >>> TokenBatch.from_lists([[1, 2, 3], [], [4]])
+        TokenBatch(3 texts, 4 ids, uint32)
 
         """
         check_iterable("rows", rows, "an iterable of sequences of int")
@@ -111,7 +117,11 @@ class TokenBatch:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many ids each text has: int64, shape (n,)."""
+        """How many ids each text has: int64, shape (n,).
+
+        >>> TokenBatch.from_lists([[1, 2, 3], [], [4]]).lengths
+        array([3, 0, 1])
+        """
         return np.diff(self.offsets)
 
     def to_list(self) -> list[list[int]]:
@@ -133,7 +143,7 @@ class TokenBatch:
         """The ids as one rectangle, and how many of each row are real.
 
         Args:
-            length: the width; None for the longest text's.
+            length: the width, in ids; None for the longest text's.
             pad_id: the id to fill with.
             side: "right" or "left": where the filling goes.
             truncate: cut texts longer than `length` (at their end); otherwise they are an error.

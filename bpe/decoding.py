@@ -103,6 +103,15 @@ class IncrementalDecoder:
     Bytes that can no longer become a character are replaced by U+FFFD, as `bytes.decode(errors="replace")` does;
     a character that is still incomplete is never an error. At most three bytes, and the space of one end-of-word
     mark, are kept back.
+
+    Made by `Tokenizer.decoder`.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+    >>> decoder = tok.decoder()
+    >>> one, two, three = tok.encode("aé").tolist()  # an a, and the two bytes of an é
+    >>> decoder.push(one), decoder.push(two), decoder.push(three), decoder.push([one, two]), decoder.flush()
+    ('a', '', 'é', 'a', '�')
     """
 
     def __init__(self, tokens: TokenDecoder) -> None:
@@ -111,6 +120,9 @@ class IncrementalDecoder:
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
         """The text that one id or several make whole; "" while a character is incomplete.
+
+        Args:
+            ids: an int, or what `Tokenizer.decode` takes.
 
         Raises:
             TypeError, ValueError: for anything that is no id; the decoder's state is then unchanged.

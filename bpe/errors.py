@@ -20,6 +20,7 @@ class FormatError(ValueError):
     """A file that is not what it should be; nothing of it was used.
 
     Attributes:
+        message: what is wrong, without the place.
         path: the file, or None where the data came from memory.
         where: the place in it ("line 7", "offset 12", "model.merges[3]"), or None.
 

@@ -51,7 +51,7 @@ log = logging.getLogger("bpe")
 
 @dataclass(frozen=True)
 class Training:
-    """How a training went.
+    """How a training went: `Tokenizer.training` of one that `train` or `extend` made.
 
     Attributes:
         stopped: why it ended before the size asked: "no pairs left" or "min_frequency"; None if it did not.

@@ -82,28 +82,44 @@ class _Unicode(Normalizer):
 
 @dataclass(frozen=True)
 class NFC(_Unicode):
-    """Unicode's canonical composition."""
+    """Unicode's canonical composition.
+
+    >>> NFC()("e\u0301 ﬁ") == "é ﬁ"
+    True
+    """
 
     form = "NFC"
 
 
 @dataclass(frozen=True)
 class NFD(_Unicode):
-    """Unicode's canonical decomposition."""
+    """Unicode's canonical decomposition.
+
+    >>> NFD()("é ﬁ") == "e\u0301 ﬁ"
+    True
+    """
 
     form = "NFD"
 
 
 @dataclass(frozen=True)
 class NFKC(_Unicode):
-    """Unicode's compatibility composition."""
+    """Unicode's compatibility composition.
+
+    >>> NFKC()("e\u0301 ﬁ Ａ")
+    'é fi A'
+    """
 
     form = "NFKC"
 
 
 @dataclass(frozen=True)
 class NFKD(_Unicode):
-    """Unicode's compatibility decomposition."""
+    """Unicode's compatibility decomposition.
+
+    >>> NFKD()("é ﬁ Ａ") == "e\u0301 fi A"
+    True
+    """
 
     form = "NFKD"
 
@@ -143,7 +159,11 @@ class Lowercase(Normalizer):
 
 @dataclass(frozen=True)
 class Strip(Normalizer):
-    """Remove white space from the ends of the text."""
+    """Remove white space from the ends of the text: from both, or not from the one that is False.
+
+    >>> Strip()(" a "), Strip(right=False)(" a ")
+    ('a', 'a ')
+    """
 
     left: bool = True
     right: bool = True
@@ -194,7 +214,7 @@ class CollapseWhitespace(Normalizer):
 
 @dataclass(frozen=True)
 class Replace(Normalizer):
-    """Replace every match of a regular expression (of the `regex` package) by a text; no group references.
+    """Replace every match of `pattern`, a regular expression of the `regex` package, by `replacement`, a plain text.
 
     >>> Replace("[0-9]", "0")("B52")
     'B00'
@@ -325,7 +345,11 @@ class FixText(Normalizer):
 
 @dataclass(frozen=True, init=False)
 class Sequence(Normalizer):
-    """Several normalizers, one after the other."""
+    """Several normalizers, one after the other.
+
+    >>> Sequence(Lowercase(), Strip())(" A ")
+    'a'
+    """
 
     normalizers: tuple[Normalizer, ...]
 

@@ -416,10 +416,20 @@ class TextEncoder:
     ) -> int | NDArray[np.int64]:
         """How many ids `encode` would give: an int for one text, an int64 array for several.
 
+        Args:
+            text: one text as for `encode`, or several as for `encode_batch`.
+            threads: as for `encode_batch`; one text takes one thread.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            TypeError, ValueError: as `encode` does.
+
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
         >>> tok.count_tokens("abc"), tok.count_tokens(["abc", ""])
         (3, array([3, 0]))
+
         """
         if isinstance(text, (str, bytes, bytearray, memoryview)):
             return len(self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special))
@@ -435,10 +445,19 @@ class TextEncoder:
 
         A symbol that has no id, where there is no unknown token, is shown as it is.
 
+        Args:
+            text: as for `encode`.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            TypeError, ValueError: as `encode` does, but for symbols without an id.
+
         >>> import bpe
         >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
         >>> tok.tokens("aab")
         ['aa', 'b', '</w>']
+
         """
         allowed = self._policy([text], allowed_special, disallowed_special)
         found: list[bytes] = []
@@ -453,6 +472,8 @@ class TextEncoder:
 
     def explain(self, text: TextLike) -> str:
         """How a text becomes its tokens, for people to read: each word, and every merge in it, in order.
+
+        A special token's name in the text is ordinary text.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["aab aab"], pretokenizer="whitespace", num_merges=2, model="char")

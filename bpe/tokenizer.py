@@ -120,6 +120,9 @@ class Tokenizer(TextEncoder):
             batch: a `TokenBatch` (the fastest), or an iterable of what `decode` takes.
             errors: as for `decode`.
 
+        Raises:
+            TypeError, ValueError: as `decode` does.
+
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
         >>> tok.decode_batch(tok.encode_batch(["a", "b c"]))
@@ -211,6 +214,10 @@ class Tokenizer(TextEncoder):
         """The special tokens: name → id.
 
         Those of a tokenizer.json that are not special there, only added, are among them; they are found in every text.
+
+        >>> import bpe
+        >>> bpe.train(texts=["a b"], vocab_size=258, special_tokens=["<pad>", "<|end|>"]).special_tokens
+        {'<pad>': 0, '<|end|>': 1}
         """
         return dict(self._spec.special_tokens)
 
@@ -225,8 +232,16 @@ class Tokenizer(TextEncoder):
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of a token, an end-of-word mark included.
 
+        Args:
+            token_id: its id.
+
         Raises:
+            TypeError: for what is no int.
             ValueError: for an id that is no token.
+
+        >>> import bpe
+        >>> bpe.train(texts=["a b"], vocab_size=256).token_bytes(64)
+        b'a'
 
         """
         number = check_int("token_id", token_id, 0)
@@ -238,10 +253,19 @@ class Tokenizer(TextEncoder):
         return self._spec.vocabulary[number]
 
     def token_id(self, token: str | bytes) -> int:
-        """The id of a token, given as its bytes or as str; a special token or the unknown token by its name.
+        """The id of a token.
+
+        Args:
+            token: its bytes, or the same as str; a special token or the unknown token by its name.
 
         Raises:
+            TypeError: for what is neither str nor bytes.
             ValueError: for what is no token.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower"], vocab_size=260, special_tokens=["<pad>"])
+        >>> tok.token_id("low"), tok.token_id(b"low"), tok.token_id("<pad>")
+        (258, 258, 0)
 
         """
         if not isinstance(token, (str, bytes)):
@@ -262,17 +286,33 @@ class Tokenizer(TextEncoder):
         return {token: number for number, token in self._spec.vocabulary.items(SPECIAL)}
 
     def vocab(self) -> dict[Any, int]:
-        """All tokens with their ids, by id: bytes in a byte model, str in a character model; special tokens too."""
+        """All tokens with their ids, by id: bytes in a byte model, str in a character model; special tokens too.
+
+        >>> import bpe
+        >>> bpe.train(texts=["low low"], model="char", num_merges=2).vocab()
+        {'l': 0, 'o': 1, 'w': 2, 'lo': 3, 'low': 4}
+        """
         return {self._shown(token): number for number, token in self._spec.vocabulary.items()}
 
     @property
     def merges(self) -> NDArray[np.int32]:
-        """The merges, best rank first: pairs of ids, int32, shape (n, 2)."""
+        """The merges, best rank first: pairs of ids, int32, shape (n, 2).
+
+        >>> import bpe
+        >>> bpe.train(texts=["low low"], model="char", num_merges=2).merges
+        array([[0, 1],
+               [3, 2]], dtype=int32)
+        """
         return self._spec.merges
 
     @cached_property
     def ranks(self) -> dict[bytes, int]:
-        """Each token that a merge makes → the merge's rank (the best, where several make it)."""
+        """Each token that a merge makes, as bytes → the merge's rank (the best, where several make it).
+
+        >>> import bpe
+        >>> bpe.train(texts=["low low"], model="char", num_merges=2).ranks
+        {b'lo': 0, b'low': 1}
+        """
         made = self._spec.merge_ids.tolist()
         numbers = range(len(made)) if self._spec.merge_ranks is None else self._spec.merge_ranks.tolist()
         found: dict[bytes, int] = {}
@@ -282,7 +322,15 @@ class Tokenizer(TextEncoder):
 
     @property
     def token_byte_lengths(self) -> NDArray[np.uint32]:
-        """The length of each token in bytes, an end-of-word mark included: uint32, by id; 0 for an unused id."""
+        """The length of each token in bytes, an end-of-word mark included: uint32, by id; 0 for an unused id.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low low"], model="char", num_merges=2)
+        >>> tok.token_byte_lengths
+        array([1, 1, 1, 2, 3], dtype=uint32)
+        >>> int(tok.token_byte_lengths[tok.encode("low")].sum())  # how much text some ids stand for
+        3
+        """
         return self._spec.vocabulary.lengths
 
     # Other vocabularies -----------------------------------------------------------------------------------------------
@@ -407,8 +455,18 @@ class Tokenizer(TextEncoder):
         The `tokenizers` package loads the file and gives the same ids. If that package cannot express the tokenizer,
         the file uses a type of our own, and `tokenizers` refuses to load it.
 
+        Args:
+            path: the file to write; its folder must be there.
+
         Raises:
             OSError: for a file that cannot be written.
+
+        >>> import bpe, os, tempfile
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tok.save(os.path.join(folder, "tokenizer.json"))
+        ...     bpe.Tokenizer.load(os.path.join(folder, "tokenizer.json")) == tok
+        True
 
         """
         data = huggingface.write(self._spec)
@@ -417,7 +475,11 @@ class Tokenizer(TextEncoder):
 
     @classmethod
     def load(cls, path: PathLike, *, cache_memory: int | str | None = None) -> Tokenizer:
-        """Read a tokenizer.json that `save` or the `tokenizers` package wrote; `cache_memory` as for the class.
+        """Read a tokenizer.json that `save` or the `tokenizers` package wrote. Nothing is downloaded.
+
+        Args:
+            path: the file.
+            cache_memory: as for the class.
 
         Raises:
             FormatError: for a file that is no tokenizer.json, or uses a feature that is not supported.
@@ -428,10 +490,21 @@ class Tokenizer(TextEncoder):
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
-        """A tokenizer from its plain description; `cache_memory` as for the class.
+        """A tokenizer from its plain description, such as another tokenizer's `spec` with something replaced.
+
+        Args:
+            spec: the description.
+            cache_memory: as for the class.
 
         Raises:
+            TypeError: for what is no TokenizerSpec.
             ValueError: for a merge of ids that the vocabulary does not have.
+
+        >>> import bpe, dataclasses
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> lower = dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase())
+        >>> bpe.Tokenizer.from_spec(lower).tokens("A B")
+        [b'a', b' ', b'b']
 
         """
         if not isinstance(spec, TokenizerSpec):
@@ -455,7 +528,7 @@ class Tokenizer(TextEncoder):
         *,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
-        """The tokenizer of an OpenAI rank file (gzipped or not), with tiktoken's ids.
+        r"""The tokenizer of an OpenAI rank file (gzipped or not), with tiktoken's ids.
 
         Args:
             path: the file: on each line a token in base64, a space and its rank.
@@ -466,6 +539,17 @@ class Tokenizer(TextEncoder):
 
         Raises:
             FormatError: with the line, for a file that is not one.
+            OSError: for a file that cannot be read.
+            TypeError, ValueError: for special tokens that are no names with ids, or whose ids are taken.
+
+        >>> import base64, bpe, tempfile
+        >>> tokens = [bytes([byte]) for byte in range(256)] + [b"lo", b"low"]
+        >>> with tempfile.NamedTemporaryFile(suffix=".tiktoken") as file:
+        ...     _ = file.write(b"".join(b"%s %d\n" % (base64.b64encode(t), i) for i, t in enumerate(tokens)))
+        ...     file.flush()
+        ...     tok = bpe.Tokenizer.from_tiktoken(file.name, "cl100k", {"<|endoftext|>": 258})
+        >>> tok.encode("low<|endoftext|>", allowed_special="all")
+        array([257, 258], dtype=uint32)
 
         """
         special = dict(special_tokens or {})
@@ -501,6 +585,8 @@ class Tokenizer(TextEncoder):
 
         Raises:
             FormatError: with the line, for a file that is not one.
+            OSError: for a file that cannot be read.
+            ModuleNotFoundError: for ftfy=True, when a text is encoded, where ftfy is not installed.
 
         """
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
@@ -510,7 +596,13 @@ class Tokenizer(TextEncoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that decides the ids: SHA-256 in hex, the same on every machine."""
+        """A hash of everything that decides the ids: SHA-256 in hex, the same on every machine.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> tok.fingerprint == bpe.train(texts=["b a"], vocab_size=256).fingerprint, len(tok.fingerprint)
+        (True, 64)
+        """
         spec = self._spec
         digest = hashlib.sha256()
         described: dict[str, object] = {

@@ -73,7 +73,10 @@ class WordCounts:
     # Filling ----------------------------------------------------------------------------------------------------------
 
     def add(self, text: TextLike) -> None:
-        """Count the words of one text.
+        """Count the words of one text, which comes behind those counted before. Many are faster with `count_words`.
+
+        Args:
+            text: str, or bytes of UTF-8.
 
         Raises:
             TypeError: for anything but str and bytes.
@@ -90,6 +93,12 @@ class WordCounts:
         Raises:
             TypeError: for a word that is not str or bytes, or a count that is no int.
             ValueError: for an empty word, a negative count, or a total beyond 2**63 - 1; nothing is added then.
+
+        >>> counts = WordCounts()
+        >>> counts.update({"low": 2})
+        >>> counts.update({b"low": 1, b" lower": 3})
+        >>> dict(counts.items())
+        {b'low': 3, b' lower': 3}
 
         """
         if not isinstance(counts, Mapping):
@@ -115,8 +124,20 @@ class WordCounts:
     def merge(self, other: WordCounts) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.
 
+        Args:
+            other: the other counts; they stay as they are.
+
         Raises:
-            ValueError: where the other was made with another pretokenizer, normalizer or other special tokens.
+            TypeError: for what is no WordCounts.
+            ValueError: where the other was made with another pretokenizer, normalizer or other special tokens; for a
+                total beyond 2**63 - 1.
+
+        >>> one, other = WordCounts("whitespace"), WordCounts("whitespace")
+        >>> one.add("low lower")
+        >>> other.add("new low")
+        >>> one |= other
+        >>> dict(one.items())
+        {b'low': 2, b'lower': 1, b'new': 1}
 
         """
         if not isinstance(other, WordCounts):
@@ -225,6 +246,21 @@ class WordCounts:
         Layout, little-endian: the 8 bytes BPECOUNT, a uint32 version (1), a uint64 length and as many bytes of JSON
         (`words`, the dtypes and sizes of the three arrays, how the counts were made), the lengths of the words, their
         counts, the words' bytes one after the other, and the SHA-256 of all before it.
+
+        Args:
+            path: the file to write; its folder must be there.
+
+        Raises:
+            OSError: for a file that cannot be written.
+
+        >>> import os, tempfile
+        >>> counts = WordCounts()
+        >>> counts.add("low lower")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     counts.save(os.path.join(folder, "words.counts"))
+        ...     WordCounts.load(os.path.join(folder, "words.counts")) == counts
+        True
+
         """
         blob, offsets, counts = self.arrays()
         lengths = _narrow(np.diff(offsets))
@@ -254,7 +290,10 @@ class WordCounts:
 
     @classmethod
     def load(cls, path: PathLike) -> WordCounts:
-        """Read counts that `save` wrote.
+        """Read counts that `save` wrote, with the pretokenizer, normalizer and special tokens that made them.
+
+        Args:
+            path: the file.
 
         Raises:
             FormatError: for a file that is truncated, altered or something else.
@@ -315,7 +354,14 @@ class WordCounts:
         normalizer: Normalizer | Sequence[Normalizer] | None = None,
         special_tokens: Iterable[str] = (),
     ) -> WordCounts:
-        """The counts in an Arrow table with columns `word` (binary or string) and `count` (an integer type).
+        """The counts in an Arrow table, such as an engine's that has counted or added up.
+
+        Args:
+            table: with columns `word` (binary or string) and `count` (an integer type). Counts of a word that is there
+                several times are added up.
+            pretokenizer: what cut the texts, as for the class; an Arrow table does not say.
+            normalizer: likewise.
+            special_tokens: likewise.
 
         Raises:
             ValueError: for missing columns, nulls, empty words or negative counts.

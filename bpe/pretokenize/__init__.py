@@ -78,10 +78,18 @@ class Pretokenizer:
         r"""Make a pretokenizer of a regular expression in the syntax of the `regex` package.
 
         Every match is a pretoken; text between matches is dropped, or kept as a pretoken of its own with
-        `gaps="keep"`. A pattern that is known under a name is recognized and gets its scanner.
+        `gaps="keep"`. A pattern that is known under a name is recognized and gets its scanner. `add_prefix_space` is
+        as for the class.
+
+        Raises:
+            TypeError: for a pattern that is no str.
+            ValueError: for a pattern that does not compile.
 
         >>> Pretokenizer.from_regex(r"\S+").name
         'whitespace'
+        >>> Pretokenizer.from_regex(r"[a-z]+", gaps="keep").split("ab 12cd")
+        ['ab', ' 12', 'cd']
+
         """
         if not isinstance(pattern, str):
             raise TypeError(f"pattern is {typed(pattern)}; it must be a str")
@@ -114,7 +122,7 @@ class Pretokenizer:
         return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
 
     def split_bytes(self, text: TextLike) -> list[bytes]:
-        """The pretokens of a text as bytes."""
+        """The pretokens of a text, str or bytes, as bytes; bytes that are not UTF-8 are in them too."""
         data = bytes(self.prepared(to_bytes(text)))
         starts, ends = self.spans(data)
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
