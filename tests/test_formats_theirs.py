@@ -80,6 +80,10 @@ THEIRS = {
         lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
         Pretokenizer("cl100k"),
     ),
+    "StarCoder": (
+        lambda: bpe_file(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTE_LEVEL])),
+        Pretokenizer("starcoder"),
+    ),
     "o200k": (lambda: bpe_file(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
     "Llama 3": (
         lambda: bpe_file(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),

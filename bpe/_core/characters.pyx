@@ -15,6 +15,7 @@ from bpe._core.scanners cimport (
     LLAMA3,
     O200K,
     QWEN2,
+    STARCODER,
     TEKKEN,
     WHITESPACE,
 )
@@ -154,6 +155,21 @@ cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     if bits & SPACE:
         return white_space(text, pos, end, False, True)
     return run_of_others(text, at + length, end)
+
+
+cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """gpt2's in what lies between numbers, each of which is a pretoken: what is before one ends there."""
+    cdef Py_ssize_t length, at = pos
+    cdef int bits = class_at(text, pos, end, &length)
+    if bits & NUMBER:
+        return pos + length
+    if text[pos] == c" " and class_at(text, pos + 1, end, &length) & NUMBER:
+        return pos + 1
+    if bits & SPACE:
+        at = run_of(text, pos, end, SPACE)
+        if class_at(text, at, end, &length) & NUMBER:
+            return at
+    return next_gpt2(text, pos, end)
 
 
 cdef inline Py_ssize_t next_with_lines(
@@ -440,6 +456,8 @@ cdef next_t next_of(int scanner) noexcept nogil:
         return next_tekken
     if scanner == DEEPSEEK:
         return next_deepseek
+    if scanner == STARCODER:
+        return next_starcoder
     if scanner == CLIP:
         return next_clip
     if scanner == WHITESPACE:

@@ -29,7 +29,7 @@ from bpe._core.masks cimport (
     classify_chunk,
     shifted,
 )
-from bpe._core.scanners cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, TEKKEN, WHITESPACE
+from bpe._core.scanners cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, STARCODER, TEKKEN, WHITESPACE
 from bpe._core.starts cimport starts_between_gaps, starts_in
 from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport (
@@ -321,6 +321,8 @@ cdef inline int rules_of(int scanner) noexcept nogil:
         return LINES | CASED | SINGLE_DIGITS
     if scanner == GPT2:
         return CONTRACTIONS
+    if scanner == STARCODER:
+        return CONTRACTIONS | SINGLE_DIGITS
     if scanner == CLIP:
         return CLIP_RULES
     return GAPS if scanner == WHITESPACE else 0

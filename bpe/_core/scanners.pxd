@@ -11,3 +11,4 @@ cdef enum Scanner:
     QWEN2 = 7
     TEKKEN = 8
     DEEPSEEK = 9
+    STARCODER = 10

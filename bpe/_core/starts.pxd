@@ -70,7 +70,7 @@ cdef inline uint64_t starts_in(
     of its bytes. Runs begin where a class follows another one, `X & ~(X << 1)`. The patterns differ from runs in this:
 
     - white space: its last character, before something else, begins a pretoken of its own, which a word behind it
-      joins. In gpt2 a space joins any run; in the others a space joins others, and any but a newline joins letters;
+      joins. In gpt2 a space joins any run (in starcoder none of numbers, which stand alone there); in the others a space joins others, and any but a newline joins letters;
     - in cl100k and o200k a lone other character joins letters behind it, newlines join the others before them, numbers
       go by three, and white space is cut behind its last newline;
     - contractions, which are rare, are looked at apart.
@@ -87,9 +87,15 @@ cdef inline uint64_t starts_in(
     valid = below(known)
     other = ~(L | N | W) & valid
     if not rules & LINES:
-        T = first_bytes(W & ~(W >> 1) & valid >> 1, classes.tail)
-        S = (L & ~(L << 1)) | (N & ~(N << 1)) | (other & ~(other << 1))
-        S = (S & ~(classes.blank << 1)) | (W & ~(W << 1)) | T
+        T = W & ~(W >> 1) & valid >> 1
+        S = ((L & ~(L << 1)) | (other & ~(other << 1))) & ~(classes.blank << 1)
+        if rules & SINGLE_DIGITS:
+            T = first_bytes(T & ~(N >> 1), classes.tail)   # white space before a number is not parted
+            S |= N & ~classes.tail
+        else:
+            T = first_bytes(T, classes.tail)
+            S |= N & ~(N << 1) & ~(classes.blank << 1)
+        S |= (W & ~(W << 1)) | T
     else:
         S = starts_with_lines(cursor, rules, classes, other, whole, &valid)
     S = (S | 1) & valid

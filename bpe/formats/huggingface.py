@@ -31,6 +31,7 @@ from bpe import normalizers as n
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface_write import (
     COLLAPSE,
+    DIGITS,
     MAX_DEPTH,
     PREFIXED,
     WORDS,
@@ -166,6 +167,12 @@ def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
     if [_isolated(step, kind) for step, kind in zip(steps[:3], kinds, strict=False)] in DEEPSEEK_SPLITS:
         steps = [{"type": "bpe.Regex", "name": "deepseek_v3", "add_prefix_space": False}, *steps[3:]]
         kinds, places = ["bpe.Regex", *kinds[3:]], [where, *places[3:]]
+    if steps[:1] == [DIGITS] and byte and len(steps) == 2:
+        level = cast("dict[str, Any]", steps[1])
+        if level.get("use_regex", True) is True and level.get("add_prefix_space") is False:
+            steps = [{"type": "bpe.Regex", "name": "starcoder", "add_prefix_space": False}]
+            steps.append({**level, "use_regex": False})
+            kinds[0] = "bpe.Regex"
     if len(steps) - byte > 1:
         rule = f"a Sequence is at most one splitter and one ByteLevel behind it: {LATER}"
         refuse(where, value, rule, "make one pattern of several")
@@ -208,7 +215,8 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
     if kind != "Split":
         refuse(
             where, value, f"a pre_tokenizer of type {kind!r} is not known: {LATER}",
-            "known are ByteLevel, Split, WhitespaceSplit, Whitespace and a Sequence of one of these and ByteLevel",
+            "known are ByteLevel, Split, WhitespaceSplit, Whitespace, a Sequence of one of these and ByteLevel, and a "
+            "Sequence of Digits (individual_digits) and ByteLevel (use_regex)",
         )  # fmt: skip
     pattern = _pattern(as_object(value, where, ("type", "pattern", "behavior", "invert")), where)
     behavior, invert = get(value, where, "behavior", str), get(value, where, "invert", bool)

@@ -31,6 +31,9 @@ ISOLATED = {"behavior": "Isolated", "invert": False}
 REMOVED = {"behavior": "Removed", "invert": True}
 #: The one pretokenizer that files have as several Splits.
 DEEPSEEK = Pretokenizer("deepseek_v3")
+#: What cuts numbers out, and what does so before gpt2's pattern.
+DIGITS = {"type": "Digits", "individual_digits": True}
+STARCODER = Pretokenizer("starcoder")
 #: How deep normalizers may be nested.
 MAX_DEPTH = 50
 
@@ -232,6 +235,8 @@ def _pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | Non
         return {**BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}
     if one is None:
         return None
+    if byte and one == STARCODER:
+        return {"type": "Sequence", "pretokenizers": [DIGITS, {**BYTE_LEVEL, "use_regex": True}]}
     steps = [_splitter(one)]
     if one == DEEPSEEK:
         steps = [{"type": "Split", "pattern": {"Regex": step}, **ISOLATED} for step in DEEPSEEK_STEPS]
@@ -251,7 +256,7 @@ def _splitter(one: Pretokenizer) -> dict[str, Any]:
     if one.name is None and (published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern)):
         return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
     pattern = one.pattern if one.name is None else SPELLED[one.name]
-    covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken")
+    covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
     keeps = covers or one.gaps == "keep"
     return {"type": "Split", "pattern": {"Regex": pattern}, **(ISOLATED if keeps else REMOVED)}
 

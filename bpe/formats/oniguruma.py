@@ -20,7 +20,7 @@ SPELLED: Mapping[str, str] = {
     "gpt2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
     # `\s++$` may stay: white space is used up there, so no newline follows, and `$` is the end of the text in both.
     "cl100k": PATTERNS["cl100k"].expression.replace("{1,3}+", "{1,3}"),
-    **{name: PATTERNS[name].expression for name in ("o200k", "llama3", "qwen2", "tekken")},
+    **{name: PATTERNS[name].expression for name in ("o200k", "llama3", "qwen2", "tekken", "starcoder")},
     # Cases written out, because `(?i)` would let Oniguruma read the ligature ﬆ as the st of <|startoftext|>; under it
     # `regex` leaves out U+0345, whose capital is a letter.
     "clip": r"""<\|[sSſ][tT][aA][rR][tT][oO][fF][tT][eE][xX][tT]\|>|<\|[eE][nN][dD][oO][fF][tT][eE][xX][tT]\|>"""

@@ -38,7 +38,7 @@ class Pretokenizer:
     Args:
         name: the name of a published pattern: `gpt2` (also r50k, p50k), `cl100k`, `o200k` (also gpt_oss, llama4),
             `llama3` (also glm4, phi4), `qwen2` (also qwen2.5, qwen3), `tekken` (Mistral), `deepseek_v3` (also
-            deepseek_r1), `clip`, `whitespace`.
+            deepseek_r1), `starcoder` (also command_r, granite, smollm), `clip`, `whitespace`.
         add_prefix_space: put a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
 
     Attributes:

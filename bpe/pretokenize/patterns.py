@@ -82,6 +82,11 @@ PATTERNS: dict[str, Pattern] = {
     "qwen2": Pattern(_with_lines(r"\p{N}"), scanner=7),
     "tekken": Pattern(_cased("", r"\p{N}"), scanner=8),
     "deepseek_v3": Pattern(_DEEPSEEK, scanner=9),
+    # gpt2's on the text between numbers, each of which is cut out before.
+    "starcoder": Pattern(
+        r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+""",
+        scanner=10,
+    ),
 }
 
 #: Other names of the same patterns.
@@ -95,6 +100,9 @@ ALIASES: dict[str, str] = {
     "qwen2.5": "qwen2",
     "qwen3": "qwen2",
     "deepseek_r1": "deepseek_v3",
+    "command_r": "starcoder",
+    "granite": "starcoder",
+    "smollm": "starcoder",
 }
 
 #: The scanner of a tokenizer without a pretokenizer: the whole text is one word.
