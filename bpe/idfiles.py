@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -26,6 +27,8 @@ _PIECE = 1 << 18
 #: A file that comes through a pipe is read in pieces of this many bytes, or of as many as are held of a document.
 _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
+#: The header of a .npy file has fewer bytes, or NumPy refuses it.
+_HEADER = 1 << 16
 #: A word of more bytes is no id, and is not held whole to be refused.
 _LONGEST = 100
 
@@ -139,7 +142,7 @@ class _NpyWriter:
 
 
 def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[Any], bool, int]]:
-    """Read the documents of a file in either format, which its first bytes tell; a long line comes in pieces.
+    """Read the documents of a file in either format, which its first bytes tell; a long one comes in pieces.
 
     Args:
         file: the file, open at its start.
@@ -155,10 +158,8 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
     """
     first = file.readline(max(_READ, len(_MAGIC)))
     if first.startswith(_MAGIC):
-        # Read again by its name, so that NumPy need not hold it twice; what comes through a pipe comes only once.
-        source = path if path is not None and os.path.isfile(path) else io.BytesIO(first + file.read())
-        for number, ids in enumerate(_read_npy(source, path)):
-            yield f"document {number}", ids, True, ids.nbytes
+        for number, ids, begins in _read_npy(first, file, path):
+            yield f"document {number}", ids, begins, ids.nbytes
         return
     number, begins = 0, True
     for piece in _words(first, file):
@@ -199,24 +200,55 @@ def _parsed(line: bytes, path: str, where: str) -> NDArray[np.int64]:
     return ids
 
 
-def _read_npy(source: str | BinaryIO, path: str | None) -> Iterator[NDArray[Any]]:
-    ids = _load(source, path)
-    if path is None or not os.path.isfile(offsets_path(path)):
-        yield ids
+def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
+    """The (number of the document, ids, whether it begins) in a .npy file, of which something is read."""
+    if path is None or not os.path.isfile(path) or not os.path.isfile(offsets_path(path)):
+        begins = True
+        for ids in _npy_pieces(first, file, path or "stdin"):
+            yield 0, ids, begins
+            begins = False
         return
-    offsets = _load(offsets_path(path), offsets_path(path))
+    with _as_npy(path):
+        flat = id_array(np.load(path, mmap_mode="r"))
+    with _as_npy(offsets_path(path)):
+        offsets = id_array(np.load(offsets_path(path)))
     try:
-        batch = TokenBatch(ids.astype(np.uint32, copy=False), offsets.astype(np.int64, copy=False))
+        batch = TokenBatch(flat.astype(np.uint32, copy=False), offsets.astype(np.int64, copy=False))
     except (TypeError, ValueError) as error:
         raise FormatError(str(error), path=offsets_path(path)) from None
-    yield from batch
+    for number, ids in enumerate(batch):
+        yield number, ids, True
 
 
-def _load(source: str | BinaryIO, path: str | None) -> NDArray[Any]:
+def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> Iterator[NDArray[Any]]:
+    """The ids of a .npy file, of which something is read, in pieces of some _READ bytes; of no ids, one piece."""
+    head = io.BytesIO(first + file.read(_HEADER))
+    with _as_npy(path):
+        of_version_1 = np.lib.format.read_magic(head)[0] == 1
+        read = np.lib.format.read_array_header_1_0 if of_version_1 else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(head)
+        id_array(np.ones([1] * len(shape), dtype=dtype))  # or it says what is wrong with these
+    held, left, most = head.read(), shape[0], max(_READ // dtype.itemsize, 1)
+    while True:
+        count = min(left, most)
+        size = count * dtype.itemsize
+        held += file.read(max(size - len(held), 0))
+        if len(held) < size or left < 0:
+            raise FormatError(f"it ends before its {shape[0]} ids do; it must be a whole .npy file", path=path)
+        with _as_npy(path):
+            ids = id_array(np.frombuffer(held[:size], dtype=dtype))
+        yield ids
+        held, left = held[size:], left - count
+        if not left:
+            return
+
+
+@contextmanager
+def _as_npy(path: str) -> Iterator[None]:
+    """Name the file in NumPy's errors, and say what it must be."""
     try:
-        return id_array(np.load(source, allow_pickle=False))
+        yield
     except EOFError:
-        rule = "the file ends within its header; it must be a whole .npy file"
-        raise FormatError(rule, path=path or "stdin") from None
+        raise FormatError("the file ends within its header; it must be a whole .npy file", path=path) from None
     except (TypeError, ValueError) as error:
-        raise FormatError(f"{error}; it must be a .npy file of token ids", path=path or "stdin") from None
+        raise FormatError(f"{error}; it must be a .npy file of token ids", path=path) from None

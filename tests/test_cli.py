@@ -263,6 +263,21 @@ def test_stdin_to_stdout(tokenizer_file, text_file, stdin, capsysbinary):
     assert capsysbinary.readouterr().out == data
 
 
+@pytest.mark.parametrize("size", [1, 30, 1 << 20])
+@pytest.mark.parametrize("dtype", ["u1", "<u2", "<u4", ">u4", "<i8", ">i8"])
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_arrays_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, monkeypatch, size, dtype, version):
+    monkeypatch.setattr(idfiles, "_READ", size)
+    tok = bpe.train(texts=["abc"], vocab_size=256)
+    tok.save(tmp_path / "t.json")
+    for text in (b"", b"a", bytes(range(256)), "다람쥐 ".encode() * 30):
+        array = io.BytesIO()
+        np.lib.format.write_array(array, tok.encode(text).astype(dtype), version=version)
+        stdin(array.getvalue() + b"what is behind the array")
+        assert main(["decode", "-", "-t", str(tmp_path / "t.json")]) == 0
+        assert capsysbinary.readouterr().out == text
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 @pytest.mark.parametrize("model", ["byte", "char"])
 def test_lines_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, monkeypatch, size, model):

@@ -1,5 +1,6 @@
 """The command `bpe`: what it refuses, how it is interrupted, and what it is as a process; with which exit status."""
 
+import io
 import logging
 import os
 import re
@@ -176,25 +177,48 @@ def test_bad_ids(tmp_path, tokenizer_file, capsys, ids, pattern):
     assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"], "nothing half-written"
 
 
-def test_bad_npy(tmp_path, tokenizer_file, capsys):
+@pytest.mark.parametrize("through", ["a file", "a file with offsets", "a pipe"])
+def test_bad_npy(tmp_path, tokenizer_file, capsys, monkeypatch, through):
     path = tmp_path / "x.npy"
-    argv = ["decode", str(path), "-t", tokenizer_file]
-    for array in (np.zeros(3), np.zeros((2, 2), dtype=np.uint32), np.array([-1]), np.array([1, 2**40])):
-        np.save(path, array)
-        fails(capsys, argv, 1, r"x\.npy: ")
-    np.save(path, np.array([1, 2, 3]))
-    whole = path.read_bytes()
-    for part in (whole[:6], whole[:50], whole[:-4]):
-        path.write_bytes(part)
-        fails(capsys, argv, 1, r"x\.npy: ")
-    np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-    fails(capsys, argv, 1, r"x\.npy: ")
-    path.write_bytes(whole)
-    assert main(argv) == 0
-    capsys.readouterr()
-    for offsets in ([0, 2], [0, 3, 2, 3], [], [0.0, 3.0]):
-        np.save(tmp_path / "x.offsets.npy", np.array(offsets))
-        fails(capsys, argv, 1, r"x\.offsets\.npy: ")
+    whole = io.BytesIO()
+    np.save(whole, np.array([1, 2, 3]))
+    data = whole.getvalue()
+    offsets = tmp_path / "x.offsets.npy"
+
+    def bad(data, message, name=r"x\.npy"):
+        if through == "a pipe":
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        else:
+            path.write_bytes(data)
+        given = "-" if through == "a pipe" else str(path)
+        fails(
+            capsys,
+            ["decode", given, "-t", tokenizer_file],
+            1,
+            f"{'stdin' if through == 'a pipe' else name}: .*{message}",
+        )
+
+    if through == "a file with offsets":
+        np.save(offsets, np.array([0, 3]))
+    for array, message in (
+        (np.zeros(3), "dtype float64"),
+        (np.zeros((2, 2), dtype=np.uint32), r"shape \("),
+        (np.array(3), "must be a sequence|must be one sequence|shape"),
+        (np.array([-1]), "-1 is out of range"),
+        (np.array([1, 2**40]), "1099511627776 is out of range"),
+        (np.array([{}], dtype=object), "must be a .npy file of token ids"),
+        (np.array(["a"]), "dtype <U1"),
+    ):
+        whole = io.BytesIO()
+        np.save(whole, array, allow_pickle=True)
+        bad(whole.getvalue(), message)
+    for size in (6, 8, 9, 50, 127, 128, len(data) - 8, len(data) - 4):
+        bad(data[:size], "must be a (whole )?.npy file")
+    if through == "a file with offsets":
+        path.write_bytes(data)
+        for wrong in ([0, 2], [0, 3, 2, 3], [], [0.0, 3.0]):
+            np.save(offsets, np.array(wrong))
+            bad(data, "", r"x\.offsets\.npy")
 
 
 def test_a_character_model_names_the_file_that_it_cannot_encode(tmp_path, text_file, capsys):
