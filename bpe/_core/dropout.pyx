@@ -35,6 +35,9 @@ cdef extern from *:
     """
     const uint64_t NO_ENTRY "BPE_NO_ENTRY"   # of the queue
 
+cdef enum:
+    IDS_PER_STEP = 8                           # a step takes as long as writing some eight ids does elsewhere
+
 
 cdef class Dropout:
     """Merging with dropout by the tables of an encoder. Immutable."""
@@ -84,12 +87,15 @@ cdef class Dropout:
     ) except -1 nogil:
         """Append what merging makes of a piece."""
         cdef uint64_t entry, asked = NO_ENTRY
+        cdef size_t steps = 0
         cdef Py_ssize_t n
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
         n = symbols_of(&self.encoder.values.merger.alphabet, piece, size, scratch.symbols, unknown)
         begin_links(&self.encoder.values.merger.table.pairs, scratch.symbols, n, scratch)
         skipped.n = 0
         while scratch.queue.n > 0:
+            steps += IDS_PER_STEP
+            look_if_due(&scratch.watch, out.n + steps)
             entry = pop(&scratch.queue)
             if entry == asked or not is_fresh(scratch, entry):
                 continue

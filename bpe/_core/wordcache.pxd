@@ -11,8 +11,8 @@ A word's length says which table it is in, and every table gives a *value*, whic
 A short word is looked up in the front table first, which has only the words met last and stays in a fast cache; then
 in `lines`, in the line that its hash says and in that line's neighbour. A line has 64 bytes, as lines of memory do:
 
-    front, lines    key key key key | value value value value      a key of 0xFF.. is a free place; they fill up in order
-    middles         lo hi value -   | lo hi value -                a value of 0 is a free place
+    front, lines    key key key key | value value value value   a key of 0xFF.. is a free place; they fill up in order
+    middles         lo hi value -   | lo hi value -             a value of 0 is a free place
 
 A value has at most two ids in itself. The ids of a longer word are in `listed`, behind their number:
 
