@@ -69,11 +69,27 @@ class Encoder:
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
-        scanner = scanner_of(spec.pretokenizer)
-        self._symbols = inner, last, mark = symbol_tables(spec)
-        ends = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+        self._symbols = symbol_tables(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
+        self._core = self._kernel()
+        if spec.ignore_merges:
+            self._set_whole_words(self._tokens_that_are_words(), all_of_them=False)
+        elif whole_words:
+            self._set_whole_words(whole_words, all_of_them=True)
+        self._core.finish()
+        pretokenizer = spec.pretokenizer
+        #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
+        plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        self._direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain
+        #: Whether texts are normalized and nothing else is done to them.
+        self._normalized = spec.normalizer is not None and plain
+
+    def _kernel(self) -> core.Encoder:
+        """The tables that the kernels use; words that are one token are still to be set."""
+        spec, (inner, last, mark) = self.spec, self._symbols
+        ends = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
         ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
+        scanner = scanner_of(spec.pretokenizer)
         merges = np.ascontiguousarray(spec.merges)
         merger = Merger(
             inner,
@@ -88,7 +104,7 @@ class Encoder:
             self._chars,
             spec.unreached if spec.ignore_merges else None,
         )
-        self._core = core.Encoder(
+        return core.Encoder(
             merger,
             merges,
             spec.merge_ids,
@@ -97,27 +113,17 @@ class Encoder:
             None if spec.end_of_word is None else ends.view(np.uint8),
             0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
             -1 if scanner is None else scanner,
-            cache_memory,
+            self.cache_memory,
         )
-        if spec.ignore_merges:
-            known = spec.unreached
-            if known is None:
-                known = self._core.unreached_of((spec.vocabulary.kinds == ORDINARY).astype(np.uint8))
-            ordinary = (
-                spec.vocabulary.items(ORDINARY)
-                if known is None
-                else ((number, spec.vocabulary[number]) for number in known.tolist())
-            )
-            self._set_whole_words(((token, number) for number, token in ordinary), all_of_them=False)
-        elif whole_words:
-            self._set_whole_words(whole_words, all_of_them=True)
-        self._core.finish()
-        pretokenizer = spec.pretokenizer
-        #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
-        plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
-        self._direct = scanner is not None and spec.normalizer is None and plain
-        #: Whether texts are normalized and nothing else is done to them.
-        self._normalized = spec.normalizer is not None and plain
+
+    def _tokens_that_are_words(self) -> Iterator[tuple[bytes, int]]:
+        """With `ignore_merges`: the ordinary tokens that merging may not give for their own bytes."""
+        spec, known = self.spec, self.spec.unreached
+        if known is None:
+            known = self._core.unreached_of((spec.vocabulary.kinds == ORDINARY).astype(np.uint8))
+        if known is None:
+            return ((token, number) for number, token in spec.vocabulary.items(ORDINARY))
+        return ((spec.vocabulary[number], number) for number in known.tolist())
 
     def _set_whole_words(self, words: Iterable[tuple[bytes, int]], all_of_them: bool) -> None:
         listed = list(words)

@@ -157,17 +157,8 @@ def train(
     if known is not None:
         words = known
     elif counts is None:
-        count_into(
-            words,
-            files,
-            texts,
-            separator,
-            per_line,
-            threads,
-            progress,
-            utf8=options.chars,
-            max_memory=most,
-        )
+        utf8 = options.chars
+        count_into(words, files, texts, separator, per_line, threads, progress, utf8=utf8, max_memory=most)
     if saved is not None:
         saved.begin(words)
     spec, training = learn(
