@@ -411,6 +411,44 @@ cdef int find_merges(
     return 0
 
 
+cdef struct Tables:           # all memory for finding merges
+    size_t room               # bytes of each table of slots
+    Slot* strings
+    uint64_t* pairs
+    uint32_t* filters         # one for strings, one for pairs
+    uint64_t* sums            # one by place of the longest token, as what follows for each of three works
+    Split* splits
+    Parts* parts
+
+
+cdef int open_tables(Tables* tables, Py_ssize_t n, Py_ssize_t longest) except -1:
+    """Tables for n tokens, empty; what there is of them has to be closed even if this raises."""
+    cdef size_t size = 16
+    while size < <size_t>n + <size_t>n // 4:
+        size *= 2
+    tables.room = size * sizeof(Slot)                      # the table of pairs is as large
+    tables.strings = <Slot*>zeroed(tables.room)
+    tables.pairs = <uint64_t*>zeroed(tables.room)
+    tables.filters = <uint32_t*>calloc(2 << (FILTER_BITS - 5), sizeof(uint32_t))
+    tables.sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
+    tables.splits = <Split*>calloc(3 * longest, sizeof(Split))
+    tables.parts = <Parts*>calloc(3 * longest, sizeof(Parts))
+    if not (
+        tables.strings and tables.pairs and tables.filters and tables.sums and tables.splits and tables.parts
+    ):
+        raise MemoryError(f"no memory for a table of {n} merges")
+    return 0
+
+
+cdef void close_tables(Tables* tables) noexcept:
+    release(tables.strings, tables.room)
+    release(tables.pairs, tables.room)
+    free(tables.filters)
+    free(tables.sums)
+    free(tables.splits)
+    free(tables.parts)
+
+
 def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
     """Recover the merges of tokens given by rising rank: token i is `blob[offsets[i]:offsets[i + 1]]`.
 
@@ -423,48 +461,33 @@ def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
 
     """
     cdef Py_ssize_t n = offsets.shape[0] - 1, longest = max(np.diff(offsets).max(initial=0), 1)
-    cdef size_t size = 16, room
-    cdef Strings strings
-    cdef Pairs pairs
-    cdef uint32_t* filters
-    cdef uint64_t* sums
-    cdef Split* splits
-    cdef Parts* parts
-    cdef Work works[3]
     cdef bytes padded = blob + bytes(8)
     cdef bint distinct = False
+    cdef Tables tables
+    cdef Strings strings
+    cdef Pairs pairs
+    cdef Work works[3]
     cdef int i
     found = np.full((n, 2), -1, dtype=np.int32)
     cdef int[:, ::1] made_of = found
     if n == 0:
         return found
-    while size < <size_t>n + <size_t>n // 4:
-        size *= 2
-    room = size * sizeof(Slot)                             # the table of pairs is as large
-    strings = Strings(blob=padded, offsets=&offsets[0], slots=<Slot*>zeroed(room), mask=size - 1, filter=NULL)
-    pairs = Pairs(slots=<uint64_t*>zeroed(room), mask=size - 1, filter=NULL, made_of=<Parts*>&made_of[0, 0])
-    filters = <uint32_t*>calloc(2 << (FILTER_BITS - 5), sizeof(uint32_t))
-    sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
-    splits = <Split*>calloc(3 * longest, sizeof(Split))
-    parts = <Parts*>calloc(3 * longest, sizeof(Parts))
+    memset(&tables, 0, sizeof(Tables))
     try:
-        if not (strings.slots and pairs.slots and filters and sums and splits and parts):
-            raise MemoryError(f"no memory for a table of {n} merges")
-        strings.filter, pairs.filter = filters, filters + (1 << (FILTER_BITS - 5))
+        open_tables(&tables, n, longest)
+        strings.blob, strings.offsets = padded, &offsets[0]
+        strings.slots, strings.mask = tables.strings, tables.room // sizeof(Slot) - 1
+        pairs.slots, pairs.mask, pairs.made_of = tables.pairs, strings.mask, <Parts*>&made_of[0, 0]
+        strings.filter, pairs.filter = tables.filters, tables.filters + (1 << (FILTER_BITS - 5))
         for i in range(3):
-            works[i] = Work(splits=splits + i * longest, parts=parts + i * longest, n=0)
+            works[i] = Work(splits=tables.splits + i * longest, parts=tables.parts + i * longest, n=0)
         with nogil:
-            memset(pairs.slots, 0xFF, room)
+            memset(pairs.slots, 0xFF, tables.room)
             distinct = enter_strings(&strings, n)
             if distinct:
-                find_merges(&strings, &pairs, sums, works, n)
+                find_merges(&strings, &pairs, tables.sums, works, n)
     finally:
-        release(strings.slots, room)
-        release(pairs.slots, room)
-        free(filters)
-        free(sums)
-        free(splits)
-        free(parts)
+        close_tables(&tables)
     return found if distinct else None
 
 

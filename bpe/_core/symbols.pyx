@@ -60,9 +60,22 @@ def symbol_counts(
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
+cdef struct Words:            # to lay out: word i is blob[offsets[i]:offsets[i + 1]]
+    const Alphabet* alphabet
+    const byte_t* blob
+    const int64_t* offsets
+    const int64_t* counts
+    size_t n
+
 cdef struct Word:
     count_t count
     size_t number
+
+cdef struct Order:            # of words by count
+    Word* often               # those of a count of at least FEW, sorted
+    size_t n_often
+    size_t room
+    size_t* behind            # by lower count: the cells that its words take, later where the next of them goes
 
 
 cdef int order_words(const void* a, const void* b) noexcept nogil:
@@ -74,29 +87,32 @@ cdef int order_words(const void* a, const void* b) noexcept nogil:
     return 1 if first.number > second.number else -1
 
 
-cdef size_t cells_of(const Alphabet* alphabet, const byte_t* blob, int64_t pos, int64_t end) noexcept nogil:
-    """How many cells a word takes, the NONE behind it included; 0 for a word of one symbol, which has no pair."""
+cdef size_t cells_of(const Words* words, size_t i) noexcept nogil:
+    """How many cells a word takes, the NONE behind it included; 0 for one without a pair, or that does not occur."""
+    cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
     cdef size_t n = <size_t>(end - pos)
-    if alphabet.chars:
+    if words.counts[i] <= 0:
+        return 0
+    if words.alphabet.chars:
         n = 0
         while pos < end:
-            n += blob[pos] & 0xC0 != 0x80
+            n += words.blob[pos] & 0xC0 != 0x80
             pos += 1
-    n += alphabet.mark != NO_TOKEN
+    n += words.alphabet.mark != NO_TOKEN
     return n + 1 if n > 1 else 0
 
 
-cdef size_t write_word(
-    id_t* cells, size_t at, const Alphabet* alphabet, const byte_t* blob, int64_t pos, int64_t end
-) noexcept nogil:
+cdef size_t write_word(id_t* cells, size_t at, const Words* words, size_t i) noexcept nogil:
     """Write a word's symbols and a NONE; returns the place behind. No pair crosses a symbol outside the alphabet."""
+    cdef const Alphabet* alphabet = words.alphabet
+    cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
     cdef Py_ssize_t length
     cdef uint32_t code
     while pos < end:
         if alphabet.chars:
-            code = decode_char(blob, pos, end, &length)
+            code = decode_char(words.blob, pos, end, &length)
         else:
-            code, length = blob[pos], 1
+            code, length = words.blob[pos], 1
         pos += length
         cells[at] = <id_t>(alphabet.inner[code] if pos < end else alphabet.last[code])
         at += 1
@@ -107,22 +123,20 @@ cdef size_t write_word(
     return at + 1
 
 
-cdef void write_words(
-    id_t* cells, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
-    size_t n_words, const Word* often, size_t n_often, size_t* behind, bint by_count,
-) noexcept nogil:
+cdef void write_words(id_t* cells, const Words* words, const Order* order) noexcept nogil:
     """Write all words, each where its count puts it: first the frequent ones, then `behind[count]`."""
     cdef size_t i, at = 1
+    cdef size_t* behind = order.behind
     cells[0] = <id_t>NO_TOKEN
-    for i in range(n_often):
-        at = write_word(cells, at, alphabet, blob, offsets[often[i].number], offsets[often[i].number + 1])
-    for i in range(n_words):
-        if counts[i] <= 0 or cells_of(alphabet, blob, offsets[i], offsets[i + 1]) == 0:
+    for i in range(order.n_often):
+        at = write_word(cells, at, words, order.often[i].number)
+    for i in range(words.n):
+        if cells_of(words, i) == 0:
             continue
-        if not by_count:
-            at = write_word(cells, at, alphabet, blob, offsets[i], offsets[i + 1])
-        elif counts[i] < FEW:
-            behind[counts[i]] = write_word(cells, behind[counts[i]], alphabet, blob, offsets[i], offsets[i + 1])
+        if behind == NULL:                                 # in the order given
+            at = write_word(cells, at, words, i)
+        elif words.counts[i] < FEW:
+            behind[words.counts[i]] = write_word(cells, behind[words.counts[i]], words, i)
 
 
 cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
@@ -138,68 +152,86 @@ cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogi
     return 0
 
 
-cdef int lay_out(
-    Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
-    size_t n_words, bint by_count,
-) except -1 nogil:
-    """Write all words of at least two symbols, the highest count first or in the order given.
+cdef size_t place_in_order(Symbols* symbols, const Words* words) except 0 nogil:
+    """Make a class of neighbours of the same count; returns the place behind the last word."""
+    cdef size_t i, need, at = 1
+    for i in range(words.n):
+        need = cells_of(words, i)
+        if need:
+            add_class(symbols, at, words.counts[i])
+            at += need
+    return at
+
+
+cdef size_t place_by_count(Symbols* symbols, const Words* words, Order* order) except 0 nogil:
+    """Make a class of the words of each count, the highest first; returns the place behind the last word.
 
     Sorting takes no more than a table by count: most words occur rarely, and a word's place follows from how many
     cells the words of each count take. The frequent ones are few enough to sort by comparing.
     """
-    cdef size_t* behind = <size_t*>calloc(FEW, sizeof(size_t))
-    cdef Word* often = NULL
-    cdef Word word
-    cdef size_t n_often = 0, room_often = 0, i, need, at = 1
+    cdef size_t i, need, at = 1
     cdef count_t count
-    if behind == NULL:
-        with gil:
-            raise MemoryError("no memory for sorting the words of a training")
-    try:
-        for i in range(n_words):
-            need = cells_of(alphabet, blob, offsets[i], offsets[i + 1]) if counts[i] > 0 else 0
-            if need == 0:
-                continue
-            if not by_count:
-                add_class(symbols, at, counts[i])
-                at += need
-            elif counts[i] < FEW:
-                behind[counts[i]] += need
-            else:
-                often = <Word*>grown(often, &room_often, n_often + 1, sizeof(Word))
-                word.count, word.number = counts[i], i
-                often[n_often] = word
-                n_often += 1
-        if n_often > 0:
-            qsort(often, n_often, sizeof(Word), order_words)
-        for i in range(n_often):
-            add_class(symbols, at, often[i].count)
-            at += cells_of(alphabet, blob, offsets[often[i].number], offsets[often[i].number + 1])
-        for count in range(FEW - 1, 0, -1):
-            if behind[count] > 0:
-                add_class(symbols, at, count)
-                need, behind[count] = behind[count], at
-                at += need
-        symbols.n = at
-        symbols.cells = malloc(at * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
-        if symbols.cells == NULL:
-            with gil:
-                raise MemoryError(f"no memory for {at} symbols of training; train on less text at once")
-        ask_for_huge_pages(symbols.cells, at * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
-        if symbols.n_classes > 0:
-            symbols.starts[symbols.n_classes] = <cell_t>at
-        if symbols.wide:
-            write_words(
-                <uint32_t*>symbols.cells, alphabet, blob, offsets, counts, n_words, often, n_often, behind, by_count
-            )
+    for i in range(words.n):
+        need = cells_of(words, i)
+        if need == 0:
+            continue
+        if words.counts[i] < FEW:
+            order.behind[words.counts[i]] += need
         else:
-            write_words(
-                <uint16_t*>symbols.cells, alphabet, blob, offsets, counts, n_words, often, n_often, behind, by_count
-            )
+            order.often = <Word*>grown(order.often, &order.room, order.n_often + 1, sizeof(Word))
+            order.often[order.n_often] = Word(count=words.counts[i], number=i)
+            order.n_often += 1
+    if order.n_often > 0:
+        qsort(order.often, order.n_often, sizeof(Word), order_words)
+    for i in range(order.n_often):
+        add_class(symbols, at, order.often[i].count)
+        at += cells_of(words, order.often[i].number)
+    for count in range(FEW - 1, 0, -1):
+        if order.behind[count] > 0:
+            add_class(symbols, at, count)
+            need, order.behind[count] = order.behind[count], at
+            at += need
+    return at
+
+
+cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
+    """Memory for n cells, which end the last class."""
+    cdef size_t size = n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t))
+    symbols.n = n
+    symbols.cells = malloc(size)
+    if symbols.cells == NULL:
+        with gil:
+            raise MemoryError(f"no memory for {n} symbols of training; train on less text at once")
+    ask_for_huge_pages(symbols.cells, size)
+    if symbols.n_classes > 0:
+        symbols.starts[symbols.n_classes] = <cell_t>n
+    return 0
+
+
+cdef int lay_out(
+    Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
+    size_t n_words, bint by_count,
+) except -1 nogil:
+    """Write all words of at least two symbols, the highest count first or in the order given."""
+    cdef Words words = Words(alphabet=alphabet, blob=blob, offsets=offsets, counts=counts, n=n_words)
+    cdef Order order = Order(often=NULL, n_often=0, room=0, behind=NULL)
+    try:
+        if by_count:
+            order.behind = <size_t*>calloc(FEW, sizeof(size_t))
+            if order.behind == NULL:
+                with gil:
+                    raise MemoryError("no memory for sorting the words of a training")
+            open_cells(symbols, place_by_count(symbols, &words, &order))
+        else:
+            open_cells(symbols, place_in_order(symbols, &words))
+        if symbols.wide:
+            write_words(<uint32_t*>symbols.cells, &words, &order)
+        else:
+            write_words(<uint16_t*>symbols.cells, &words, &order)
         place_anchors(symbols)
     finally:
-        free(behind)
-        free(often)
+        free(order.behind)
+        free(order.often)
     return 0
 
 

@@ -81,6 +81,8 @@ cdef struct Window:
     Py_ssize_t at             # where it begins
     Py_ssize_t size           # in symbols
     Py_ssize_t n              # its tokens
+    bint certain              # all of them are kept
+    bint stepped              # it is a step of several, whose tokens are in rows
     token_t tokens[LARGE]
     Py_ssize_t tried_from     # the place from which on rounds are tried again
     Py_ssize_t pause          # symbols until then, more each time that they do not serve
@@ -125,30 +127,16 @@ cdef bint merge_all(
     """The same for a piece, however its symbols are known."""
     cdef Window window
     cdef Row rows[ROWS]
-    cdef Py_ssize_t at = 0, furthest = 0, patience, failed = 0, kept, wanted
+    cdef Py_ssize_t at = 0, furthest = 0, patience, failed = 0, kept
     cdef size_t base = out.n
-    cdef bint certain, stepped, ended
+    cdef bint ended
     cdef token_t last
     window.size = window.tried_from = window.pause = 0
     read_on(piece, 0, scratch, unknown)
     patience = PATIENCE if piece.n > LARGE else 2 * TRIES
     while at < piece.n:
         look_if_due(&scratch.watch, out.n)
-        certain = stepped = False
-        wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
-        if window.size < wanted or not comes_again(piece, &window, at):
-            window.at = at
-            certain = failed == 0 and merge_certain(piece, &window, scratch)
-            if not certain:
-                window.size = min(wanted, piece.n - at)
-                stepped = failed == 0 and piece.n - at >= STEP
-                if stepped:
-                    merge_step(piece, &window, rows)
-                else:
-                    merge_window(piece, &window, scratch, out)
-            scratch.watch.next -= window.size              # a token may be long, and merging it takes as long
-        scratch.work += STEP if stepped else window.size
-        window.at = at
+        merge_next(piece, &window, rows, at, failed, scratch, out)
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if not may_join(piece, origins, last, window.tokens[0]):
             out.n -= 1
@@ -156,10 +144,10 @@ cdef bint merge_all(
             failed += 1
             patience -= 1
         else:
-            if stepped:
+            if window.stepped:
                 kept = keep_step(piece, origins, rows, out)
             else:
-                ended = certain or at + window.size == piece.n
+                ended = window.certain or at + window.size == piece.n
                 kept = keep(origins, window.tokens, window.n, window.size, ended, out)
             at += kept
             if at > furthest:
@@ -174,6 +162,30 @@ cdef bint merge_all(
             out.n = base
             return piece.n <= LARGE and merge_whole(piece, &window, scratch, out)
     return True
+
+
+cdef inline int merge_next(
+    const Piece* piece, Window* window, Row* rows, Py_ssize_t at, Py_ssize_t failed, Scratch* scratch, Ids* out
+) except -1 nogil:
+    """Merge what begins at a place: a certain stretch, a step of several windows, or after failures one window, which
+    is as large as `failed` of them in a row ask for. The window before is used again where the text is the same.
+    """
+    cdef Py_ssize_t wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
+    window.certain = window.stepped = False
+    if window.size < wanted or not comes_again(piece, window, at):
+        window.at = at
+        window.certain = failed == 0 and merge_certain(piece, window, scratch)
+        if not window.certain:
+            window.size = min(wanted, piece.n - at)
+            window.stepped = failed == 0 and piece.n - at >= STEP
+            if window.stepped:
+                merge_step(piece, window, rows)
+            else:
+                merge_window(piece, window, scratch, out)
+        scratch.watch.next -= window.size                  # a token may be long, and merging it takes as long
+    scratch.work += STEP if window.stepped else window.size
+    window.at = at
+    return 0
 
 
 # Symbols --------------------------------------------------------------------------------------------------------------
