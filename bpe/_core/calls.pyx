@@ -230,29 +230,12 @@ cdef bint append_few(
         n = cut_pieces(feed, &encoder.splits.joints, PIECES, space.chunk.part)
         start, end = feed.cut_start, feed.cut_end
     for i in range(n):                                     # what is not near is fetched for all before it is looked at
-        word, length = text + start[i], end[i] - start[i]
-        values[i] = hi[i] = 0
-        if length <= SHORT_WORD:
-            lo[i] = short_key(word, length, readable)
-            values[i] = find_front(cache, lo[i])
-            if values[i] == 0:
-                prefetch(&cache.lines[short_line(cache, lo[i])])
-        elif length <= MIDDLE_WORD:
-            memcpy(&lo[i], word, 8)
-            hi[i] = short_key(word + 8, length - 8, readable)
-            prefetch(&cache.middles[middle_line(cache, lo[i], hi[i])])
-        else:
-            lo[i] = hash_bytes(word, length)
+        values[i] = look_near(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
     for i in range(n):
         value = values[i]
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
-            if length <= SHORT_WORD:
-                value = find_short(cache, lo[i])
-            elif length <= MIDDLE_WORD:
-                value = find_middle(cache, lo[i], hi[i])
-            else:
-                value = find_long(cache, word, length, lo[i])
+            value = look_far(cache, word, length, lo[i], hi[i])
             if value == 0:
                 value = encoder.values.work_out(
                     space, word, length, space.chunk.part[i] if cutting else ALL, lo[i], hi[i]
@@ -262,3 +245,37 @@ cdef bint append_few(
             return False
         emit_value(space, value)
     return True
+
+
+cdef inline uint64_t look_near(
+    const Cache* cache, const byte_t* word, Py_ssize_t length, const byte_t* readable, uint64_t* lo, uint64_t* hi
+) noexcept nogil:
+    """The value that the front table has for a word, or 0; then its line elsewhere is prefetched.
+
+    `lo` and `hi` become its keys; of a word of more than MIDDLE_WORD bytes `lo` is its hash.
+    """
+    cdef uint64_t value = 0
+    hi[0] = 0
+    if length <= SHORT_WORD:
+        lo[0] = short_key(word, length, readable)
+        value = find_front(cache, lo[0])
+        if value == 0:
+            prefetch(&cache.lines[short_line(cache, lo[0])])
+    elif length <= MIDDLE_WORD:
+        memcpy(lo, word, 8)
+        hi[0] = short_key(word + 8, length - 8, readable)
+        prefetch(&cache.middles[middle_line(cache, lo[0], hi[0])])
+    else:
+        lo[0] = hash_bytes(word, length)
+    return value
+
+
+cdef inline uint64_t look_far(
+    Cache* cache, const byte_t* word, Py_ssize_t length, uint64_t lo, uint64_t hi
+) noexcept nogil:
+    """The value that the other tables have for a word, or 0."""
+    if length <= SHORT_WORD:
+        return find_short(cache, lo)
+    if length <= MIDDLE_WORD:
+        return find_middle(cache, lo, hi)
+    return find_long(cache, word, length, lo)
