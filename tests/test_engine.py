@@ -479,15 +479,37 @@ def test_more_characters_than_the_front_table_has_room_for(twice: bool, level: s
     assert kernel.cache_state()[0]["lone"] > 1000
 
 
-def test_keys_that_padding_could_mix_up() -> None:
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_keys_that_padding_could_mix_up(level: str) -> None:
     """Bytes of 0xFF at the end of a word, and words of eight zeros, beside the same words without them."""
     spec = byte_spec([(0xFF, 0xFF), (97, 0xFF), (97, 256), (0, 0), (258, 258)])
-    encoder = Encoder(spec)
     words = [b"a", b"a\xff", b"a\xff\xff", b"\xff" * 8, b"\xff" * 9, b"\0" * 8, b"\0" * 9, b"aaaaaaaa\xff", b"a" * 16]
     words += [b"a" * 15 + b"\xff", b"a" * 16 + b"\xff" * 3, b"\xff", b"a" * 300]  # no table has the last one
-    for _ in range(3):
-        batch = encoder.encode_batch(words, 1)
-        assert batch.to_list() == [naive(spec, word) for word in words]
+    try:
+        chunk.choose_vectors(LEVELS[level])
+        encoder = Encoder(spec)
+        for _ in range(3):
+            batch = encoder.encode_batch(words, 1)
+            assert batch.to_list() == [naive(spec, word) for word in words]
+    finally:
+        chunk.choose_vectors(VECTORS)
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_words_of_all_sizes_in_groups_of_all_sizes(level: str) -> None:
+    """New ones among known ones, of one id, of two, of some that are listed and of more than are copied at once."""
+    random_ = random.Random(5)
+    spec = byte_spec([(97, 98), (256, 256), (257, 257), (99, 99), (0, 0), (260, 260), (261, 97)])
+    words = [bytes(random_.choices(b"aabbabcd\0", k=size)) for size in [*range(1, 19), 30] for _ in range(6)]
+    words += [b"ab" * n for n in range(1, 10)] + [b"abababab" * n + b"dcd" * 3 for n in range(3)] + [b"\0" * 8]
+    try:
+        chunk.choose_vectors(LEVELS[level])
+        encoder = Encoder(spec)
+        for n in [*range(1, 70), 200]:
+            group = [random_.choice(words) if random_.random() < 0.9 else random_.randbytes(4) for _ in range(n)]
+            assert encoder.encode_batch(group, 1).to_list() == [naive(spec, word) for word in group]
+    finally:
+        chunk.choose_vectors(VECTORS)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))

@@ -172,13 +172,153 @@ static size_t bpe_count_high_plain(const uint8_t *text, size_t n) { BPE_COUNT_HI
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
 
-__attribute__((target("avx2,bmi,bmi2"))) static void bpe_look_up_avx2(
-    const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
-    BPE_LOOK_UP({
-        __m256i same = _mm256_cmpeq_epi64(_mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
-        unsigned mask = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(same));
-        found = line->values[_tzcnt_u32(mask | 8)] & -(uint64_t)(mask != 0);
-    })
+#define BPE_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
+
+/* By a mask of eight bits, the numbers of the bits that are set: what to pack eight values of 32 bits by. */
+static uint64_t bpe_packing[256];
+
+static void bpe_fill_packing(void) {
+    for (unsigned mask = 0; mask < 256; mask++) {
+        uint8_t places[8] = {0};
+        for (unsigned bit = 0, n = 0; bit < 8; bit++)
+            if (mask >> bit & 1) places[n++] = (uint8_t)bit;
+        memcpy(&bpe_packing[mask], places, 8);
+    }
+}
+
+BPE_AVX2 static inline __m128i bpe_packing_of(unsigned mask) { return _mm_cvtsi64_si128((long long)bpe_packing[mask]); }
+
+BPE_AVX2 static inline __m256i bpe_pack(__m256i values, unsigned mask) {
+    return _mm256_permutevar8x32_epi32(values, _mm256_cvtepu8_epi32(bpe_packing_of(mask)));
+}
+
+BPE_AVX2 static inline long long bpe_eight(const uint8_t *text) {
+    long long eight;
+    memcpy(&eight, text, 8);
+    return eight;
+}
+
+/* Of two matches the one that is not 0 in each half: (a, b, a, b). */
+BPE_AVX2 static inline __m256i bpe_join(__m256i a, __m256i b) {
+    return _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+BPE_AVX2 static inline __m256i bpe_join_all(__m256i ab, __m256i cd) {
+    return _mm256_or_si256(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
+}
+
+/* The values of a line's words that are the key, 0 at the others. */
+BPE_AVX2 static inline __m256i bpe_match_avx2(const bpe_line *line, uint64_t key) {
+    __m256i same = _mm256_cmpeq_epi64(
+        _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
+    return _mm256_and_si256(same, _mm256_loadu_si256((const __m256i *)line->values));
+}
+
+BPE_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
+    const __m256i factor = _mm256_set1_epi64x((long long)BPE_SHORT_KEY_FACTOR);
+    __m256i across = _mm256_add_epi64(
+        _mm256_mul_epu32(_mm256_srli_epi64(key, 32), factor), _mm256_mul_epu32(key, _mm256_srli_epi64(factor, 32)));
+    return _mm256_add_epi64(_mm256_mul_epu32(key, factor), _mm256_slli_epi64(across, 32));
+}
+
+/* The keys of four words, all bits set for longer ones, and their lines' offsets. A shift of 64 bits and more gives 0. */
+BPE_AVX2 static inline void bpe_keys_of_four(
+    const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
+    __m128i length = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)end), _mm_loadu_si128((const __m128i *)start));
+    __m256i is_long = _mm256_cvtepi32_epi64(_mm_cmpgt_epi32(length, _mm_set1_epi32(8)));
+    __m256i bits = _mm256_cvtepu32_epi64(_mm_slli_epi32(length, 3)), key = _mm256_set_epi64x(
+        bpe_eight(text + start[3]), bpe_eight(text + start[2]), bpe_eight(text + start[1]), bpe_eight(text + start[0]));
+    key = _mm256_or_si256(_mm256_or_si256(key, is_long), _mm256_sllv_epi64(_mm256_set1_epi64x(-1), bits));
+    __m256i offset = _mm256_slli_epi64(_mm256_srl_epi64(bpe_times_factor(key), down), 6);
+    _mm256_storeu_si256((__m256i *)keys, key);
+    _mm_storeu_si128((__m128i *)lines, _mm256_castsi256_si128(
+        _mm256_permutevar8x32_epi32(offset, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6))));
+}
+
+/* The values of four keys: answers a mask of those that have none, and `others` gets one of the words without a key. */
+BPE_AVX2 static inline unsigned bpe_find_four(
+    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *others) {
+    __m256i match[4], value, is_long = _mm256_cmpeq_epi64(
+        _mm256_loadu_si256((const __m256i *)keys), _mm256_set1_epi64x(-1));
+    for (int k = 0; k < 4; k++) match[k] = bpe_match_avx2((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
+    value = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
+    value = _mm256_andnot_si256(is_long, value);
+    _mm256_storeu_si256((__m256i *)values, value);
+    *others = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_long));
+    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(value, _mm256_setzero_si256())));
+}
+
+/* Put the numbers of the bits that are set in a mask of eight behind a list. */
+BPE_AVX2 static inline void bpe_put_numbers(uint16_t *list, size_t *n, size_t number, unsigned mask) {
+    __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_cvtepu8_epi16(bpe_packing_of(mask)));
+    _mm_storeu_si128((__m128i *)(list + *n), numbers);
+    *n += (size_t)__builtin_popcount(mask);
+}
+
+/* Keys of some words first, then their look-ups: the loads of many words are under way together. */
+BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+    enum { SOME = 64 };
+    const __m128i down = _mm_cvtsi32_si128(shift);
+    uint64_t keys[SOME];
+    uint32_t offsets[SOME], starts[SOME], ends[SOME];
+    bpe_found found = *out; /* in registers */
+    for (size_t i = 0; i < run->n; i += SOME) {
+        const uint32_t *start = run->start + i, *end = run->end + i;
+        size_t n = run->n - i < SOME ? run->n - i : SOME;
+        if (n % 8) { /* what fills the last eight up is a word of no bytes */
+            memset(starts, 0, sizeof starts);
+            memset(ends, 0, sizeof ends);
+            start = memcpy(starts, start, n * sizeof *start);
+            end = memcpy(ends, end, n * sizeof *end);
+        }
+        for (size_t k = 0; k < n; k += 8)
+            for (size_t j = k; j < k + 8; j += 4)
+                bpe_keys_of_four(run->text, start + j, end + j, down, keys + j, offsets + j);
+        for (size_t k = 0; k < n; k += 8) {
+            size_t number = found.first + i + k;
+            unsigned any = n - k < 8 ? (1u << (n - k)) - 1 : 0xFF, low, high;
+            unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
+            zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
+            low |= high << 4;
+            bpe_put_numbers(found.others, &found.n_others, number, low & any);
+            for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
+                unsigned place = (unsigned)__builtin_ctz(missed);
+                found.missed[found.n_missed] = (uint16_t)(number + place);
+                found.missed_key[found.n_missed++] = keys[k + place];
+            }
+        }
+    }
+    out->n_missed = found.n_missed;
+    out->n_others = found.n_others;
+}
+
+/* Four values by one permutation; of a group that has ids elsewhere, what lies between those. */
+BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+    uint32_t *to = *out;
+    for (size_t i = 0; i < n; i += 4) {
+        unsigned all = n - i < 4 ? (1u << 2 * (n - i)) - 1 : 0xFF;
+        __m256i ids = _mm256_loadu_si256((const __m256i *)(value + i));
+        unsigned zeros = (unsigned)_mm256_movemask_ps(
+            _mm256_castsi256_ps(_mm256_cmpeq_epi32(ids, _mm256_setzero_si256())));
+        unsigned some = ~zeros & all, lacking = zeros & all & 0x55;
+        ids = _mm256_sub_epi32(ids, _mm256_set1_epi32(1));
+        while (lacking) {
+            unsigned first = lacking & -lacking, before = some & (first - 1);
+            size_t k = i + ((size_t)__builtin_ctz(lacking) >> 1);
+            _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, before));
+            to += __builtin_popcount(before);
+            if (!bpe_emit_listed(value[k], listed, &to)) {
+                *out = to;
+                return k;
+            }
+            some &= ~(4 * first - 1);
+            lacking &= lacking - 1;
+        }
+        _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, some));
+        to += __builtin_popcount(some);
+    }
+    *out = to;
+    return n;
 }
 
 __attribute__((target("avx2,popcnt"))) static size_t bpe_count_high_avx2(const uint8_t *text, size_t n) {
@@ -196,26 +336,11 @@ __attribute__((target("avx2,popcnt"))) static size_t bpe_count_high_avx2(const u
 #if defined(__GNUC__)
 #define BPE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")))
 
-BPE_AVX512 static inline long long bpe_eight(const uint8_t *text) {
-    long long eight;
-    memcpy(&eight, text, 8);
-    return eight;
-}
-
 /* The values of a line's words that are the key, 0 at the others. */
 BPE_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
     __mmask8 same = _mm256_cmpeq_epi64_mask(
         _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
     return _mm256_maskz_loadu_epi64(same, line->values);
-}
-
-/* Of two matches the one that is not 0 in each half: (a, b, a, b). */
-BPE_AVX512 static inline __m256i bpe_join(__m256i a, __m256i b) {
-    return _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-}
-
-BPE_AVX512 static inline __m256i bpe_join_all(__m256i ab, __m256i cd) {
-    return _mm256_or_si256(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
 }
 
 /* The keys of eight words, no bits for longer ones, and their lines' offsets; answers which are short. A shift of 64 bits and
@@ -359,7 +484,9 @@ static int bpe_choose_look_up(int most) {
     }
 #endif
     if (most >= 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
+        bpe_fill_packing();
         bpe_look_up = bpe_look_up_avx2;
+        bpe_emit = bpe_emit_avx2;
         bpe_count_high = bpe_count_high_avx2;
         return 2;
     }
