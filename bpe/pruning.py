@@ -193,7 +193,9 @@ class _Reach:
         """The tokens that stand in none, ascending."""
         vocabulary, ends = self.spec.vocabulary, self.spec.ends_word
         named = set(self.spec.special_tokens.values())
-        lost = [number for number, _ in vocabulary.items(SPECIAL) if number not in named and not self.unknown]
+        if self.unknown:
+            named.add(unk_id(self.spec))
+        lost = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
         ending: list[tuple[int, bytes]] = []
         inside: list[tuple[int, bytes]] = []
         for number, token in vocabulary.items(ORDINARY):

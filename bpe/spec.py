@@ -34,7 +34,9 @@ class TokenizerSpec:
 
     Attributes:
         model: "byte" (symbols are bytes) or "char" (symbols are characters).
-        vocabulary: ids and bytes of all tokens, an end-of-word mark included in the bytes of a token that has one.
+        vocabulary: ids and bytes of all tokens, an end-of-word mark included in the bytes of a token that has one. In a
+            byte model there may be tokens as SPECIAL that have no name below: those of a tokenizer.json that are not
+            spelled in GPT-2's letters, which no text comes to.
         merges: int32, shape (n, 2): the pairs of ids to merge, best rank first.
         merge_ids: int32, shape (n,): the id that each merge makes.
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, where several share one (rank

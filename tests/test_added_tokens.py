@@ -239,3 +239,37 @@ def test_random_texts_with_tokens_of_a_large_list():
         text = "".join(source.choice([*names[:20], "<|reserved_", "1", "|>", "x ", "<", "5|>"]) for _ in range(30))
         assert tok.encode(text, allowed_special="all").tolist() == theirs(peer, text)
         assert tok.encode(text).tolist() == theirs(peer, text, special=False)
+
+
+# Tokens that no text comes to -----------------------------------------------------------------------------------------
+
+
+def test_tokens_not_spelled_in_the_letters():
+    """Emoji that stand in the vocab as they are, as in Command R's file: nothing is encoded to them."""
+    file = saved([])
+    file["model"]["vocab"] |= {"😀": 261, "‼": 262, "a b": 263, "Ġ▁": 264}
+    tok, peer = both(file)
+    assert tok.vocab_size == 265
+    for text in ("😀‼ a b", "▁ ▁"):
+        assert tok.encode(text).tolist() == theirs(peer, text)
+    ids = [261, 262, 263, *tok.encode("é")]
+    assert tok.decode(ids) == peer.decode(ids) == "😀‼a bé"
+    assert tok.decode([264]) == peer.decode([264]) == "Ġ▁"
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
+    assert {261, 262, 263, 264} <= set(tok.unreachable().tolist())
+    assert tok.token_id("‼") == 262
+    smaller, remap = tok.prune([0, 261])
+    assert smaller.token_bytes(int(remap[262])) == "‼".encode()
+    file["model"]["merges"].append(["‼", "a"])
+    with pytest.raises(bpe.FormatError, match="special or the unknown token"):
+        both(file)
+
+
+def test_such_a_token_that_is_special_or_unknown_too():
+    file = saved([("<s> t", (), True)])
+    file["model"]["vocab"] |= {"<s> t": 261, "<unk> x": 262}
+    file["model"]["unk_token"] = "<unk> x"
+    tok, peer = both(file)
+    assert tok.encode("<s> t", allowed_special="all").tolist() == [261] == theirs(peer, "<s> t")
+    assert tok.unreachable().tolist() == [262]
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok

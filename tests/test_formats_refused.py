@@ -106,7 +106,6 @@ BAD = [
     (("model", "vocab", "lo"), "1", "model.vocab['lo']", "not a token id"),
     (("model", "vocab", "lo"), 3, "model.vocab", "given twice"),
     (("model", "vocab", ""), 999, "model.vocab['']", "empty"),
-    (("model", "vocab", "a b"), 999, "model.vocab['a b']", "256 letters"),
     (("model", "merges", 3), ["l", "zz"], "model.merges[3]", "right part 'zz' is not in the vocab"),
     (("model", "merges", 3), ["a", "b"], "model.merges[3]", "product 'ab' is not in the vocab"),
     (("model", "merges", 3), ["l"], "model.merges[3]", "not a merge"),

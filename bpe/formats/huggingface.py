@@ -353,6 +353,8 @@ def _model(
         mark = suffix and (made_of("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
         glued = mark is not None
         special = _specials_in_vocab(vocab, added, unk)
+    unspelled = _take_unspelled(vocab) if byte else {}
+    special = {**special, **unspelled}
     vocabulary = _vocabulary_in_order(vocab, special) if byte else None
     if vocabulary is None:
         tokens = _ordinary(model, vocab)
@@ -425,16 +427,20 @@ def _specials_in_vocab(vocab: dict[str, int], added: dict[str, int], unk: str | 
     return special
 
 
+def _take_unspelled(vocab: dict[str, int]) -> dict[str, int]:
+    """Take the tokens out of a byte model's vocab that are not spelled in GPT-2's letters: no text comes to them.
+
+    Some published files have such tokens, emoji for instance. Decoding gives their own text.
+    """
+    codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
+    if np.all(_byte_by_letter()[codes] >= 0):
+        return {}
+    letters = letter_bytes().keys()
+    return {token: vocab.pop(token) for token in [token for token in vocab if not letters >= set(token)]}
+
+
 def _ordinary(model: str, vocab: dict[str, int]) -> list[tuple[int, bytes]]:
-    try:
-        return [(number, from_text(model, token)) for token, number in vocab.items()]
-    except ValueError:
-        token = next(token for token in vocab if not letter_bytes().keys() >= set(token))
-        raise FormatError(
-            "it is not spelled in GPT-2's 256 letters, as a byte-level model's tokens are (a space is Ġ); if it is a "
-            "special token, list it in added_tokens",
-            where=f"model.vocab[{shown(token)}]",
-        ) from None
+    return [(number, from_text(model, token)) for token, number in vocab.items()]
 
 
 def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Vocabulary | None:

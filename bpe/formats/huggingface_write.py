@@ -69,7 +69,7 @@ def write(spec: TokenizerSpec) -> bytes:
         "decoder": decoder,
     }
     model = _own_model(spec, special) if own else _model(spec, mark)
-    vocabulary = ordinary if own else {**ordinary, **special}
+    vocabulary = {**ordinary, **{number: name for number, name in special.items() if not own or _unspelled(spec, name)}}
     quoted = {number: _dump(vocabulary[number]) for number in sorted(vocabulary)}
     entries = (f"{text}: {number}" for number, text in quoted.items())
     pairs = (f"[{quoted[left]}, {quoted[right]}]" for left, right in _checked_merges(spec, ordinary))
@@ -277,7 +277,8 @@ def _check(spec: TokenizerSpec) -> None:
     names = _inverse(spec)
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     rest = {number: name for number, name in special.items() if number not in names}
-    if names.items() - special.items() or list(rest.values()) not in ([], [spec.unk_token]):
+    others = [name for name in rest.values() if not _unspelled(spec, name) or name == spec.unk_token]
+    if names.items() - special.items() or others not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {shown(names)} and unknown token {spec.unk_token!r} are not the special entries of the "
             f"vocabulary, {shown(special)}; they must be the same"
@@ -286,6 +287,12 @@ def _check(spec: TokenizerSpec) -> None:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; it must be there as a special entry")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
+
+
+def _unspelled(spec: TokenizerSpec, name: str) -> bool:
+    """Whether this is the text of a token that no text comes to, neither special nor spelled in GPT-2's letters."""
+    named = name in spec.special_tokens or name == spec.unk_token
+    return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
 
 
 def _checked_merges(spec: TokenizerSpec, ordinary: dict[int, str]) -> Iterable[list[int]]:
