@@ -6,7 +6,7 @@ This module builds the kernel's tables, cuts texts at special tokens and normali
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from mmap import mmap
@@ -29,7 +29,7 @@ from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.threads import together
-from bpe.vocabulary import ORDINARY
+from bpe.vocabulary import ORDINARY, Vocabulary
 
 NO_TOKEN = 0xFFFFFFFF
 #: Characters from which on a str is not made UTF-8 as a whole.
@@ -73,9 +73,12 @@ class Encoder:
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         self._core = self._kernel()
         if spec.ignore_merges:
-            self._set_whole_words(self._tokens_that_are_words(), all_of_them=False)
+            self._core.set_whole_words(*_end_to_end(spec.vocabulary, self._tokens_that_are_words()), False)
         elif whole_words:
-            self._set_whole_words(whole_words, all_of_them=True)
+            offsets = np.zeros(len(whole_words) + 1, dtype=np.int64)
+            np.cumsum([len(word) for word, _ in whole_words], out=offsets[1:])
+            ids = np.array([number for _, number in whole_words], dtype=np.uint32)
+            self._core.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
         self._core.finish()
         pretokenizer = spec.pretokenizer
         #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
@@ -116,21 +119,17 @@ class Encoder:
             self.cache_memory,
         )
 
-    def _tokens_that_are_words(self) -> Iterator[tuple[bytes, int]]:
-        """With `ignore_merges`: the ordinary tokens that merging may not give for their own bytes."""
-        spec, known = self.spec, self.spec.unreached
+    def _tokens_that_are_words(self) -> NDArray[np.bool_]:
+        """With `ignore_merges`: which ordinary tokens merging may not give for their own bytes, by id."""
+        vocabulary, known = self.spec.vocabulary, self.spec.unreached
+        ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
         if known is None:
-            known = self._core.unreached_of((spec.vocabulary.kinds == ORDINARY).astype(np.uint8))
+            known = self._core.unreached_of(ordinary.astype(np.uint8))
         if known is None:
-            return ((token, number) for number, token in spec.vocabulary.items(ORDINARY))
-        return ((spec.vocabulary[number], number) for number in known.tolist())
-
-    def _set_whole_words(self, words: Iterable[tuple[bytes, int]], all_of_them: bool) -> None:
-        listed = list(words)
-        offsets = np.zeros(len(listed) + 1, dtype=np.int64)
-        np.cumsum([len(word) for word, _ in listed], out=offsets[1:])
-        ids = np.array([number for _, number in listed], dtype=np.uint32)
-        self._core.set_whole_words(b"".join(word for word, _ in listed), offsets, ids, all_of_them)
+            return ordinary
+        wanted = np.zeros(vocabulary.limit, dtype=np.bool_)
+        wanted[known] = True
+        return wanted
 
     # One text ---------------------------------------------------------------------------------------------------------
 
@@ -329,6 +328,19 @@ class Encoder:
         if mark != NO_TOKEN:
             found.append((self.spec.vocabulary[mark], mark))
         return found
+
+
+def _end_to_end(
+    vocabulary: Vocabulary, wanted: NDArray[np.bool_]
+) -> tuple[bytes, NDArray[np.int64], NDArray[np.uint32]]:
+    """Some tokens end to end, their offsets, and their ids."""
+    ids = np.flatnonzero(wanted)
+    lengths = np.diff(vocabulary.offsets)
+    offsets = np.zeros(len(ids) + 1, dtype=np.int64)
+    np.cumsum(lengths[ids], out=offsets[1:])
+    blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+    places = np.repeat(vocabulary.offsets[ids] - offsets[:-1], lengths[ids]) + np.arange(offsets[-1])
+    return blob[places].tobytes(), offsets, ids.astype(np.uint32)
 
 
 def unk_id(spec: TokenizerSpec) -> int:

@@ -6,7 +6,7 @@ bytes of all tokens lie one after the other in one buffer, as the kernels want t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -116,10 +116,11 @@ class Vocabulary:
         kinds[where] = ORDINARY
         lengths[1:][where] = np.diff(offsets)
         parts, done = [], 0
-        for number, token in sorted(special.items()):
+        places = np.searchsorted(numbers, np.array(sorted(special), dtype=numbers.dtype)).tolist()
+        for (number, token), place in zip(sorted(special.items()), places, strict=True):
             kinds[number] = SPECIAL
             lengths[number + 1] = len(token)
-            start = int(offsets[np.searchsorted(numbers, number)])
+            start = int(offsets[place])
             parts += [blob[done:start], token]
             done = start
         made.blob = b"".join([*parts, blob[done:]])
@@ -153,6 +154,18 @@ class Vocabulary:
         starts, ends = self.offsets[numbers].tolist(), self.offsets[numbers + 1].tolist()
         for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
             yield number, self.blob[start:end]
+
+    def ordinary_among(self, tokens: Collection[bytes]) -> set[bytes]:
+        """Those of some tokens, none empty, that are ordinary tokens here; without an object for every token."""
+        found: set[bytes] = set()
+        blob = np.frombuffer(self.blob, dtype=np.uint8)
+        first = np.zeros(256, dtype=np.bool_)
+        first[[token[0] for token in tokens]] = True
+        for size in {len(token) for token in tokens}:
+            starts = self.offsets[:-1][(self.lengths == size) & (self.kinds == ORDINARY)]
+            for start in starts[first[blob[starts]]].tolist():
+                found.add(self.blob[start : start + size])
+        return found.intersection(tokens)
 
     @cached_property
     def ids(self) -> dict[bytes, int]:

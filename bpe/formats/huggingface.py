@@ -20,6 +20,7 @@ and is not known here is refused, never guessed; fields of offsets (trim_offsets
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from operator import add
 from typing import Any, cast
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe import normalizers as n
+from bpe._core import jsontokens
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface_write import (
     COLLAPSE,
@@ -78,12 +80,102 @@ def read(data: bytes, path: str | None = None) -> TokenizerSpec:
 
     """
     try:
-        return _read(load(data))
+        return _read_quickly(data) or _read(load(data))
     except FormatError as error:
         raise FormatError(error.message, path=path, where=error.where) from None
 
 
-def _read(value: object) -> TokenizerSpec:
+def _read_quickly(data: bytes) -> TokenizerSpec | None:
+    """The same for a file as they usually are; None for any other, be it wrong or not.
+
+    Vocab and merges are read by a kernel, and `json` reads the rest.
+    """
+    found = jsontokens.sections(data)
+    if found is None:
+        return None
+    rest, done = [], 0
+    for start, end in sorted((found[:2], found[2:])):
+        rest += [data[done:start], b"null"]
+        done = end
+    try:
+        value = load(b"".join([*rest, data[done:]]))
+        tokens = jsontokens.listed(data, *found[:2], _byte_by_letter()[:512])
+        pairs = None if tokens is None else tokens.merges(data, *found[2:])
+        return None if tokens is None or pairs is None else _read(value, _Listed(tokens, *pairs))
+    except (FormatError, _UnusualError):
+        return None
+
+
+class _UnusualError(Exception):
+    """What a quick way does not take."""
+
+
+class _Listed:
+    """The vocab and the merges as a kernel read them; as for the vocab, a mapping that tokens are taken out of."""
+
+    def __init__(self, tokens: jsontokens.Listed, pairs: NDArray[np.int32], made: NDArray[np.int32]) -> None:
+        self.tokens, self.pairs, self.made = tokens, pairs, made
+        self._taken: dict[int, int] = {}  # place → id
+        self.others: dict[str, int] = {}  # those that are not spelled in GPT-2's letters
+        for string, number in tokens.others:
+            token = load(string)
+            if not isinstance(token, str) or not token or token in self.others:
+                raise _UnusualError
+            self.others[token] = number
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self.others or self._place(token) >= 0
+
+    def pop(self, token: str, default: int | None = None) -> int | None:
+        """Take a token out; its id, or `default` where it is not there."""
+        if token in self.others:
+            return self.others.pop(token)
+        place = self._place(token)
+        if place < 0 or place in self._taken:
+            return default
+        self._taken[place] = int(self.tokens.numbers[place])
+        return self._taken[place]
+
+    def _place(self, token: str) -> int:
+        try:
+            return self.tokens.find(from_text("byte", token))
+        except ValueError:
+            return -1
+
+    def vocabulary(self, special: dict[str, int]) -> Vocabulary:
+        """The vocabulary of what is left and the special tokens; _UnusualError where an id is there twice."""
+        blob, offsets, numbers = self.tokens.blob, self.tokens.offsets, self.tokens.numbers
+        taken = np.array(list(self._taken.values()), dtype=np.int32)
+        if np.isin(taken, self.pairs).any() or np.isin(taken, self.made).any():
+            raise _UnusualError
+        order = np.argsort(numbers, kind="stable")
+        if len(taken) or np.any(order[1:] < order[:-1]):
+            order = order[~np.isin(order, list(self._taken))]
+            lengths = np.diff(offsets)[order]
+            starts, numbers = offsets[order], numbers[order]
+            offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
+            np.cumsum(lengths, out=offsets[1:])
+            blob = blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
+        if np.any(numbers[1:] == numbers[:-1]):
+            raise _UnusualError
+        by_id = {number: name.encode() for name, number in special.items()}
+        own = np.array(list(by_id), dtype=np.int32)
+        if not len(numbers) or len(own) < len(special) or np.isin(own, numbers).any() or "" in special:
+            raise _UnusualError
+        return Vocabulary.from_sorted(blob.tobytes(), offsets, numbers, by_id)
+
+    def merges(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The pairs of ids to merge and what each makes; _UnusualError where one is there twice."""
+        keys = np.sort(self.pairs[:, 0].astype(np.int64) << 32 | self.pairs[:, 1])
+        if np.any(keys[1:] == keys[:-1]):
+            raise _UnusualError
+        return self.pairs, self.made
+
+
+def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
     top = as_object(value, "the file", _TOP)
     if top.get("version", "1.0") != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
@@ -96,7 +188,9 @@ def _read(value: object) -> TokenizerSpec:
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
     own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
-    spec = _model(top["model"], own, byte, added, pretokenizer, normalizer)
+    if listed is not None and (own or not byte):
+        raise _UnusualError
+    spec = _model(top["model"], own, byte, added, pretokenizer, normalizer, listed)
     template = _template(top.get("post_processor"), "post_processor", spec.vocabulary)
     spec = replace(spec, token_flags=flags, template=template if any(template) else None)
     if not own and (reason := differs(spec)) is not None:
@@ -335,12 +429,14 @@ def _model(
     added: dict[str, int],
     pretokenizer: Pretokenizer | None,
     normalizer: n.Normalizer | None,
+    listed: _Listed | None,
 ) -> TokenizerSpec:
     if not own and value.get("type", "BPE") != "BPE":
         refuse("model.type", value["type"], "it must be BPE", "other models are not byte-pair encoding")
     item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
     model: Model = "byte" if byte else "char"
-    unk, vocab = get_text(item, "model", "unk_token"), _vocab(item)
+    unk = get_text(item, "model", "unk_token")
+    vocab = {} if listed is not None else _vocab(item)
     if own:
         special = dict(added)
         mark = get_text(item, "model", "end_of_word")
@@ -352,16 +448,13 @@ def _model(
         suffix = get_text(item, "model", "end_of_word_suffix")
         mark = suffix and (made_of("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
         glued = mark is not None
-        special = _specials_in_vocab(vocab, added, unk)
-    unspelled = _take_unspelled(vocab) if byte else {}
-    special = {**special, **unspelled}
-    vocabulary = _vocabulary_in_order(vocab, special) if byte else None
-    if vocabulary is None:
-        tokens = _ordinary(model, vocab)
-        vocabulary = made_of(
-            "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
-        )
-    merges, merge_ids = _merges(item, vocab, special)
+        special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
+    if listed is not None:
+        special = {**special, **listed.others}
+        vocabulary = made_of("model.vocab", lambda: listed.vocabulary(special))
+        merges, merge_ids = listed.merges()
+    else:
+        vocabulary, merges, merge_ids = _tokens(item, model, byte, vocab, special)
     ends = None if mark is None else ending(vocabulary, mark)
     if own and item.get("ends_word") is not None and ends is not None:
         ends = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -389,6 +482,20 @@ def _model(
     )
 
 
+def _tokens(
+    item: dict[str, Any], model: Model, byte: bool, vocab: dict[str, int], special: dict[str, int]
+) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32]]:
+    """The vocabulary, the pairs of ids to merge and what each makes."""
+    special = {**special, **(_take_unspelled(vocab) if byte else {})}
+    vocabulary = _vocabulary_in_order(vocab, special) if byte else None
+    if vocabulary is None:
+        tokens = _ordinary(model, vocab)
+        vocabulary = made_of(
+            "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
+        )
+    return vocabulary, *_merges(item, vocab, special)
+
+
 def _check_plain(item: dict[str, Any]) -> None:
     """Refuse the options of Hugging Face's BPE that are still to come."""
     if item.get("dropout") is not None and (type(item["dropout"]) not in (int, float) or item["dropout"] != 0):
@@ -410,7 +517,7 @@ def _vocab(item: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _specials_in_vocab(vocab: dict[str, int], added: dict[str, int], unk: str | None) -> dict[str, int]:
+def _specials_in_vocab(vocab: dict[str, int] | _Listed, added: dict[str, int], unk: str | None) -> dict[str, int]:
     """Take the special tokens out of the vocab; one that is not in it has the next id, as in `tokenizers`."""
     special, following = {}, len(vocab)
     for name, number in added.items():
@@ -423,7 +530,7 @@ def _specials_in_vocab(vocab: dict[str, int], added: dict[str, int], unk: str | 
     if unk is not None and unk not in special:
         if unk not in vocab:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        special[unk] = vocab.pop(unk)
+        special[unk] = cast("int", vocab.pop(unk))
     return special
 
 
@@ -463,6 +570,7 @@ def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Voca
     return made_of("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
 
 
+@cache
 def _byte_by_letter() -> NDArray[np.int16]:
     """The byte that each UTF-16 code is GPT-2's letter of, or -1."""
     table = np.full(1 << 16, -1, dtype=np.int16)

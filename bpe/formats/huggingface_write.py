@@ -97,18 +97,24 @@ def differs(spec: TokenizerSpec) -> str | None:
             return "it has ignore_merges and an end-of-word mark: one looks words up with the mark, the other without"
         if _odd_ends(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
-    for name in sorted(names):
-        try:
-            same = from_text(spec.model, name) in spec.vocabulary.ids
-        except ValueError:
-            same = False
-        if same:
+    spelled = {name: _spelled(spec, name) for name in sorted(names)}
+    ordinary = spec.vocabulary.ordinary_among({token for token in spelled.values() if token})
+    for name, token in spelled.items():
+        if token in ordinary:
             return f"its special token {name!r} is spelled like an ordinary token"
         symbol = name.removesuffix(mark) if mark else name
         merges_nothing = len(symbol) == 1 and (name != spec.unk_token or spec.fuse_unk)
         if (spec.ignore_merges or merges_nothing) and _may_arise(spec, name):
             return f"ordinary text can spell its special or unknown token {name!r}"
     return None
+
+
+def _spelled(spec: TokenizerSpec, name: str) -> bytes:
+    """The ordinary token that a special token's name would be in a file, or b""."""
+    try:
+        return from_text(spec.model, name)
+    except ValueError:
+        return b""
 
 
 def _may_arise(spec: TokenizerSpec, name: str) -> bool:

@@ -1,0 +1,202 @@
+"""The quick way to read a tokenizer.json beside `json`: the same tokenizer, or none where anything is unusual."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe._core import jsontokens
+from bpe.errors import FormatError
+from bpe.formats.huggingface import _byte_by_letter, _Listed, _read, _read_quickly, _UnusualError, read, write
+from bpe.formats.json_fields import load
+from bpe.vocabulary import ORDINARY
+
+TEXT = 'Ein "Text" mit \\ und / und é, 日本語, 😀\n\tdef f(x):\n    return "\\"" # 한국어 the the them\n'
+
+
+def file(**options) -> dict:
+    tok = bpe.train(texts=[TEXT], vocab_size=300, special_tokens=["<s>", "<|日|>"], pretokenizer="gpt2", **options)
+    return json.loads(write(tok.spec))
+
+
+def merged(one: dict) -> dict:
+    """What the first merge makes, as an added token."""
+    content = "".join(one["model"]["merges"][0])
+    return {"id": one["model"]["vocab"][content], "content": content}
+
+
+def slowly(data: bytes) -> bpe.Tokenizer | None:
+    try:
+        return bpe.Tokenizer(_read(load(data)))
+    except FormatError:
+        return None
+
+
+def quickly(data: bytes) -> bpe.Tokenizer | None:
+    spec = _read_quickly(data)
+    return None if spec is None else bpe.Tokenizer(spec)
+
+
+WAYS = [{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (",", ":")}, {"indent": "\t", "ensure_ascii": False}]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("strings", [True, False])
+def test_files_as_they_usually_are(way, strings):
+    one = file()
+    one["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # no letters
+    if strings:
+        one["model"]["merges"] = [" ".join(pair) for pair in one["model"]["merges"]]
+    for model in (one["model"], dict(reversed(one["model"].items()))):
+        one["model"] = model
+        for top in (one, dict(reversed(one.items()))):
+            data = json.dumps(top, **way).encode()
+            assert quickly(data) is not None
+            assert quickly(data) == slowly(data)
+            assert quickly(b" \r\n\t" + data + b"\n") == slowly(data)
+
+
+def test_ids_in_any_order():
+    one = file()
+    source = random.Random(3)
+    for _ in range(5):
+        items = list(one["model"]["vocab"].items())
+        source.shuffle(items)
+        one["model"]["vocab"] = dict(items)
+        data = json.dumps(one).encode()
+        assert quickly(data) == slowly(data) == bpe.Tokenizer(_read(load(json.dumps(file()).encode())))
+    one["model"]["vocab"] = {token: 7 * number for token, number in items}
+    for token in one["added_tokens"]:
+        token["id"] *= 7
+    data = json.dumps(one).encode()
+    assert quickly(data) == slowly(data) is not None
+
+
+def test_whatever_bytes_are_changed_the_quick_way_never_differs():
+    source = random.Random(5)
+    one = file()
+    one["model"]["vocab"] = {token: number for token, number in one["model"]["vocab"].items() if number < 30}
+    kept = one["model"]["vocab"].keys()
+    one["model"]["vocab"] |= {"Ġt": 30, "Ġth": 31, "é": 32, "☃": 33}
+    kept |= {"Ġ"}
+    one["model"]["vocab"] |= {letter: 40 + i for i, letter in enumerate("Ġth") if letter not in one["model"]["vocab"]}
+    one["model"]["merges"] = ["Ġ t", "Ġt h"]
+    files = [json.dumps(one, **way).encode() for way in WAYS]
+    assert all(quickly(data) is not None for data in files)
+    taken = 0
+    for _ in range(4000):
+        data = bytearray(source.choice(files))
+        for _ in range(source.choice([1, 1, 2])):
+            at = source.randrange(len(data))
+            new = source.choice(
+                [b'"', b"\\", b",", b":", b"{", b"}", b"[", b"]", b" ", b"0", b"\xc4", b"\xff", b"u", b"", b"\n"]
+            )
+            data[at : at + source.choice([0, 1, 1, 3])] = new
+        found = quickly(bytes(data))
+        taken += found is not None
+        assert found is None or found == slowly(bytes(data))
+    assert taken > 100  # such as changes of what decides nothing
+
+
+BAD = [
+    b"", b"{", b"[]", b'{"model":', b'{"model":{}}', b'{"model":{"vocab":{},"merges":{}}}',
+    b'{"model":{"vocab":1,"merges":[]}}', b'{"model":{"vocab":{"a":1},"merges":[', b'{"model', b'{"model"',
+    b'{"a":"', b'{"a":1 "b":2}', b'{"a":1,}', b"{1:2}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", BAD)
+def test_no_sections(data):
+    assert jsontokens.sections(data) is None
+
+
+LISTS = [
+    b"{}", b'{"a":1,}', b'{"a":01}', b'{"a":1.0}', b'{"a":-1}', b'{"a":2147483647}', b'{"a":99999999999}', b'{"a":}',
+    b'{"a"}', b'{"a" 1}', b'{"a":1 "b":2}', b'{"a":1,"a":2}', b'{"a":1,"\\u0061":2}', b'{"":1}', b'{"a\n":1}',
+    b'{"\\u00":1}', b'{"\\u00zz":1}',
+    b'{"a":1]', b'{"a":1', b"{1:1}", b'{"' + b"a" * 70_000 + b'":1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
+def test_a_vocab_that_is_left_to_json(vocab):
+    assert jsontokens.listed(vocab, 0, len(vocab), _byte_by_letter()[:512]) is None
+
+
+STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{" \n":1}', b'{" \\q":2}']
+
+
+@pytest.mark.parametrize("vocab", STRINGS)
+def test_strings_that_are_left_to_json(vocab):
+    found = jsontokens.listed(vocab[:-1] + b',"a":5}', 0, len(vocab) + 6, _byte_by_letter()[:512])
+    assert found is not None
+    with pytest.raises((_UnusualError, FormatError)):
+        _Listed(found, *np.empty((2, 0), dtype=np.int32))
+
+
+def test_a_vocab():
+    data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
+    found = jsontokens.listed(data, 0, len(data), _byte_by_letter()[:512])
+    assert found is not None
+    assert found.blob.tobytes() == b'a b"\\/ '
+    assert found.offsets.tolist() == [0, 1, 3, 6, 7]
+    assert found.numbers.tolist() == [1, 0, 5, 3]
+    assert found.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
+    assert len(found) == 6
+    assert [found.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
+
+
+MERGES = [
+    (b'["a b"]', [[0, 1]]),
+    (b'[ ["a" , "b"] , "ab a" ]', [[0, 1], [2, 0]]),
+    (b"[]", []),
+    (b"[ \n ]", []),
+    *((bad, None) for bad in (
+        b'["a  b"]', b'["ab"]', b'["a b "]', b'[" b"]', b'["a "]', b'["a b",]', b'["a b" "a b"]', b'[["a"]]',
+        b'[["a","b","a"]]', b'[["a" "b"]]', b'["a b"', b'["b a"]', b'["a z"]', b'["z a"]',
+        b"[1]", b'[["a","b"]', b'[["a",""]]', b'["a b"}',
+        b'["a b', b'[["a', b'[["a"', b'[["a",', b'[["a","b', b'[["a","b"', b"[",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("merges", "expected"), MERGES)
+def test_merges(merges, expected):
+    data = b'{"a":0,"b":1,"ab":2,"aba":3}'
+    found = jsontokens.listed(data, 0, len(data), _byte_by_letter()[:512])
+    assert found is not None
+    pairs = found.merges(merges, 0, len(merges))
+    if expected is None:
+        assert pairs is None
+    else:
+        assert pairs is not None
+        assert pairs[0].tolist() == expected
+        assert pairs[0].dtype == pairs[1].dtype == np.int32
+
+
+def test_what_the_quick_way_leaves_to_the_other():
+    for change in (
+        lambda one: one["model"]["merges"].append(one["model"]["merges"][0]),
+        lambda one: one["model"]["vocab"].__setitem__("Ġé", 5),
+        lambda one: one.__setitem__("truncation", 5),
+        lambda one: one["added_tokens"].append(merged(one)),
+    ):
+        one = file()
+        change(one)
+        data = json.dumps(one).encode()
+        assert _read_quickly(data) is None
+        with pytest.raises(FormatError):
+            read(data)
+    tok = bpe.train(texts=[TEXT], vocab_size=100, model="char", pretokenizer="whitespace")
+    assert _read_quickly(write(tok.spec)) is None
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
+
+
+def test_ordinary_tokens_among_others():
+    vocabulary = bpe.Tokenizer(read(json.dumps(file()).encode())).spec.vocabulary
+    tokens = {token for _, token in vocabulary.items(ORDINARY)}
+    asked = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
+    assert vocabulary.ordinary_among(asked) == asked & tokens
+    assert vocabulary.ordinary_among(set()) == set()
