@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import bpe
 from bpe._core import gather
-from bpe._core.resultpool import ResultPool
+from bpe._core.resultpool import ResultPool, refuse_moves
 from bpe.memory import resident
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is kept elsewhere")
@@ -85,6 +85,28 @@ def test_what_is_kept_is_used_again(spec: bpe.TokenizerSpec) -> None:
     assert np.array_equal(again, small)
     tok.count_tokens(text)
     assert pool.kept >= 16 * MB
+
+
+@pytest.mark.parametrize("moved", [0, 1, 5])
+def test_pages_that_cannot_be_moved(spec: bpe.TokenizerSpec, moved: int) -> None:
+    """As where the process has too many mappings: the result gets other memory, and the pages tried are kept no more."""
+    tok, pool = tokenizer(spec, 10 * MB)
+    text, expected = text_of(tok, 0, 30 * MB)
+    tok.encode(text)
+    assert pool.kept == 24 * MB
+    refuse_moves(moved)
+    try:
+        result = tok.encode(text)
+        assert np.array_equal(result, expected)
+        assert pool.kept == 24 * MB - (moved + 1) * 2 * MB
+    finally:
+        refuse_moves(-1)
+    again = tok.encode(text)
+    assert np.array_equal(again, expected)
+    assert pool.kept == 0
+    del again
+    assert pool.kept == 24 * MB
+    assert np.array_equal(result, expected)
 
 
 @pytest.mark.parametrize("at_once", [1, 20], ids=["small calls", "one call"])

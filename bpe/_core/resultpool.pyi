@@ -2,6 +2,8 @@ from typing import final
 
 from typing_extensions import Self
 
+def refuse_moves(after: int) -> None: ...
+
 @final
 class ResultPool:
     def __new__(cls) -> Self: ...

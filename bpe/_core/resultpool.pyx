@@ -27,6 +27,14 @@ from libc.stdlib cimport free, realloc
 cdef enum:
     PAGES = 1 << 16           # bytes: whole pages on every machine
 
+cdef Py_ssize_t moves_left = -1                 # of a result, before one is refused; -1 where the system is asked
+
+
+def refuse_moves(Py_ssize_t after):
+    """Have the moves of a result's pages refused behind so many, for tests; -1: ask the system again."""
+    global moves_left
+    moves_left = after
+
 
 @cython.final
 cdef class ResultPool:
@@ -97,7 +105,7 @@ cdef class ResultPool:
             return 0
         while moved and n < most and self.n:
             self.n -= 1
-            moved = move_page(self.pages[self.n], data + n * HUGE)
+            moved = (moves_left < 0 or n < <size_t>moves_left) and move_page(self.pages[self.n], data + n * HUGE)
             n += moved
         if not moved:
             unmap_pages(self.pages[self.n], HUGE)
