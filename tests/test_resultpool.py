@@ -89,7 +89,7 @@ def test_what_is_kept_is_used_again(spec: bpe.TokenizerSpec) -> None:
 
 @pytest.mark.parametrize("moved", [0, 1, 5])
 def test_pages_that_cannot_be_moved(spec: bpe.TokenizerSpec, moved: int) -> None:
-    """As where the process has too many mappings: the result gets other memory, and the pages tried are kept no more."""
+    """As where the process has too many mappings: the result gets other memory, the pages tried are gone."""
     tok, pool = tokenizer(spec, 10 * MB)
     text, expected = text_of(tok, 0, 30 * MB)
     tok.encode(text)
