@@ -264,3 +264,25 @@ def test_reading_a_hundred_thousand_tokens_takes_a_moment():
     done = time.process_time()
     assert written - start < 5  # about 0.3 s each
     assert done - written < 5
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "message"),
+    [
+        ({"type": "WordPiece"}, "model.type", "it is 'WordPiece'; it must be BPE"),
+        ({"type": "Unigram", "vocab": [["a", 0.0]]}, "model.type", "it is 'Unigram'; it must be BPE"),
+        ({"byte_fallback": True}, "model.byte_fallback", "SentencePiece's kind (Llama 2, Gemma)"),
+    ],
+)
+def test_another_kind_of_model_is_named_before_what_goes_with_it(change, where, message):
+    file = base()
+    file["model"] |= change
+    file |= {
+        "normalizer": {"type": "Prepend", "prepend": "_"},
+        "pre_tokenizer": {"type": "Metaspace"},
+        "truncation": {},
+    }
+    with pytest.raises(FormatError) as caught:
+        read(json.dumps(file).encode())
+    assert caught.value.where == where
+    assert message in str(caught.value)

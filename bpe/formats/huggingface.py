@@ -179,6 +179,7 @@ def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
     top = as_object(value, "the file", _TOP)
     if top.get("version", "1.0") != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
+    _check_kind(top.get("model"))
     for name in ("truncation", "padding"):
         if top.get(name) is not None:
             refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
@@ -197,6 +198,19 @@ def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
         raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
     _check_decoder(top.get("decoder"), byte, spec)
     return spec
+
+
+def _check_kind(model: object) -> None:
+    """Refuse a model that is not ours before anything else is complained of."""
+    kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
+    if kind not in ("BPE", "bpe.BPE"):
+        refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
+    if isinstance(model, dict) and model.get("byte_fallback") is True:
+        refuse(
+            "model.byte_fallback", True,
+            f"it must be false: it makes the vocabulary one of SentencePiece's kind (Llama 2, Gemma), and {LATER}",
+            "use a tokenizer with a byte-level model",
+        )  # fmt: skip
 
 
 # Normalizer and pretokenizer ------------------------------------------------------------------------------------------
@@ -431,8 +445,6 @@ def _model(
     normalizer: n.Normalizer | None,
     listed: _Listed | None,
 ) -> TokenizerSpec:
-    if not own and value.get("type", "BPE") != "BPE":
-        refuse("model.type", value["type"], "it must be BPE", "other models are not byte-pair encoding")
     item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
     model: Model = "byte" if byte else "char"
     unk = get_text(item, "model", "unk_token")
@@ -500,8 +512,7 @@ def _check_plain(item: dict[str, Any]) -> None:
     """Refuse the options of Hugging Face's BPE that are still to come."""
     if item.get("dropout") is not None and (type(item["dropout"]) not in (int, float) or item["dropout"] != 0):
         refuse("model.dropout", item["dropout"], f"it must be null or 0: {LATER}", "set it to null")
-    if get(item, "model", "byte_fallback", bool, False):
-        refuse("model.byte_fallback", True, f"it must be false: {LATER}", "use a byte-level model")
+    get(item, "model", "byte_fallback", bool, False)  # which is not true, as `_check_kind` saw
     if (prefix := get_text(item, "model", "continuing_subword_prefix")) is not None:
         refuse("model.continuing_subword_prefix", prefix, f"it must be null: {LATER}", "train without it")
 
