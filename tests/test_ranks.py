@@ -204,3 +204,12 @@ def test_unreached_tokens_are_whole_words(tmp_path_factory: Any, tokens: list[by
     assert tok == tried
     for word in (text, " ".join(token.decode() for token in tokens)):
         assert tok.encode(word).tolist() == tried.encode(word).tolist()
+
+
+def test_a_token_without_bytes_is_left_out(tmp_path):
+    """The last line of Whisper's multilingual.tiktoken."""
+    path = tmp_path / "ranks"
+    path.write_bytes(b"YQ== 0\nYg== 1\nYWI= 2\n= 3\n")
+    tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<s>": 4})
+    assert tok.encode("ab<s>", allowed_special="all").tolist() == [2, 4]
+    assert tok.vocab() == {b"a": 0, b"b": 1, b"ab": 2, b"<s>": 4}

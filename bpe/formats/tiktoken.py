@@ -70,6 +70,8 @@ def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
         if not line:
             continue
         fields = line.split()
+        if fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit():
+            continue  # Whisper's file has a token without bytes: nothing is encoded to it, and its id stays unused
         try:
             token, rank = base64.b64decode(fields[0], validate=True), int(fields[1])
         except (binascii.Error, ValueError, IndexError):
