@@ -12,6 +12,7 @@ import gzip
 import logging
 import lzma
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bpe
+from bpe.cli import main
 
 settings.register_profile(
     "deterministic",
@@ -69,6 +71,18 @@ def text_file(tmp_path: Path) -> str:
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT.encode() + b"\xff\xfe")
     return str(path)
+
+
+def fails(capsys: pytest.CaptureFixture[str], argv: list[str], status: int, pattern: str) -> str:
+    """Run what must fail: its status, nothing on stdout, exactly one line on stderr, which is returned."""
+    assert main(argv) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    assert re.search(pattern, err), err
+    assert err.startswith("bpe: error: " if status == 1 else "bpe")
+    return err
 
 
 # Shared corpora and vocabularies --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import fails
 
 import bpe
 from bpe.cli import main
@@ -36,15 +37,6 @@ def out(tmp_path: Path) -> str:
     folder = tmp_path / "out"
     folder.mkdir()
     return str(folder / "words.counts")
-
-
-def refused(capsys: Any, argv: list[str], status: int, pattern: str) -> None:
-    """Run what must fail: its status, nothing on stdout, exactly one line on stderr."""
-    assert main(argv) == status
-    printed, err = capsys.readouterr()
-    assert printed == ""
-    assert err.count("\n") == 1
-    assert re.search(pattern, err), err
 
 
 # count-words ----------------------------------------------------------------------------------------------------------
@@ -203,7 +195,7 @@ def test_info_of_damaged_counts(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "words.counts"
     bpe.count_words(texts=["low lower"]).save(path)
     path.write_bytes(path.read_bytes()[:-1])
-    refused(capsys, ["info", str(path)], 1, r"bpe: error: .*words\.counts: the checksum is wrong")
+    fails(capsys, ["info", str(path)], 1, r"bpe: error: .*words\.counts: the checksum is wrong")
 
 
 # Bad input ------------------------------------------------------------------------------------------------------------
@@ -241,7 +233,7 @@ def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Pat
             "made with normalizer=None, but normalizer=NFC",
         ),
     ):
-        refused(capsys, argv, 1, "^bpe: error: .*" + pattern)
+        fails(capsys, argv, 1, "^bpe: error: .*" + pattern)
     assert sorted(path.name for path in tmp_path.iterdir()) == there
     assert Path(out).read_bytes() == before
 
@@ -255,9 +247,9 @@ def test_bad_outputs_are_refused_before_the_work(
     monkeypatch.setattr(bpe.WordCounts, "load", None)
     nowhere = str(tmp_path / "no" / "out")
     for command in (["count-words", parts[0]], ["merge-counts", out]):
-        refused(capsys, [*command, "-o", nowhere], 1, "folder .*no does not exist; make it first")
-        refused(capsys, [*command, "-o", str(tmp_path)], 1, "is no regular file")
-        refused(capsys, [*command, "-o", command[1]], 1, "is one of the inputs")
+        fails(capsys, [*command, "-o", nowhere], 1, "folder .*no does not exist; make it first")
+        fails(capsys, [*command, "-o", str(tmp_path)], 1, "is no regular file")
+        fails(capsys, [*command, "-o", command[1]], 1, "is one of the inputs")
     assert Path(out).read_bytes() == before
 
 
@@ -266,5 +258,5 @@ def test_ctrl_c_leaves_nothing(parts: list[str], out: str, capsys: Any, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bpe, "count_words", interrupted)
-    refused(capsys, ["count-words", *parts, "-o", out], 130, "^bpe: interrupted\n$")
+    fails(capsys, ["count-words", *parts, "-o", out], 130, "^bpe: interrupted\n$")
     assert os.listdir(Path(out).parent) == []

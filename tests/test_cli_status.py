@@ -12,23 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import fails
 
 import bpe
 from bpe import arguments, cli
 from bpe.cli import main
-
-
-def fails(capsys, argv, status, pattern):
-    """Run what must fail: its status, nothing on stdout, exactly one line on stderr."""
-    assert main(argv) == status
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.endswith("\n")
-    assert err.count("\n") == 1
-    assert re.search(pattern, err), err
-    assert err.startswith("bpe: error: " if status == 1 else "bpe")
-    return err
-
 
 # Bad use: 2 -----------------------------------------------------------------------------------------------------------
 
