@@ -269,7 +269,7 @@ cdef Py_ssize_t next_tekken(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) 
 
 
 cdef inline bint is_ascii_letter(byte_t byte) noexcept nogil:
-    return c"a" <= (byte | 0x20) <= c"z"
+    return <byte_t>((byte | 0x20) - c"a") < 26
 
 
 cdef inline int deepseek_class_at(
@@ -301,9 +301,15 @@ cdef inline int deepseek_class_at(
 
 cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """DeepSeek V3's three patterns, each applied to the pieces of the one before, in one pass."""
-    cdef Py_ssize_t length, next_length, at, last, after_newline
-    cdef int bits = class_at(text, pos, end, &length), next_bits
+    cdef Py_ssize_t length, next_length, at = pos + (text[pos] == c" "), last, after_newline
+    cdef int bits, next_bits
     cdef bint east
+    if at < end and is_ascii_letter(text[at]):             # most words; their classes need not be looked up
+        while at < end and is_ascii_letter(text[at]):
+            at += 1
+        if at == end or text[at] < 0x80:
+            return at
+    bits = class_at(text, pos, end, &length)
     if bits & NUMBER:
         return numbers(text, pos, end, 3)
     east = deepseek_class_at(text, pos, end, True, &next_length) != 0 or next_length > 0
