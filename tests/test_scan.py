@@ -29,7 +29,8 @@ WINDOWED = {name: pattern.scanner for name, pattern in PATTERNS.items() if name 
 WORDS = (  # noqa: SIM905
     "' ' ' s S t d m ll LL ve re VE l L ſ K A B a b c x É é ß ǅ ʰ ا 語 モ 한 글 \u0301 \u0308 0 1 2 9 ٣ ½ ３ Ⅷ "
     ". , ! - / / _ “ ” — … € 😀 👩‍🔬 🇰🇷 word Hello HELLO hello the don't 1234567 语言处理 日本語の文 한국어 "
-    "Привет Ελλάδα <| |> <|startoftext|> <|EndOfText|> <|ſtartoftext|> endoftext \u0345"
+    "Привет Ελλάδα <| |> <|startoftext|> <|EndOfText|> <|ſtartoftext|> endoftext \u0345 "
+    "हिन्दी বাংলা ி \u093f \u0e49 \u17d2 ที่ ไทย ស្រី ქ Ა ạ Ạ Việt ᾼ ၁ ᅟ ་ \u200d \u064b \ufe0f"
 ).split()
 SPACES = [*"    ", "  ", "    ", *"\t\n\n\r\x0b\x1c\0", "\n\n", "\r\n", *"\x85\xa0\u3000\u2028\u180e\u200b"]
 BROKEN = [b"\xff", b"\x80", b"\xe3\x81", b"\xf0\x9f", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"]

@@ -1,9 +1,10 @@
 /* Which characters of two and three bytes are letters, 64 bytes at a time: what other scripts need vectors for.
  *
  * A character's class is looked up in tables of 64 and 128 bytes, which vector instructions hold in registers, for
- * all places at once. Of three bytes the first two name a block of 64 characters; in most blocks all characters are
- * letters or none is, and seven that text is full of have a table by the third byte. What is left takes a bitmap, one
- * at a time.
+ * all places at once. Of three bytes the first two name a block of 64 characters. Below U+2000 (the scripts of South and
+ * Southeast Asia, Georgian, Vietnamese letters, old Greek) letters stand among marks, or have case, so that all
+ * characters have a bit. Above, in most blocks all characters are letters or none is, and seven that text is full of
+ * have a table by the third byte. What is left takes a bitmap, one at a time.
  * The level is chosen once, as for classify.h: AVX-512 or none.
  */
 #ifndef BPE_LETTERS_H
@@ -16,8 +17,12 @@ typedef struct { /* a bit is set where a character begins that is of the kind */
     uint64_t two;      /* letters of two bytes; if case is asked for, at least those without */
     uint64_t upper;    /* capitals among them, if case is asked for */
     uint64_t uncased;  /* those without case, if case is asked for */
+    uint64_t others;   /* some characters of two bytes that are no letters, numbers, white space or, with case, marks */
     uint64_t three;    /* letters of three bytes; if case is asked for, those without */
-    uint64_t other;    /* some characters of three bytes that are no letters, numbers, white space or marks */
+    uint64_t other;    /* like `others`, of three bytes */
+    uint64_t cased;    /* if case is asked for, some letters of three bytes that have it, */
+    uint64_t capital;  /* capitals among them, */
+    uint64_t mark;     /* and some marks of three bytes */
 } bpe_wide_letters;
 
 typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_letters *out); /* reads 66 bytes */
@@ -48,7 +53,11 @@ typedef struct { /* by six bits of a byte, and above them one or two of the lead
     uint8_t two[256];    /* letters of two bytes */
     uint8_t upper[256];
     uint8_t uncased[256];
+    uint8_t others[256];
+    uint8_t low[5][3][256]; /* three bytes below U+2000: of each BPE_LOW_ kind, 2,048 characters by 2,048 */
 } bpe_letter_tables;
+
+enum { BPE_LOW_LETTER, BPE_LOW_OTHER, BPE_LOW_CASED, BPE_LOW_CAPITAL, BPE_LOW_MARK };
 
 /* Blocks with rows: U+3000 to 30FF (kana, and what stands with Chinese characters), U+FF00 to FF7F, U+2000 (quotes). */
 enum { BPE_ROWS = 7 };
@@ -57,10 +66,28 @@ static bpe_letter_tables bpe_tables[2]; /* the second if case is asked for */
 
 static int bpe_class_of(unsigned code) { return bpe_class_cells[bpe_class_index[code >> 7] << 7 | (code & 127)]; }
 
+/* Enter a character into a table of 2,048. */
+static void bpe_enter(uint8_t *table, unsigned code) {
+    table[(code >> 3 & 192) | (code & 63)] |= (uint8_t)(1u << (code >> 6 & 7));
+}
+
+static void bpe_fill_low(bpe_letter_tables *tables, unsigned code, int cased) {
+    unsigned part = code / 2048 - 1;
+    int bits = bpe_class_of(code), with_case = cased && (bits & (BPE_UPPER | BPE_LOWER)) != (BPE_UPPER | BPE_LOWER);
+    if (bits & BPE_LETTER) {
+        bpe_enter(tables->low[with_case ? BPE_LOW_CASED : BPE_LOW_LETTER][part], code);
+        if (with_case && !(bits & BPE_LOWER)) bpe_enter(tables->low[BPE_LOW_CAPITAL][part], code);
+    } else if (!(bits & (BPE_NUMBER | BPE_SPACE))) {
+        int mark = cased && bits & (BPE_UPPER | BPE_LOWER);
+        bpe_enter(tables->low[mark ? BPE_LOW_MARK : BPE_LOW_OTHER][part], code);
+    }
+}
+
 static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
     memset(tables, 0, sizeof *tables);
-    for (unsigned block = 32; block < 1024; block++) {
+    for (unsigned code = 0x800; code < 0x2000; code++) bpe_fill_low(tables, code, cased);
+    for (unsigned block = 128; block < 1024; block++) {
         unsigned at = (block >> 3 & 64) | (block & 63), bit = 1u << (block >> 6 & 7), row = 0;
         while (row < BPE_ROWS && bpe_row_blocks[row] != block) row++;
         for (unsigned i = 0; i < 64 && row < BPE_ROWS; i++) {
@@ -73,13 +100,14 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
         else if (bitmap[block]) tables->some[at] |= (uint8_t)bit;
     }
     for (unsigned code = 128; code < 2048; code++) {
-        unsigned at = (code >> 3 & 192) | (code & 63), bit = 1u << (code >> 6 & 7);
-        int bits = bpe_class_of(code);
+        int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
+        if (code == 0x345) continue; /* which CLIP takes for white space */
+        if (!(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark) bpe_enter(tables->others, code);
         if (!(bits & BPE_LETTER)) continue;
-        tables->two[at] |= (uint8_t)bit;
+        bpe_enter(tables->two, code);
         if (!cased) continue;
-        if (!(bits & BPE_LOWER)) tables->upper[at] |= (uint8_t)bit;
-        else if (bits & BPE_UPPER) tables->uncased[at] |= (uint8_t)bit;
+        if (!(bits & BPE_LOWER)) bpe_enter(tables->upper, code);
+        else if (bits & BPE_UPPER) bpe_enter(tables->uncased, code);
     }
 }
 
@@ -100,6 +128,26 @@ BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m51
 BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
     const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
     return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);
+}
+
+/* The characters of three bytes below U+2000 that `places` have, all of one part of the tables: a byte more of theirs
+ * is what the lead is of two bytes. */
+BPE_LETTERS_AVX512 static void bpe_find_low(
+    const bpe_letter_tables *tables, int part, uint64_t places, const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
+    __m512i second = _mm512_loadu_si512((const void *)(text + 1)), third = _mm512_loadu_si512((const void *)(text + 2));
+    __m512i index = _mm512_ternarylogic_epi32(
+        _mm512_set1_epi8(64), _mm512_slli_epi16(second, 3), third, 0xCA); /* a bit of the one, the rest of the other */
+    __m512i bits = _mm512_shuffle_epi8(powers, _mm512_and_si512(second, _mm512_set1_epi8(7)));
+    uint64_t upper = _mm512_test_epi8_mask(second, _mm512_set1_epi8(16));
+    out->three |= places & bpe_in_256(tables->low[BPE_LOW_LETTER][part], index, bits, upper);
+    out->other |= places & bpe_in_256(tables->low[BPE_LOW_OTHER][part], index, bits, upper);
+    if (cased) {
+        out->mark |= places & bpe_in_256(tables->low[BPE_LOW_MARK][part], index, bits, upper);
+        if (part == 0) return; /* no letter below U+1000 has case */
+        out->cased |= places & bpe_in_256(tables->low[BPE_LOW_CASED][part], index, bits, upper);
+        out->capital |= places & bpe_in_256(tables->low[BPE_LOW_CAPITAL][part], index, bits, upper);
+    }
 }
 
 BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
@@ -134,10 +182,18 @@ BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int 
             const uint8_t *at = text + bpe_ctz(some);
             out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
         }
+        uint64_t low = three & _mm512_cmplt_epu8_mask(first, SET(0xE2)), high = _mm512_test_epi8_mask(second, SET(32));
+        if (low) {
+            uint64_t e1 = low & IS(first, 0xE1), e0 = low & ~e1 & high; /* what is less is no character */
+            if (e0) bpe_find_low(tables, 0, e0, text, cased, out);
+            if (e1 & ~high) bpe_find_low(tables, 1, e1 & ~high, text, cased, out);
+            if (e1 & high) bpe_find_low(tables, 2, e1 & high, text, cased, out);
+        }
     }
     if (two) {
         uint64_t upper = _mm512_test_epi8_mask(first, SET(16));
         out->two = bpe_in_256(tables->two, index, bits, upper) & two;
+        if (two & ~out->two) out->others = bpe_in_256(tables->others, index, bits, upper) & two;
         if (cased) {
             out->upper = bpe_in_256(tables->upper, index, bits, upper) & two;
             out->uncased = bpe_in_256(tables->uncased, index, bits, upper) & two;

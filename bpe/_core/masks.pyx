@@ -22,8 +22,12 @@ cdef extern from "letters.h" nogil:
         uint64_t two
         uint64_t upper
         uint64_t uncased
+        uint64_t others
         uint64_t three
         uint64_t other
+        uint64_t cased
+        uint64_t capital
+        uint64_t mark
 
     void bpe_find_letters(const byte_t* text, bint cased, WideLetters* out)
     void bpe_choose_letters(int most)
@@ -72,30 +76,45 @@ cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
     cdef const byte_t* text = cursor.text + at
     cdef byte_t padded[66]
     cdef WideLetters found
-    cdef uint64_t letters, rest, tail, three, into
+    cdef uint64_t letters, rest, two, three, threes, into
     if at + 66 > cursor.end:
         memset(padded, 0, 66)
         memcpy(padded, text, cursor.end - at)
         text = padded
     bpe_find_letters(text, cursor.rules & CASED, &found)
-    three = found.three | found.other
-    masks.lead &= ~(found.two | three)
-    letters = found.two | found.three
-    tail = (found.two | three) << 1 | three << 2
-    letters |= letters << 1 | found.three << 2
-    masks.letter |= letters
-    masks.tail |= tail
-    into = (found.two | found.three) >> 63 | found.three >> 62  # the bytes that lie in the next word
+    if found.mark:
+        found.three |= found.mark & marks_of_words(masks, word > 0, &found)
+    threes = found.three | found.cased                     # letters; others and they are all that was found
+    two, three = found.two | found.others, threes | found.other
+    masks.lead &= ~(two | three)
+    masks.tail |= (two | three) << 1 | three << 2
+    after.tail |= (two | three) >> 63 | three >> 62
+    letters = found.two | threes
+    masks.letter |= letters | letters << 1 | threes << 2
+    into = letters >> 63 | threes >> 62                    # the bytes that lie in the next word
     after.letter |= into
-    after.tail |= (found.two | three) >> 63 | three >> 62
     if cursor.rules & CASED:
         rest = found.uncased | found.three
         masks.uncased |= rest | rest << 1 | found.three << 2
         after.uncased |= rest >> 63 | found.three >> 62
-        masks.upper |= found.upper | found.upper << 1
-        after.upper |= found.upper >> 63
+        rest = found.upper | found.capital
+        masks.upper |= rest | rest << 1 | found.capital << 2
+        after.upper |= rest >> 63 | found.capital >> 62
     if masks.lead:
         classify_others(cursor, word)
+
+
+cdef inline uint64_t marks_of_words(const Masks* masks, bint behind, const WideLetters* found) noexcept nogil:
+    """The bytes of marks behind letters, or behind such marks; `behind`: there are masks before these.
+
+    A mark is a part of words as letters without case are, and so it is one of those here. It is not only that: where
+    no letter stands before it, `classify_one` says that it is hard.
+    """
+    cdef uint64_t threes = found.three | found.cased, letters = found.two | threes, marks
+    letters |= masks.letter | letters << 1 | threes << 2
+    letters = letters << 1 | ((masks - 1).letter >> 63 if behind else 0)
+    marks = found.mark | found.mark << 1 | found.mark << 2
+    return marks & ~(marks + (found.mark & letters))       # the carry runs through them
 
 
 cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
@@ -117,7 +136,16 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
         if code == 0x345 and cursor.rules & CLASSES:       # `clip_class_at` says why
             bits = SPACE
         if length > 1:
+            if cursor.rules & CASED and bits & (UPPER | LOWER) and is_behind_letter(cursor, word, bit):
+                bits |= LETTER                             # a mark, as `marks_of_words` has it
             classify_one(&cursor.masks[word], bit, length, bits, bits & hard_bits, cursor.rules)
+
+
+cdef inline bint is_behind_letter(const Cursor* cursor, Py_ssize_t word, int bit) noexcept nogil:
+    """Whether a letter ends before a bit of a word of the masks."""
+    if bit:
+        return cursor.masks[word].letter >> (bit - 1) & 1
+    return word > 0 and cursor.masks[word - 1].letter >> 63
 
 
 cdef inline void classify_one(
