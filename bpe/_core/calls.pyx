@@ -7,7 +7,7 @@ check arguments: it answers plain calls by itself and passes any other call on. 
 
 cimport numpy as cnp
 
-from bpe._core.chunk cimport ALL, PIECES, Feed, Fragment, count_high, feed_fragments, is_cut
+from bpe._core.chunk cimport ALL, PIECES, Feed, Fragment, count_threes, feed_fragments, is_cut
 from bpe._core.encoder cimport SHORT_TEXT, Encoder
 from bpe._core.memory cimport hash_bytes, prefetch
 from bpe._core.pieces cimport cut_pieces
@@ -209,7 +209,7 @@ cdef bint append_few(
 
     Nothing at or past `readable` is read.
     """
-    cdef size_t before = space.out.n, high = count_high(text, size)
+    cdef size_t before = space.out.n, threes = count_threes(text, size)
     cdef Cache* cache = &space.cache
     cdef Feed* feed = space.feed
     cdef const Py_ssize_t* start = feed.start
@@ -220,8 +220,8 @@ cdef bint append_few(
     cdef const byte_t* word
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
-    cdef bint cutting = encoder.splits is not None and is_cut(&encoder.splits.joints, high, size)
-    if high > <size_t>size or (cutting and encoder.values.marked):
+    cdef bint cutting = encoder.splits is not None and is_cut(&encoder.splits.joints, threes, size)
+    if threes > <size_t>size or (cutting and encoder.values.marked):
         return False
     begin(&feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&feed.cursor, feed.start, feed.end, PIECES)

@@ -28,7 +28,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
     FEW_IDS = 8               # of a piece that `emit_values` writes
-    FEW_HIGH = 8              # text with fewer than one byte in so many beyond ASCII is not cut
+    FEW_THREES = 24           # text of which fewer bytes than one in so many begin characters of three is not cut
     JOINED = 128              # of a chunk's parts of more than one character that are in runs
 
 cdef enum:                    # what a part is of its piece; joints.h has the same numbers
@@ -112,9 +112,9 @@ cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil
 
-cdef size_t count_high(const byte_t* text, size_t n) noexcept nogil
+cdef size_t count_threes(const byte_t* text, size_t n) noexcept nogil
 
 
-cdef inline bint is_cut(const Joints* joints, size_t high, size_t n) noexcept nogil:
-    """Whether pieces of n bytes, `high` of them beyond ASCII, are to be cut where that is safe."""
-    return joints.bits != NULL and high * FEW_HIGH >= n
+cdef inline bint is_cut(const Joints* joints, size_t threes, size_t n) noexcept nogil:
+    """Whether pieces of n bytes with so many characters of three are to be cut where that is safe."""
+    return joints.bits != NULL and threes * FEW_THREES >= n

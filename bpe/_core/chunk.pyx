@@ -47,7 +47,7 @@ cdef extern from "lookup.h" nogil:
         const Middle* middles, int shift, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
     )
     size_t bpe_emit(const uint64_t* value, size_t n, const token_t* listed, token_t** out)
-    size_t bpe_count_high(const byte_t* text, size_t n)
+    size_t bpe_count_threes(const byte_t* text, size_t n)
     int bpe_choose_look_up(int most)
 
 cdef enum:
@@ -62,9 +62,9 @@ def choose_vectors(int most):
     return bpe_choose_look_up(most)
 
 
-cdef size_t count_high(const byte_t* text, size_t n) noexcept nogil:
-    """How many of n bytes are beyond ASCII; more than n if one of them is 0xFF."""
-    return bpe_count_high(text, n)
+cdef size_t count_threes(const byte_t* text, size_t n) noexcept nogil:
+    """How many of n bytes begin characters of three; more than n if one of them is 0xFF."""
+    return bpe_count_threes(text, n)
 
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil:
@@ -136,7 +136,7 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
 cdef void find_pieces(Feed* feed, const Joints* joints, Py_ssize_t limit) noexcept nogil:
     """Find the next pieces of the open fragment, at most `limit`; it is closed when there are no more."""
     cdef Py_ssize_t i, start, size, n = 0
-    cdef size_t high
+    cdef size_t threes
     feed.next = 0
     feed.base = feed.cursor.pos
     if feed.starts == NULL:
@@ -159,9 +159,9 @@ cdef void find_pieces(Feed* feed, const Joints* joints, Py_ssize_t limit) noexce
         start, size = feed.base, feed.bounds[n]
     else:
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
-    high = bpe_count_high(feed.cursor.text + start, size)
-    feed.odd = high > <size_t>size
-    feed.cutting = is_cut(joints, high, size)
+    threes = bpe_count_threes(feed.cursor.text + start, size)
+    feed.odd = threes > <size_t>size
+    feed.cutting = is_cut(joints, threes, size)
     if feed.cutting:
         feed.gapless = True
         for i in range(n):

@@ -81,8 +81,8 @@ static inline int bpe_emit_listed(uint64_t value, const uint32_t *listed, uint32
     return 1;
 }
 
-/* How many of n bytes are beyond ASCII; any number above n if one of them is 0xFF. */
-typedef size_t (*bpe_count_high_t)(const uint8_t *text, size_t n);
+/* How many of n bytes begin characters of three; any number above n if one of them is 0xFF. */
+typedef size_t (*bpe_count_threes_t)(const uint8_t *text, size_t n);
 
 enum { BPE_AHEAD = 32 }; /* words whose lines are fetched before the first is looked up */
 
@@ -159,15 +159,15 @@ static void bpe_find_middles_plain(
     }
 }
 
-#define BPE_COUNT_HIGH                                                                                                \
+#define BPE_COUNT_THREES                                                                                              \
     size_t count = 0, odd = 0;                                                                                        \
     for (size_t i = 0; i < n; i++) {                                                                                  \
-        count += text[i] >> 7;                                                                                        \
+        count += (text[i] & 0xF0) == 0xE0;                                                                            \
         odd |= text[i] == 0xFF;                                                                                       \
     }                                                                                                                 \
     return odd ? n + 1 : count;
 
-static size_t bpe_count_high_plain(const uint8_t *text, size_t n) { BPE_COUNT_HIGH }
+static size_t bpe_count_threes_plain(const uint8_t *text, size_t n) { BPE_COUNT_THREES }
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
@@ -321,15 +321,17 @@ BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint
     return n;
 }
 
-__attribute__((target("avx2,popcnt"))) static size_t bpe_count_high_avx2(const uint8_t *text, size_t n) {
+__attribute__((target("avx2,popcnt"))) static size_t bpe_count_threes_avx2(const uint8_t *text, size_t n) {
     size_t count = 0, i = 0;
     int odd = 0;
     for (; i + 32 <= n; i += 32) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
-        count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(bytes));
+        __m256i high = _mm256_and_si256(bytes, _mm256_set1_epi8((char)0xF0));
+        __m256i three = _mm256_cmpeq_epi8(high, _mm256_set1_epi8((char)0xE0));
+        count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(three));
         odd |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
     }
-    size_t rest = bpe_count_high_plain(text + i, n - i);
+    size_t rest = bpe_count_threes_plain(text + i, n - i);
     return odd || rest > n - i ? n + 1 : count + rest;
 }
 
@@ -446,13 +448,14 @@ BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const 
     return n;
 }
 
-BPE_AVX512 static size_t bpe_count_high_avx512(const uint8_t *text, size_t n) {
+BPE_AVX512 static size_t bpe_count_threes_avx512(const uint8_t *text, size_t n) {
     size_t count = 0, i = 0;
     uint64_t odd = 0;
     for (; i < n; i += 64) {
         __mmask64 all = n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : ~(uint64_t)0;
         __m512i bytes = _mm512_maskz_loadu_epi8(all, text + i);
-        count += (size_t)__builtin_popcountll(_mm512_movepi8_mask(bytes));
+        __m512i lead = _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)0xE0));
+        count += (size_t)__builtin_popcountll(_mm512_cmplt_epu8_mask(lead, _mm512_set1_epi8(16)));
         odd |= _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
     }
     return odd ? n + 1 : count;
@@ -463,14 +466,14 @@ BPE_AVX512 static size_t bpe_count_high_avx512(const uint8_t *text, size_t n) {
 static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
 static bpe_find_middles_t bpe_find_middles = bpe_find_middles_plain;
 static bpe_emit_t bpe_emit = bpe_emit_plain;
-static bpe_count_high_t bpe_count_high = bpe_count_high_plain;
+static bpe_count_threes_t bpe_count_threes = bpe_count_threes_plain;
 
 /* Use vector instructions where this machine has them, at most the level of classify.h given. */
 static int bpe_choose_look_up(int most) {
     bpe_look_up = bpe_look_up_plain;
     bpe_find_middles = bpe_find_middles_plain;
     bpe_emit = bpe_emit_plain;
-    bpe_count_high = bpe_count_high_plain;
+    bpe_count_threes = bpe_count_threes_plain;
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
     __builtin_cpu_init();
 #if defined(__GNUC__)
@@ -479,7 +482,7 @@ static int bpe_choose_look_up(int most) {
         bpe_look_up = bpe_look_up_avx512;
         bpe_find_middles = bpe_find_middles_avx512;
         bpe_emit = bpe_emit_avx512;
-        bpe_count_high = bpe_count_high_avx512;
+        bpe_count_threes = bpe_count_threes_avx512;
         return 3;
     }
 #endif
@@ -487,7 +490,7 @@ static int bpe_choose_look_up(int most) {
         bpe_fill_packing();
         bpe_look_up = bpe_look_up_avx2;
         bpe_emit = bpe_emit_avx2;
-        bpe_count_high = bpe_count_high_avx2;
+        bpe_count_threes = bpe_count_threes_avx2;
         return 2;
     }
 #else
