@@ -406,6 +406,18 @@ def test_a_small_cache_gives_the_same_ids_and_stays_small() -> None:
     assert roomy.cache_state()[0]["bytes"] < 33 << 20
 
 
+def test_a_cache_has_room_for_a_hundred_thousand_long_words() -> None:
+    """Phrases of a script without spaces, or long compounds: all are there for a second pass, and the limit is kept."""
+    random_ = random.Random(3)
+    syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(300)]
+    words = ["".join(random_.choices(syllables, k=random_.randint(4, 6))) for _ in range(100_000)]
+    kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 32 << 20)
+    kernel.encode(" ".join(words).encode())
+    (state,) = kernel.cache_state()
+    assert state["long"] == 100_000
+    assert state["bytes"] < 33 << 20
+
+
 @pytest.mark.parametrize("glued", [False, True])
 @pytest.mark.parametrize(("model", "pretokenizer"), [("char", "whitespace"), ("byte", "clip"), ("byte", "gpt2")])
 def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretokenizer: str, glued: bool) -> None:

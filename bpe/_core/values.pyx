@@ -15,6 +15,7 @@ from bpe._core.wordcache cimport (
     MIDDLE_WORD,
     SHORT_WORD,
     Cache,
+    fetch_kept,
     fetch_listed,
     find_long,
     find_middle,
@@ -57,6 +58,9 @@ cdef class Values:
             find_middles(chunk, cache)
         else:
             memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
+        for i in range(chunk.n_others):
+            if chunk.size[i] > MIDDLE_WORD:
+                fetch_kept(cache, chunk.hash[i])
         for i in range(chunk.n_others):
             value = chunk.found[i]
             if value == 0:

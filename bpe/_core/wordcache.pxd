@@ -222,6 +222,11 @@ cdef inline void fetch_listed(const Cache* cache, uint64_t value) noexcept nogil
     prefetch(&cache.listed[value >> 32 & -<uint64_t>(not has_ids(value))])
 
 
+cdef inline void fetch_kept(const Cache* cache, uint64_t hashed) noexcept nogil:
+    """Prefetch the bytes of the first word that may be a long one with this hash."""
+    prefetch(&cache.kept[cache.longs[hashed & cache.longs_mask].offset])
+
+
 cdef void limit_words(Cache* cache, size_t memory) noexcept nogil
 
 cdef inline bint room_for_middle(const Cache* cache, uint64_t lo, uint64_t hi) noexcept nogil:

@@ -31,7 +31,7 @@ cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
     """An empty cache of at most `memory` bytes (and at least some 100 KB)."""
     memset(cache, 0, sizeof(Cache))
     limit_words(cache, memory)
-    cache.most_listed = max(memory // 8 // sizeof(token_t), <size_t>4096)
+    cache.most_listed = max(memory * 3 // 16 // sizeof(token_t), <size_t>4096)
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
     cache.lines_shift = cache.middles_shift = 64 - FIRST_LINES
     cache.longs_mask = (<size_t>1 << FIRST_LINES) - 1
@@ -48,11 +48,15 @@ cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
 
 
 cdef void limit_words(Cache* cache, size_t memory) noexcept nogil:
-    """Limit the tables of words, which are small yet, to what they would have of `memory` bytes."""
-    cache.most_lines = log2_of(memory // 2 // sizeof(Line), FIRST_LINES)
+    """Limit the tables of words, which are small yet, to what they would have of `memory` bytes.
+
+    A word of 17 bytes and more has 40 to 60 in `longs` and `kept`. There are as many of those as short ones where words
+    are phrases, as Thai's are with o200k.
+    """
+    cache.most_lines = log2_of(memory // 4 // sizeof(Line), FIRST_LINES)
     cache.most_middles = log2_of(memory // 4 // (2 * sizeof(Middle)), FIRST_LINES)
-    cache.most_longs = <size_t>1 << log2_of(memory // 8 // sizeof(Long), FIRST_LINES)
-    cache.most_kept = max(memory // 16, <size_t>16384)
+    cache.most_longs = <size_t>1 << log2_of(memory // 4 // sizeof(Long), FIRST_LINES)
+    cache.most_kept = max(memory * 5 // 32, <size_t>16384)
 
 
 cdef int log2_of(size_t n, int least) noexcept nogil:
