@@ -418,6 +418,27 @@ def test_a_cache_has_room_for_a_hundred_thousand_long_words() -> None:
     assert state["bytes"] < 33 << 20
 
 
+def test_a_full_cache_keeps_its_words_until_many_others_have_come() -> None:
+    random_ = random.Random(4)
+    syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(100)]
+    words = ["".join(random_.choices(syllables, k=4)) for _ in range(1600)]
+    kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 1 << 18)
+    early, late = ("".join(f" {word}" for word in some).encode() for some in (words[:1100], words[1100:]))
+
+    def encoded(text: bytes) -> tuple[list[int], int]:
+        return kernel.encode(text)[0].tolist(), kernel.cache_state()[0]["long"]
+
+    ids, held = encoded(early)
+    assert held == 1024
+    first, held = encoded(late)
+    assert held == 1024
+    assert encoded(early) == (ids, 1024)
+    for _ in range(20):  # 10,000 words that it does not keep: then it is emptied
+        again, held = encoded(late)
+        assert again == first
+    assert held == 500
+
+
 @pytest.mark.parametrize("glued", [False, True])
 @pytest.mark.parametrize(("model", "pretokenizer"), [("char", "whitespace"), ("byte", "clip"), ("byte", "gpt2")])
 def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretokenizer: str, glued: bool) -> None:

@@ -22,6 +22,7 @@ from bpe._core.wordcache cimport (
     find_long,
     find_middle,
     find_short,
+    let_pass,
     middle_line,
     short_key,
     short_line,
@@ -221,8 +222,9 @@ cdef bint append_few(
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
     cdef bint cutting = encoder.splits is not None and is_cut(&encoder.splits.joints, threes, size)
-    if threes > <size_t>size or (cutting and encoder.values.marked):
+    if threes > <size_t>size or (cutting and encoder.values.marked) or cache.full:
         return False
+    let_pass(cache)
     begin(&feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&feed.cursor, feed.start, feed.end, PIECES)
     if cutting:

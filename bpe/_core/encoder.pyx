@@ -43,7 +43,7 @@ from bpe._core.transcoding cimport Units, certain_unit
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.values cimport Values, cache_of, merge_piece
 from bpe._core.wholewords cimport WholeWords
-from bpe._core.wordcache cimport cache_bytes, empty_cache, key_size
+from bpe._core.wordcache cimport cache_bytes, empty_cache, key_size, let_pass
 from bpe._core.workspace cimport LONE_ROOM, Workspace, emit_listed, prepare_output, reach_output, share_if_larger
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -184,6 +184,7 @@ cdef class Encoder:
                 if self.values.marked:
                     empty_cache(&space.earlier)
                 self.seeds.sow(&space.cache, &space.earlier)
+            let_pass(&space.cache)
             share_if_larger(space)
             fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:

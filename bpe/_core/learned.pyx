@@ -18,6 +18,8 @@ from bpe._core.wordcache cimport (
     keep_long,
     keep_middle,
     middle_line,
+    room_for_ids,
+    room_for_long,
     room_for_middle,
     room_for_short,
     short_line,
@@ -107,9 +109,11 @@ cdef int enter(Cache* cache, const Word* word, const Words* words) except -1 nog
     elif word.size <= MIDDLE_WORD:
         if not room_for_middle(cache, word.lo, word.hi):
             return 0
-    elif find_long(cache, data, word.size, word.lo):
+    elif not room_for_long(cache, word.size) or find_long(cache, data, word.size, word.lo):
         return 0
-    value = value_of(cache, words.ids.data + word.first, word.n)
+    if not room_for_ids(cache, word.n):
+        return 0
+    value = value_of(cache, words.ids.data + word.first, word.n, True)
     if value == 0:
         return 0
     if word.size <= SHORT_WORD:

@@ -15,6 +15,7 @@ from bpe._core.wordcache cimport (
     MIDDLE_WORD,
     SHORT_WORD,
     Cache,
+    count_passed,
     fetch_kept,
     fetch_listed,
     find_long,
@@ -24,6 +25,8 @@ from bpe._core.wordcache cimport (
     keep_middle,
     keep_short,
     key_size,
+    room_for_ids,
+    room_for_long,
     value_of,
 )
 from bpe._core.workspace cimport Workspace
@@ -89,7 +92,7 @@ cdef class Values:
     cdef uint64_t work_out(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
     ) except? 0 nogil:
-        """The value of a piece that is in no table, by merging, which is kept; 0 where the cache cannot have one.
+        """The value of a piece that is in no table, by merging, kept if there is room; 0 where it can have none.
 
         A whole word whose token is not what merging makes of it is not kept: as a part of a longer piece the same bytes
         are something else. `lo` and `hi` are the keys, of a long word the hash.
@@ -98,18 +101,25 @@ cdef class Values:
         cdef size_t before = space.out.n, n
         cdef token_t token = NO_TOKEN
         cdef uint64_t value
+        cdef bint lasts
         if space.unknown:
             return 0
         if self.whole is not None:
             token = self.whole.find(word, size)
         if token != NO_TOKEN and part == ALL:
-            return value_of(&space.cache, &token, 1)
+            return value_of(&space.cache, &token, 1, True)
         merge_piece(self, space, word, size, part)
         n = space.out.n - before
-        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, n)
+        lasts = token == NO_TOKEN and room_for_ids(&space.cache, n) and (
+            size <= MIDDLE_WORD and word[size - 1] != 0xFF or room_for_long(cache, size)
+        )
+        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, n, lasts)
         space.out.n = before
         space.unknown = False                              # until its turn comes
         if value == 0 or token != NO_TOKEN:
+            return value
+        if not lasts:
+            count_passed(&space.cache)
             return value
         if space.words != NULL and cache == &space.cache:
             note(space.words, word, size, lo, hi, space.out.data + before, n)

@@ -78,6 +78,8 @@ cdef struct Cache:
     size_t kept_room
     token_t* listed           # the ids of words that have more than two, their number first; place 0 is not used
     size_t n_listed
+    size_t n_lasting          # of those, what words of the tables have; what is behind is let go before the next chunk
+    size_t n_passed           # words that were not kept since the cache was last empty
     size_t listed_room
     uint32_t turn             # counts words overwritten: its last bits say which one of a full line is next
     bint hasty                # large tables do without pages of 2 MB where these come slowly,
@@ -222,6 +224,27 @@ cdef inline void fetch_listed(const Cache* cache, uint64_t value) noexcept nogil
     prefetch(&cache.listed[value >> 32 & -<uint64_t>(not has_ids(value))])
 
 
+cdef inline void let_pass(Cache* cache) noexcept nogil:
+    """Let go the ids of words that were not kept, which nothing refers to any more."""
+    cache.n_listed = cache.n_lasting
+
+
+cdef inline void count_passed(Cache* cache) noexcept nogil:
+    """Count a word that was not kept; after many the cache asks to be emptied."""
+    cache.n_passed += 1
+    cache.full |= cache.n_passed > 2 * cache.most_longs
+
+
+cdef inline bint room_for_ids(const Cache* cache, size_t n) noexcept nogil:
+    """Whether the ids of a word, n of them, can be kept."""
+    return n <= 2 or cache.n_listed == cache.n_lasting and cache.n_listed + n + 1 <= cache.most_listed
+
+
+cdef inline bint room_for_long(const Cache* cache, Py_ssize_t size) noexcept nogil:
+    """Whether a word of so many bytes, 17 or more, can be kept."""
+    return cache.n_kept + size <= cache.most_kept and cache.n_long * 2 < cache.most_longs
+
+
 cdef inline void fetch_kept(const Cache* cache, uint64_t hashed) noexcept nogil:
     """Prefetch the bytes of the first word that may be a long one with this hash."""
     prefetch(&cache.kept[cache.longs[hashed & cache.longs_mask].offset])
@@ -240,7 +263,7 @@ cdef void close_cache(Cache* cache) noexcept nogil
 cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogil
 cdef void empty_cache(Cache* cache) noexcept nogil
 cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed) noexcept nogil
-cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil
+cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n, bint lasts) except? 0 nogil
 cdef int keep_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
 cdef int enter_short(Cache* cache, uint64_t key, uint64_t value) except -1 nogil
 cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) except -1 nogil

@@ -5,6 +5,10 @@ second-level cache, then in a table of lines of four words each, which grows up 
 full, a word goes. Words of 9 to 16 bytes have a table of their own, longer ones lie in an arena and are found by
 hash, length and comparison. A cache belongs to one thread: nothing is shared, nothing is locked. Not here: what the
 ids of a word are.
+
+Where a longer word or its ids do not fit, it is not kept. Those that came first are the frequent ones, and a text with
+more words than there is room for that is read again finds them; if all went to make room for new ones, it would find
+none. After so many words that were not kept (`n_passed`) the cache is emptied, as what is read may be another language.
 """
 
 from bpe._core.types cimport byte_t, token_t
@@ -96,7 +100,8 @@ cdef void empty_cache(Cache* cache) noexcept nogil:
     memset(cache.middles, 0, 2 * sizeof(Middle) << (64 - cache.middles_shift))
     memset(cache.longs, 0, (cache.longs_mask + 1) * sizeof(Long))
     cache.n_short = cache.n_middle = cache.n_long = cache.n_kept = 0
-    cache.n_listed = 1                                     # place 0 would be no value
+    cache.n_listed = cache.n_lasting = 1                   # place 0 would be no value
+    cache.n_passed = 0
     cache.full = False
 
 
@@ -128,15 +133,17 @@ cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogi
     return True
 
 
-cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nogil:
-    """The value that stands for n ids; 0 where there is no room, and then the cache asks to be emptied."""
+cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n, bint lasts) except? 0 nogil:
+    """The value that stands for n ids; 0 where they can have none.
+
+    If it lasts there must be room for them (`room_for_ids`); else it is let go with the chunk, and so not to be kept.
+    """
     cdef size_t i, at = cache.n_listed, room = cache.listed_room
     if n == 0:
         return 0
     if n <= 2:
         return (<uint64_t>ids[0] + 1) | (<uint64_t>ids[1] + 1 << 32 if n > 1 else 0)
-    if at + n + 1 > cache.most_listed:
-        cache.full |= n <= LONG_WORD                       # one that never fits asks for nothing
+    if not lasts and n > LONG_WORD:
         return 0
     cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 9, sizeof(token_t))  # copied by eight
     cache.larger |= cache.listed_room > room
@@ -144,6 +151,8 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n) except? 0 nog
     for i in range(n):
         cache.listed[at + 1 + i] = ids[i]
     cache.n_listed += n + 1
+    if lasts:
+        cache.n_lasting = cache.n_listed
     return <uint64_t>at << 32
 
 
@@ -254,13 +263,10 @@ cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size,
 
 
 cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil:
-    """Enter a word that is not there; where there is no room for another, all of 17 bytes or more go."""
+    """Enter a word that is not there, and that there is room for."""
     cdef size_t n = cache.longs_mask + 1, at, room = cache.kept_room
     cdef Long* old = cache.longs
     cdef Long* longs
-    if cache.n_kept + size > cache.most_kept or cache.n_long * 2 >= cache.most_longs:
-        memset(cache.longs, 0, n * sizeof(Long))
-        cache.n_long = cache.n_kept = 0
     if cache.n_long * 2 >= n:
         longs = <Long*>table_memory(cache, 2 * n * sizeof(Long))
         if longs == NULL:
