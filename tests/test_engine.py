@@ -457,7 +457,7 @@ def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretoke
     ids = {piece: plain.piece_ids(piece) for piece in set(plain.pieces(text, frozenset()))}
     expected = [number for piece in plain.pieces(text, frozenset()) for number in ids[piece]]
     try:
-        for level, memory in product(("none", "avx512"), (1 << 18, 32 << 20)):
+        for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
             pieces.choose_vectors(LEVELS[level])
             encoder = Encoder(tok.spec, cache_memory=memory)
             for _ in range(2):

@@ -181,8 +181,133 @@ static void bpe_list_parts_plain(
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
+#if defined(BPE_X86)
+enum { BPE_BORDERS = BPE_SLICE_WORDS * 22 + 32 }; /* of a slice at most, and what is written past them */
+
+/* Where in a slice a character of three bytes follows another; how many. Eight more than those are set to 0. */
+BPE_FOR_AVX2 static size_t bpe_list_borders_avx2(const uint8_t *slice, size_t words, uint32_t *borders) {
+    uint64_t lead_before = 0, tail_before = 0, lead, tail, lead_after, tail_after;
+    size_t n = 0;
+    bpe_leads_and_tails(slice, &lead, &tail);
+    for (size_t i = 0; i < words; i++) {
+        bpe_leads_and_tails(slice + 64 * i + 64, &lead_after, &tail_after);
+        uint64_t meetings = bpe_meetings(lead_before, tail_before, lead, tail, tail_after);
+        n += (size_t)bpe_avx2_places(meetings, (uint32_t)(64 * i), borders + n);
+        lead_before = lead, tail_before = tail, lead = lead_after, tail = tail_after;
+    }
+    _mm256_storeu_si256((__m256i *)(borders + n), _mm256_setzero_si256());
+    return n;
+}
+
+/* Of eight borders, all bits of those that a token ends behind the first byte after. The table of 64 times 16 bits is
+ * four vectors of eight words: each is asked for all, and two bits of the number choose among the answers. */
+BPE_FOR_AVX2 static inline __m256i bpe_closed_avx2(const bpe_joints *joints, __m256i last_and_three) {
+    const __m256i *table = (const __m256i *)joints->ends;
+    __m256i number = _mm256_srli_epi32(last_and_three, 1); /* of the word, in its lowest bits */
+#define ASK(i) _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(_mm256_loadu_si256(table + i), number))
+#define CHOOSE(a, b, bit) _mm256_blendv_ps(a, b, _mm256_castsi256_ps(_mm256_slli_epi32(last_and_three, 31 - bit)))
+    __m256 word = CHOOSE(CHOOSE(ASK(0), ASK(1), 4), CHOOSE(ASK(2), ASK(3), 4), 5);
+#undef ASK
+#undef CHOOSE
+    __m256i half = _mm256_and_si256(_mm256_slli_epi32(last_and_three, 4), _mm256_set1_epi32(16));
+    __m256i first = _mm256_and_si256(_mm256_srli_epi32(last_and_three, 8), _mm256_set1_epi32(15));
+    __m256i bit = _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_or_si256(half, first));
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(word), bit), bit);
+}
+
+/* Eight borders: the numbers of their words in the filter and the bits that close them there. */
+BPE_FOR_AVX2 static inline void bpe_hash_borders_avx2(
+    const uint8_t *slice, const bpe_joints *joints, const uint32_t *borders, uint32_t *places, uint32_t *bits) {
+    const __m256i one = _mm256_set1_epi32(1);
+    uint64_t eight[8];
+    for (int i = 0; i < 8; i++) memcpy(&eight[i], slice + borders[i] - 3, 8);
+    /* Halves are taken from two vectors lane by lane: the third and the fourth border are in the other's first lane. */
+    __m256i a = _mm256_set_epi64x((int64_t)eight[5], (int64_t)eight[4], (int64_t)eight[1], (int64_t)eight[0]);
+    __m256i b = _mm256_set_epi64x((int64_t)eight[7], (int64_t)eight[6], (int64_t)eight[3], (int64_t)eight[2]);
+#define LOW_HALVES(a, b) _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88))
+    __m256i two = _mm256_and_si256(LOW_HALVES(a, b), _mm256_set1_epi32(0xFFFF));
+    __m256i four = LOW_HALVES(_mm256_srli_epi64(a, 16), _mm256_srli_epi64(b, 16));
+#undef LOW_HALVES
+    __m256i hash = _mm256_mullo_epi32(four, _mm256_set1_epi32((int)BPE_JOINT_FACTOR));
+    two = _mm256_mullo_epi32(_mm256_xor_si256(two, hash), _mm256_set1_epi32((int)BPE_FIRST_FACTOR));
+    __m256i within = _mm256_and_si256(_mm256_srli_epi32(hash, 14), _mm256_set1_epi32(31));
+    __m256i both = _mm256_or_si256(_mm256_sllv_epi32(one, within), _mm256_sllv_epi32(one, _mm256_srli_epi32(two, 27)));
+    __m256i place = _mm256_srl_epi32(hash, _mm_cvtsi32_si128(joints->shift));
+    __m256i all_set = _mm256_sll_epi32(one, _mm_cvtsi32_si128(32 - joints->shift));
+    place = _mm256_blendv_epi8(place, all_set, bpe_closed_avx2(joints, four));
+    _mm256_storeu_si256((__m256i *)places, place);
+    _mm256_storeu_si256((__m256i *)bits, both);
+}
+
+/* All borders are listed first, then hashed, eight at a time, then loaded and tested, each with a byte of its own for the
+ * answer, so that nothing waits and no branch is guessed. (`pdep` would take a hundred times as long before Zen 3.) */
+BPE_FOR_AVX2 static void bpe_find_safe_avx2(
+    const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
+    uint32_t borders[BPE_BORDERS], places[BPE_BORDERS], bits[BPE_BORDERS];
+    uint8_t open[64 * BPE_SLICE_WORDS];
+    size_t n = bpe_list_borders_avx2(slice, words, borders);
+    memset(open, 0, 64 * words);
+    for (size_t k = 0; k < n; k += 8) bpe_hash_borders_avx2(slice, joints, borders + k, places + k, bits + k);
+    for (size_t k = 0; k < n; k++) open[borders[k]] = (joints->bits[places[k]] & bits[k]) == 0;
+    for (size_t i = 0; i < 2 * words; i++) {
+        __m256i some = _mm256_loadu_si256((const __m256i *)(open + 32 * i));
+        uint32_t found = (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(some, 7));
+        memcpy((uint8_t *)safe + 4 * i, &found, 4);
+    }
+}
+
+/* Four places at a time, without a branch for each; the last words plainly, where the room might not do. */
+BPE_FOR_AVX2 static void bpe_list_parts_avx2(
+    const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts) {
+    size_t i = 0;
+    for (; i < words; i++, text += 64) {
+        uint64_t found = safe[i] | ends[i], left = found, before = parts->fresh, last;
+        size_t count = (size_t)__builtin_popcountll(found);
+        ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
+        uint8_t *part = parts->part + parts->n;
+        if (count == 0) continue;
+        if (count > parts->room - parts->n) break;
+        start[0] = parts->at;
+        for (size_t k = 0; k < count; k += 4) {
+            for (size_t j = k; j < k + 4; j++) {
+                uint64_t bit = _tzcnt_u64(left); /* 64 behind the last one */
+                end[j] = start[j + 1] = text + (ptrdiff_t)bit;
+                last = ends[i] >> (bit & 63) & 1;
+                part[j] = (uint8_t)(2 - last - (last & before));
+                before = last;
+                left &= left - 1;
+            }
+        }
+        parts->at = start[count];
+        parts->fresh = ends[i] >> (63 - _lzcnt_u64(found)) & 1;
+        parts->n += count;
+        parts->n_ended += (size_t)__builtin_popcountll(ends[i]);
+    }
+    bpe_list_parts_plain(safe + i, ends + i, words - i, text, parts);
+}
+
+BPE_FOR_AVX2 static size_t bpe_find_unlike_avx2(
+    const ptrdiff_t *start, const ptrdiff_t *end, const uint8_t *part, size_t n, uint64_t *unlike) {
+    const __m256i three = _mm256_set1_epi64x(3), zero = _mm256_setzero_si256();
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t alike = 0, found = 0;
+        for (size_t k = 0; k < 64; k += 4) {
+            __m256i size = _mm256_sub_epi64(
+                _mm256_loadu_si256((const __m256i *)(end + i + k)), _mm256_loadu_si256((const __m256i *)(start + i + k)));
+            alike |= (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(size, three))) << k;
+        }
+        for (size_t k = 0; k < 64; k += 32) {
+            __m256i whole = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(part + i + k)), zero);
+            found |= (uint64_t)(uint32_t)_mm256_movemask_epi8(whole) << k;
+        }
+        found |= ~alike;
+        unlike[i / 64] = n - i < 64 ? found & (((uint64_t)1 << (n - i)) - 1) : found;
+        count += (size_t)__builtin_popcountll(unlike[i / 64]);
+    }
+    return count;
+}
+
 #define BPE_JOINTS_AVX512                                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
 
@@ -190,8 +315,6 @@ static const uint8_t bpe_sixty_four[64] = {
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
     28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
     56, 57, 58, 59, 60, 61, 62, 63};
-
-enum { BPE_BORDERS = BPE_SLICE_WORDS * 22 + 32 }; /* of a slice at most, and what is written past them */
 
 /* Of all borders first what they hash to, sixteen at a time, then the words, then the bits: a gather takes twice as long
  * on Zen 4 as loads do that nothing waits for. */
@@ -318,7 +441,7 @@ static int bpe_choose_joints(int most) {
     bpe_find_safe = bpe_find_safe_plain;
     bpe_list_parts = bpe_list_parts_plain;
     bpe_find_unlike = bpe_find_unlike_plain;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(BPE_X86)
     __builtin_cpu_init();
     if (most >= 3 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
@@ -326,6 +449,12 @@ static int bpe_choose_joints(int most) {
         bpe_list_parts = bpe_list_parts_avx512;
         bpe_find_unlike = bpe_find_unlike_avx512;
         return 3;
+    }
+    if (most >= 2 && bpe_has_avx2()) {
+        bpe_find_safe = bpe_find_safe_avx2;
+        bpe_list_parts = bpe_list_parts_avx2;
+        bpe_find_unlike = bpe_find_unlike_avx2;
+        return 2;
     }
 #endif
     (void)most;
