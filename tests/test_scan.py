@@ -114,7 +114,7 @@ def test_every_level_of_vector_instructions(level: str) -> None:
         scan.choose_vectors(VECTORS)
 
 
-@pytest.mark.parametrize("level", ["none", "avx512"])
+@pytest.mark.parametrize("level", ["none", "avx2", "avx512"])
 def test_every_character_of_two_and_three_bytes(level: str) -> None:
     """Alone and doubled, in any order, between letters, spaces and others of several scripts."""
     chars = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]

@@ -5,7 +5,9 @@
  * Southeast Asia, Georgian, Vietnamese letters, old Greek) letters stand among marks, or have case, so that all
  * characters have a bit. Above, in most blocks all characters are letters or none is, and seven that text is full of
  * have a table by the third byte. What is left takes a bitmap, one at a time.
- * The level is chosen once, as for classify.h: AVX-512 or none.
+ * With AVX2 the blocks whose characters are all letters are those between two second bytes, but one, by the first byte,
+ * and the rows are the same: nearly all of Korean, Japanese and Chinese. All else takes a bitmap.
+ * The level is chosen once, as for classify.h: AVX-512, AVX2 or none.
  */
 #ifndef BPE_LETTERS_H
 #define BPE_LETTERS_H
@@ -111,6 +113,114 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
     }
 }
 
+typedef struct { /* by four bits of the first byte: second bytes from low to high but hole name blocks of letters only */
+    uint8_t low[16];
+    uint8_t high[16];
+    uint8_t hole[16];
+} bpe_letter_spans;
+
+static bpe_letter_spans bpe_spans[2];
+
+/* The longest span of each first byte. */
+static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    memset(spans->low, 0xFF, sizeof spans->low); /* none */
+    memset(spans->high, 0, sizeof spans->high);
+    memset(spans->hole, 0, sizeof spans->hole);
+    for (int lead = 0; lead < 16; lead++) {
+        int longest = 0;
+        for (int low = lead ? 0 : 32; low < 64; low++) {
+            int hole = -1;
+            for (int high = low; high < 64; high++) {
+                if (bitmap[lead << 6 | high] != ~(uint64_t)0) {
+                    if (hole >= 0 || high == low) break;
+                    hole = high;
+                } else if (high - low + (hole < 0) > longest) {
+                    longest = high - low + (hole < 0);
+                    spans->low[lead] = (uint8_t)(0x80 | low);
+                    spans->high[lead] = (uint8_t)(0x80 | high);
+                    spans->hole[lead] = (uint8_t)(hole < 0 ? 0 : 0x80 | hole);
+                }
+            }
+        }
+    }
+}
+
+#define SET(c) _mm256_set1_epi8((char)(c))
+#define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
+#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
+/* Looked up in a table of sixteen bytes. */
+BPE_FOR_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
+}
+
+/* Looked up in one of 64, by the lowest six bits: in each quarter of it, and bits 4 and 5 choose. */
+BPE_FOR_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
+    __m256i four = _mm256_and_si256(index, SET(15));
+    __m256i fifth = _mm256_slli_epi16(index, 3), sixth = _mm256_slli_epi16(index, 2); /* as the highest of each byte */
+    __m256i low = _mm256_blendv_epi8(bpe_in_16_avx2(table, four), bpe_in_16_avx2(table + 16, four), fifth);
+    __m256i high = _mm256_blendv_epi8(bpe_in_16_avx2(table + 32, four), bpe_in_16_avx2(table + 48, four), fifth);
+    return _mm256_blendv_epi8(low, high, sixth);
+}
+
+typedef struct { /* of 32 places */
+    uint64_t letters;
+    uint64_t other;
+    uint64_t known; /* where there was a table or a span */
+} bpe_three_found;
+
+BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
+    const uint8_t *text, const bpe_letter_tables *tables, const bpe_letter_spans *spans) {
+    static const uint8_t kana_row[16] = {1, 2, 4, 8}, full_row[16] = {16, 32}; /* 1 << the row */
+    __m256i first = _mm256_loadu_si256((const __m256i *)text);
+    __m256i second = _mm256_loadu_si256((const __m256i *)(text + 1));
+    __m256i third = _mm256_loadu_si256((const __m256i *)(text + 2));
+    __m256i lead = _mm256_and_si256(first, SET(15)), few = _mm256_and_si256(second, SET(3));
+    __m256i low = bpe_in_16_avx2(spans->low, lead), high = bpe_in_16_avx2(spans->high, lead);
+    __m256i all = _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(second, low), second),
+                                   _mm256_cmpeq_epi8(_mm256_min_epu8(second, high), second));
+    all = _mm256_andnot_si256(_mm256_cmpeq_epi8(second, bpe_in_16_avx2(spans->hole, lead)), all);
+    __m256i kana = _mm256_and_si256(IS(first, 0xE3), _mm256_cmpeq_epi8(_mm256_xor_si256(second, SET(0x80)), few));
+    __m256i full = _mm256_and_si256(IS(first, 0xEF), IS(_mm256_or_si256(second, SET(1)), 0xBD));
+    __m256i marks = _mm256_and_si256(IS(first, 0xE2), IS(second, 0x80));
+    __m256i row = _mm256_and_si256(kana, bpe_in_16_avx2(kana_row, few));
+    row = _mm256_or_si256(row, _mm256_and_si256(marks, SET(64)));
+    row = _mm256_or_si256(row, _mm256_and_si256(full, bpe_in_16_avx2(full_row, _mm256_and_si256(second, SET(1)))));
+    __m256i none = _mm256_setzero_si256(); /* a row's bit that is not in the table */
+    __m256i no_letter = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->row, third)), none);
+    __m256i no_other = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->other, third)), none);
+    bpe_three_found found;
+    found.letters = BITS(_mm256_or_si256(all, _mm256_andnot_si256(no_letter, SET(-1))));
+    found.other = BITS(_mm256_andnot_si256(no_other, SET(-1)));
+    found.known = BITS(_mm256_or_si256(_mm256_or_si256(all, kana), _mm256_or_si256(full, marks)));
+    return found;
+}
+#undef SET
+#undef IS
+#undef BITS
+
+BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    bpe_wide wide;
+    memset(out, 0, sizeof *out);
+    bpe_avx2_wide(text, &wide);
+    if (wide.three) {
+        bpe_three_found low = bpe_find_three_avx2(text, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
+        bpe_three_found high = bpe_find_three_avx2(text + 32, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
+        out->three = wide.three & (low.letters | high.letters << 32);
+        out->other = wide.three & (low.other | high.other << 32);
+        for (uint64_t some = wide.three & ~(low.known | high.known << 32); some; some &= some - 1) {
+            const uint8_t *at = text + bpe_ctz(some);
+            out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+        }
+    }
+    for (; wide.two; wide.two &= wide.two - 1) {
+        const uint8_t *at = text + bpe_ctz(wide.two);
+        out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
+    }
+    if (cased) out->uncased = out->two;
+}
+
 #define BPE_LETTERS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,bmi,bmi2,popcnt")))
 
 /* The places whose bit is set in a table of 64 bytes; of `index` the lowest bits count. */
@@ -210,12 +320,14 @@ static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
 static void bpe_choose_letters(int most) {
     bpe_find_letters = bpe_find_letters_plain;
 #if defined(BPE_X86)
-    __builtin_cpu_init();
-    if (most >= 3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi")) {
-        bpe_fill_tables(&bpe_tables[0], 0);
-        bpe_fill_tables(&bpe_tables[1], 1);
-        bpe_find_letters = bpe_find_letters_avx512;
+    if (most < 2 || !bpe_has_avx2()) return;
+    for (int cased = 0; cased < 2; cased++) {
+        bpe_fill_tables(&bpe_tables[cased], cased);
+        bpe_fill_spans(&bpe_spans[cased], cased);
     }
+    bpe_find_letters = bpe_find_letters_avx2;
+    if (most >= 3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi"))
+        bpe_find_letters = bpe_find_letters_avx512;
 #else
     (void)most;
 #endif
