@@ -295,6 +295,16 @@ def test_nothing_but_white_space_is_lost(text: str) -> None:
         assert "".join(both(name).split(text)) == "".join(text.split())
 
 
+def test_intersections_are_refused_where_they_would_be_characters() -> None:
+    for pattern in (r"[\w&&[^\d]]+", r"a|[^\]&&b]", r"\\[a&&b]", "[]&&]"):
+        with pytest.raises(ValueError, match=r"has &&, two characters .*; put \(\?V1\) in front"):
+            Pretokenizer.from_regex(pattern)
+    assert Pretokenizer.from_regex(r"(?V1)[\w&&[^\d]]+").split("ab12&c") == ["ab", "c"]
+    assert Pretokenizer.from_regex(r"(?iV1)[\w&&[^b]]+").split("aB1&c") == ["a", "1", "c"]
+    for pattern in (r"a&&b", r"\[&&]", r"[&\&]+", "[a&]&+"):
+        Pretokenizer.from_regex(pattern)
+
+
 def test_from_regex() -> None:
     digits = Pretokenizer.from_regex(r"\d+")
     assert digits.scanner is None

@@ -83,7 +83,8 @@ class Pretokenizer:
 
         Raises:
             TypeError: for a pattern that is no str.
-            ValueError: for a pattern that does not compile.
+            ValueError: for a pattern that does not compile; for one with `&&` in a class, an intersection in Rust's and
+                Oniguruma's syntax, which is one here only behind `(?V1)`.
 
         >>> Pretokenizer.from_regex(r"\S+").name
         'whitespace'
@@ -102,6 +103,7 @@ class Pretokenizer:
             pattern, gaps = PATTERNS[name].expression, "drop"
         made._set(name, pattern, gaps, add_prefix_space)
         if name is None:
+            _check_intersections(pattern)
             made._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
         return made
 
@@ -242,3 +244,15 @@ def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
 
 
 __all__ = ["NAMES", "VECTORS", "Pretokenizer", "as_pretokenizer", "prepared", "scanner_of"]
+
+
+def _check_intersections(pattern: str) -> None:
+    """Refuse `&&` in a class where it is two characters; a pattern that was copied from elsewhere means more by it."""
+    if regex.match(r"\(\?\w*V1", pattern):
+        return
+    for found in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
+        if "&&" in regex.sub(r"\\.", "", found[0], flags=regex.DOTALL):
+            raise ValueError(
+                f"pattern is {shown(pattern)}; its class {shown(found[0])} has &&, two characters to `regex` "
+                r"and an intersection to others; put (?V1) in front for an intersection, or write \& for each &"
+            )
