@@ -240,7 +240,7 @@ BPE_FOR_AVX2 static inline void bpe_hash_borders_avx2(
 }
 
 /* All borders are listed first, then hashed, eight at a time, then loaded and tested, each with a byte of its own for the
- * answer, so that nothing waits and no branch is guessed. (`pdep` would take a hundred times as long before Zen 3.) */
+ * answer, so that nothing waits and no branch is guessed. (`pdep` is slow microcode before Zen 3.) */
 BPE_FOR_AVX2 static void bpe_find_safe_avx2(
     const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
     uint32_t borders[BPE_BORDERS], places[BPE_BORDERS], bits[BPE_BORDERS];
