@@ -172,6 +172,27 @@ static size_t bpe_count_threes_plain(const uint8_t *text, size_t n) { BPE_COUNT_
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
 
+enum { BPE_SOME = 64 }; /* words whose keys are made before the first is looked up */
+
+typedef struct { /* some of a run's words, filled up to whole eights with words of no bytes */
+    const uint32_t *start;
+    const uint32_t *end;
+    size_t n;
+    uint32_t starts[BPE_SOME];
+    uint32_t ends[BPE_SOME];
+} bpe_some;
+
+static inline void bpe_take_some(const bpe_run *run, size_t i, bpe_some *some) {
+    some->start = run->start + i;
+    some->end = run->end + i;
+    some->n = run->n - i < BPE_SOME ? run->n - i : BPE_SOME;
+    if (some->n % 8 == 0) return;
+    memset(some->starts, 0, sizeof some->starts);
+    memset(some->ends, 0, sizeof some->ends);
+    some->start = memcpy(some->starts, some->start, some->n * sizeof *some->start);
+    some->end = memcpy(some->ends, some->end, some->n * sizeof *some->end);
+}
+
 #define BPE_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
 
 /* By a mask of eight bits, the numbers of the bits that are set: what to pack eight values of 32 bits by. */
@@ -257,26 +278,19 @@ BPE_AVX2 static inline void bpe_put_numbers(uint16_t *list, size_t *n, size_t nu
 
 /* Keys of some words first, then their look-ups: the loads of many words are under way together. */
 BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
-    enum { SOME = 64 };
     const __m128i down = _mm_cvtsi32_si128(shift);
-    uint64_t keys[SOME];
-    uint32_t offsets[SOME], starts[SOME], ends[SOME];
+    uint64_t keys[BPE_SOME];
+    uint32_t offsets[BPE_SOME];
+    bpe_some some;
     bpe_found found = *out; /* in registers */
-    for (size_t i = 0; i < run->n; i += SOME) {
-        const uint32_t *start = run->start + i, *end = run->end + i;
-        size_t n = run->n - i < SOME ? run->n - i : SOME;
-        if (n % 8) { /* what fills the last eight up is a word of no bytes */
-            memset(starts, 0, sizeof starts);
-            memset(ends, 0, sizeof ends);
-            start = memcpy(starts, start, n * sizeof *start);
-            end = memcpy(ends, end, n * sizeof *end);
-        }
-        for (size_t k = 0; k < n; k += 8)
+    for (size_t i = 0; i < run->n; i += BPE_SOME) {
+        bpe_take_some(run, i, &some);
+        for (size_t k = 0; k < some.n; k += 8)
             for (size_t j = k; j < k + 8; j += 4)
-                bpe_keys_of_four(run->text, start + j, end + j, down, keys + j, offsets + j);
-        for (size_t k = 0; k < n; k += 8) {
+                bpe_keys_of_four(run->text, some.start + j, some.end + j, down, keys + j, offsets + j);
+        for (size_t k = 0; k < some.n; k += 8) {
             size_t number = found.first + i + k;
-            unsigned any = n - k < 8 ? (1u << (n - k)) - 1 : 0xFF, low, high;
+            unsigned any = some.n - k < 8 ? (1u << (some.n - k)) - 1 : 0xFF, low, high;
             unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
             zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
             low |= high << 4;
@@ -383,25 +397,18 @@ BPE_AVX512 static inline void bpe_find_eight(
 
 /* Keys of some words first, then their look-ups: the loads of many words are under way together. */
 BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
-    enum { SOME = 64 };
     const __m128i down = _mm_cvtsi32_si128(shift);
-    uint64_t keys[SOME];
-    uint32_t offsets[SOME], starts[SOME], ends[SOME];
-    __mmask8 is_short[SOME / 8];
+    uint64_t keys[BPE_SOME];
+    uint32_t offsets[BPE_SOME];
+    __mmask8 is_short[BPE_SOME / 8];
+    bpe_some some;
     bpe_found found = *out; /* in registers */
-    for (size_t i = 0; i < run->n; i += SOME) {
-        const uint32_t *start = run->start + i, *end = run->end + i;
-        size_t n = run->n - i < SOME ? run->n - i : SOME;
-        if (n % 8) { /* what fills the last eight up is a word of no bytes */
-            memset(starts, 0, sizeof starts);
-            memset(ends, 0, sizeof ends);
-            start = memcpy(starts, start, n * sizeof *start);
-            end = memcpy(ends, end, n * sizeof *end);
-        }
-        for (size_t k = 0; k < n; k += 8)
-            is_short[k / 8] = bpe_keys_of_eight(run->text, start + k, end + k, down, keys + k, offsets + k);
-        for (size_t k = 0; k < n; k += 8) {
-            __mmask8 any = n - k < 8 ? (__mmask8)((1u << (n - k)) - 1) : 0xFF;
+    for (size_t i = 0; i < run->n; i += BPE_SOME) {
+        bpe_take_some(run, i, &some);
+        for (size_t k = 0; k < some.n; k += 8)
+            is_short[k / 8] = bpe_keys_of_eight(run->text, some.start + k, some.end + k, down, keys + k, offsets + k);
+        for (size_t k = 0; k < some.n; k += 8) {
+            __mmask8 any = some.n - k < 8 ? (__mmask8)((1u << (some.n - k)) - 1) : 0xFF;
             bpe_find_eight(lines, keys + k, offsets + k, is_short[k / 8], any, found.first + i + k, &found);
         }
     }
