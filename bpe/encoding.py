@@ -29,7 +29,7 @@ from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.threads import together
-from bpe.vocabulary import ORDINARY, Vocabulary
+from bpe.vocabulary import ORDINARY, end_to_end
 
 NO_TOKEN = 0xFFFFFFFF
 #: Characters from which on a str is not made UTF-8 as a whole.
@@ -73,7 +73,10 @@ class Encoder:
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         self._core = self._kernel()
         if spec.ignore_merges:
-            self._core.set_whole_words(*_end_to_end(spec.vocabulary, self._tokens_that_are_words()), False)
+            numbers, vocabulary = np.flatnonzero(self._tokens_that_are_words()), spec.vocabulary
+            blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+            tokens, offsets = end_to_end(blob, vocabulary.offsets[numbers], vocabulary.lengths[numbers])
+            self._core.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), False)
         elif whole_words:
             offsets = np.zeros(len(whole_words) + 1, dtype=np.int64)
             np.cumsum([len(word) for word, _ in whole_words], out=offsets[1:])
@@ -328,19 +331,6 @@ class Encoder:
         if mark != NO_TOKEN:
             found.append((self.spec.vocabulary[mark], mark))
         return found
-
-
-def _end_to_end(
-    vocabulary: Vocabulary, wanted: NDArray[np.bool_]
-) -> tuple[bytes, NDArray[np.int64], NDArray[np.uint32]]:
-    """Some tokens end to end, their offsets, and their ids."""
-    ids = np.flatnonzero(wanted)
-    lengths = np.diff(vocabulary.offsets)
-    offsets = np.zeros(len(ids) + 1, dtype=np.int64)
-    np.cumsum(lengths[ids], out=offsets[1:])
-    blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-    places = np.repeat(vocabulary.offsets[ids] - offsets[:-1], lengths[ids]) + np.arange(offsets[-1])
-    return blob[places].tobytes(), offsets, ids.astype(np.uint32)
 
 
 def unk_id(spec: TokenizerSpec) -> int:

@@ -187,3 +187,17 @@ def _checked_limit(limit: int, n_tokens: int) -> int:
             f"the greatest token id is {limit - 1} with only {counted(n_tokens, 'token')}; ids must be denser"
         )
     return limit
+
+
+def end_to_end(
+    blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Parts of a blob one behind the other, `blob[starts[i] : starts[i] + lengths[i]]`, and their n + 1 offsets.
+
+    >>> parts, offsets = end_to_end(np.frombuffer(b"abcdef", dtype=np.uint8), np.array([4, 0]), np.array([2, 1]))
+    >>> parts.tobytes(), offsets.tolist()
+    (b'efa', [0, 2, 3])
+    """
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets

@@ -47,7 +47,7 @@ from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
 from bpe.pretokenize import Gaps, Pretokenizer
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.spec import FLAGS, Model, TokenizerSpec, letter_bytes
-from bpe.vocabulary import ID_LIMIT, Vocabulary
+from bpe.vocabulary import ID_LIMIT, Vocabulary, end_to_end
 
 __all__ = ["read", "write"]
 
@@ -154,11 +154,8 @@ class _Listed:
         order = np.argsort(numbers, kind="stable")
         if len(taken) or np.any(order[1:] < order[:-1]):
             order = order[~np.isin(order, list(self._taken))]
-            lengths = np.diff(offsets)[order]
-            starts, numbers = offsets[order], numbers[order]
-            offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
-            np.cumsum(lengths, out=offsets[1:])
-            blob = blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
+            numbers = numbers[order]
+            blob, offsets = end_to_end(blob, offsets[order], np.diff(offsets)[order])
         if np.any(numbers[1:] == numbers[:-1]):
             raise _UnusualError
         by_id = {number: name.encode() for name, number in special.items()}
