@@ -45,3 +45,7 @@ __all__ = [
     "normalizers",
     "train",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

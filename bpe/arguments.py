@@ -14,17 +14,6 @@ from bpe.pretokenize import NAMES
 
 Command = Callable[[argparse.Namespace], int | None]
 
-_NORMALIZERS: dict[str, Callable[[], normalizers.Normalizer]] = {
-    "nfc": normalizers.NFC,
-    "nfd": normalizers.NFD,
-    "nfkc": normalizers.NFKC,
-    "nfkd": normalizers.NFKD,
-    "lower": normalizers.Lowercase,
-    "strip": normalizers.Strip,
-    "collapse": normalizers.CollapseWhitespace,
-    "html": normalizers.UnescapeHTML,
-}
-
 
 class _Parser(argparse.ArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
@@ -90,12 +79,6 @@ def _file(path: str) -> str:
     if path == "-":
         raise argparse.ArgumentTypeError("the result is saved to a file, not to stdout")
     return path
-
-
-def _normalizer(name: str) -> normalizers.Normalizer:
-    if name not in _NORMALIZERS:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_NORMALIZERS)}")
-    return _NORMALIZERS[name]()
 
 
 def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
@@ -279,9 +262,9 @@ def _add_words(parser: _Parser, remarks: Mapping[str, str]) -> None:
         metavar="NAME",
         dest="normalizers",
         action="append",
-        type=_normalizer,
+        type=_checked(normalizers.by_name),
         default=[],
-        help=f"{', '.join(_NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
+        help=f"{', '.join(normalizers.NAMES)}; may be repeated, and mixed with --remove: applied in the order given",
     )
     parser.add_argument(
         "--remove",

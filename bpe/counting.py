@@ -7,7 +7,7 @@ Not here: what a document is (`bpe/corpus.py`) and a word (pretokenizers), the c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -24,7 +24,7 @@ from bpe.corpus import (
 )
 from bpe.documents import arrow_documents, row_blocks
 from bpe.memory import resident
-from bpe.normalizers import Normalizer
+from bpe.normalizers import NormalizerLike
 from bpe.pretokenize import Pretokenizer
 from bpe.progress import ProgressLike, check_progress, progress_bar
 from bpe.spilling import Spill
@@ -44,7 +44,7 @@ def count_words(
     files: PathLike | Iterable[PathLike] | None = None,
     texts: Iterable[TextLike] | None = None,
     pretokenizer: Pretokenizer | str | None = "gpt2",
-    normalizer: Normalizer | Sequence[Normalizer] | None = None,
+    normalizer: NormalizerLike | None = None,
     special_tokens: Iterable[str] = (),
     separator: str | None = None,
     per_line: bool = False,
@@ -58,7 +58,7 @@ def count_words(
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
             (a null is an empty text); exactly one of the two.
         pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`.
+        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: strings that separate text and are part of no word.
         separator: the string between the documents of a file, which belongs to none; None makes each file one document.
         per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).

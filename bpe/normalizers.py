@@ -3,6 +3,16 @@ r"""Normalizers: what is done to a text before it is cut into pretokens.
 Each is a small immutable value that is called with a str, equal by content, picklable and saved with the tokenizer.
 Special tokens are found before normalization and are not touched by it.
 
+Wherever an argument is named `normalizer`, the name of one does too, or a list of names and normalizers:
+
+| name | normalizer |
+|---|---|
+| "nfc", "nfd", "nfkc", "nfkd" | `NFC()`, `NFD()`, `NFKC()`, `NFKD()` |
+| "lower" | `Lowercase()` |
+| "strip" | `Strip()` |
+| "collapse" | `CollapseWhitespace()` |
+| "html" | `UnescapeHTML()` |
+
 >>> Sequence(NFC(), Lowercase(), CollapseWhitespace())("A  Cafe\u0301")
 'a café'
 """
@@ -13,7 +23,8 @@ import dataclasses
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import abc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from html.entities import html5
@@ -345,19 +356,27 @@ class FixText(Normalizer):
 
 @dataclass(frozen=True, init=False)
 class Sequence(Normalizer):
-    """Several normalizers, one after the other.
+    """Several normalizers, one after the other; each is a normalizer or the name of one.
 
-    >>> Sequence(Lowercase(), Strip())(" A ")
+    >>> Sequence(Lowercase(), "strip")(" A ")
     'a'
+
+    Raises:
+        TypeError, ValueError: for what is neither a normalizer nor the name of one.
+
     """
 
     normalizers: tuple[Normalizer, ...]
 
-    def __init__(self, *normalizers: Normalizer) -> None:
-        for one in normalizers:
+    def __init__(self, *normalizers: Normalizer | str) -> None:
+        made = [by_name(one) if isinstance(one, str) else one for one in normalizers]
+        for one in made:
             if not isinstance(one, Normalizer):
-                raise TypeError(f"{shown(one)} is {type_name(one)}; it must be a normalizer: Sequence(NFC(), Strip())")
-        object.__setattr__(self, "normalizers", normalizers)
+                raise TypeError(
+                    f"{shown(one)} is {type_name(one)}; it must be a normalizer or the name of one: "
+                    'Sequence(NFC(), "strip")'
+                )
+        object.__setattr__(self, "normalizers", tuple(made))
 
     def _made(self, text: str) -> str:
         for one in self.normalizers:
@@ -464,10 +483,70 @@ def from_json(data: Any) -> Normalizer:
     return made
 
 
-def as_normalizer(value: Any) -> Normalizer | None:
-    """What an argument named `normalizer` means: one, a list of them, or None."""
+#: The normalizers that have a short name, in Python and on the command line.
+NAMES: dict[str, Callable[[], Normalizer]] = {
+    "nfc": NFC,
+    "nfd": NFD,
+    "nfkc": NFKC,
+    "nfkd": NFKD,
+    "lower": Lowercase,
+    "strip": Strip,
+    "collapse": CollapseWhitespace,
+    "html": UnescapeHTML,
+}
+#: What an argument named `normalizer` may be, but for None.
+NormalizerLike = Normalizer | str | abc.Sequence[Normalizer | str]
+
+
+def by_name(name: str) -> Normalizer:
+    """The normalizer with a short name.
+
+    >>> by_name("lower")
+    Lowercase(final_sigma=False)
+
+    Raises:
+        ValueError: for a name that is none of `NAMES`, which the error lists.
+
+    """
+    if name not in NAMES:
+        raise ValueError(f"normalizer {shown(name)} is not known; the names are {', '.join(NAMES)}")
+    return NAMES[name]()
+
+
+def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
+    """What an argument named `normalizer` means: a normalizer, the name of one, a list of such, or None.
+
+    >>> as_normalizer("nfc"), as_normalizer(["nfc", Strip()])
+    (NFC(), Sequence(normalizers=(NFC(), Strip(left=True, right=True))))
+    """
     if value is None or isinstance(value, Normalizer):
         return value
+    if isinstance(value, str):
+        return by_name(value)
     if isinstance(value, (list, tuple)):
         return Sequence(*value)
-    raise TypeError(f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a list of them, or None")
+    raise TypeError(
+        f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a name ({', '.join(NAMES)}), a list of "
+        "such, or None"
+    )
+
+
+__all__ = [
+    "NFC",
+    "NFD",
+    "NFKC",
+    "NFKD",
+    "CollapseWhitespace",
+    "FixText",
+    "Lowercase",
+    "Normalizer",
+    "Remove",
+    "Replace",
+    "Sequence",
+    "Strip",
+    "UnescapeHTML",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.normalizers import Normalizer
-from bpe.pretokenize import Pretokenizer
+from bpe.normalizers import Normalizer, as_normalizer
+from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.vocabulary import Vocabulary
 
 #: What symbols are.
@@ -41,7 +41,7 @@ class TokenizerSpec:
         merge_ids: int32, shape (n,): the id that each merge makes.
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, where several share one (rank
             files whose tokens can be split in several ways). Merges of equal rank are applied from left to right.
-        pretokenizer, normalizer: what is done to a text before merging, or None.
+        pretokenizer, normalizer: what is done to a text before merging, or None; names are taken too.
         special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
         token_flags: name → flags of those special tokens that have any, as added tokens of a tokenizer.json: "ordinary"
             (found in every text, whether allowed or not), "lstrip" and "rstrip" (white space before it, or behind it,
@@ -79,6 +79,11 @@ class TokenizerSpec:
     ignore_merges: bool = False
     unreached: NDArray[np.int32] | None = None
     clip: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Let `pretokenizer` and `normalizer` be given by name, as everywhere."""
+        object.__setattr__(self, "pretokenizer", as_pretokenizer(self.pretokenizer))
+        object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
 
 @cache

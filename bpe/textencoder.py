@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, wraps
-from typing import Any, TypeVar, cast, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from bpe.text import TextLike, no_text, to_bytes
 from bpe.threads import in_order, thread_count
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+#: What `tokens(as_text=True)` puts before a symbol that has no id.
+UNKNOWN = "⁇"
 
 
 def quickly(method: _Method) -> _Method:
@@ -440,13 +443,43 @@ class TextEncoder:
 
     # For people -------------------------------------------------------------------------------------------------------
 
-    def tokens(self, text: TextLike, *, allowed_special: Allowed = (), disallowed_special: Allowed = ()) -> list[Any]:
-        """The tokens of a text: bytes in a byte model, str in a character model, the end-of-word mark included.
+    @overload
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: Literal[False] = False,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[Any]: ...
+
+    @overload
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: Literal[True],
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[str]: ...
+
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: bool = False,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[Any]:
+        r"""The tokens of a text: bytes in a byte model, str in a character model, the end-of-word mark included.
 
         A symbol that has no id, where there is no unknown token, is shown as it is.
 
         Args:
             text: as for `encode`.
+            as_text: give a str for each token, in a byte model too. A token that has only some bytes of a character
+                has U+FFFD (�) in its place, as `decode([id])` gives. A symbol without an id has `⁇` before it, and a
+                byte that is no character is spelled `\xNN` there. The bytes are exact, such text is for reading only.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
@@ -457,18 +490,31 @@ class TextEncoder:
         >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
         >>> tok.tokens("aab")
         ['aa', 'b', '</w>']
+        >>> tok.tokens("abc", as_text=True)
+        ['a', 'b', '⁇c', '</w>']
+        >>> tok = bpe.train(texts=["한"], vocab_size=258)
+        >>> tok.tokens("한 글"), tok.tokens("한 글", as_text=True)
+        ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
 
         """
         allowed = self._policy([text], allowed_special, disallowed_special)
-        found: list[bytes] = []
+        found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
         for piece in self._encoder.pieces(text, allowed):
             if isinstance(piece, int):
-                found.append(self._spec.vocabulary[piece])
+                found.append((self._spec.vocabulary[piece], True))
                 continue
             ids = self._encoder.piece_ids(piece)
             unnamed = iter([symbol for symbol, number in self._encoder.named_symbols(piece) if number == NO_TOKEN])
-            found += [next(unnamed) if number == NO_TOKEN else self._spec.vocabulary[number] for number in ids]
-        return [self._shown(token) for token in found]
+            found += [
+                (next(unnamed), False) if number == NO_TOKEN else (self._spec.vocabulary[number], True)
+                for number in ids
+            ]
+        if not as_text:
+            return [self._shown(token) for token, _ in found]
+        return [
+            token.decode("utf-8", "replace") if known else UNKNOWN + token.decode("utf-8", "backslashreplace")
+            for token, known in found
+        ]
 
     def explain(self, text: TextLike) -> str:
         """How a text becomes its tokens, for people to read: each word, and every merge in it, in order.

@@ -203,8 +203,24 @@ class Tokenizer(TextEncoder):
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, special tokens included (ids may be higher where there are gaps)."""
+        """How many tokens there are, special tokens included. Where ids have gaps, `n_vocab` is larger.
+
+        >>> import bpe
+        >>> bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"]).vocab_size
+        257
+        """
         return len(self._spec.vocabulary)
+
+    @property
+    def n_vocab(self) -> int:
+        """The largest id + 1, as in tiktoken: how many rows an embedding needs. Gaps between ids count too.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256, first_id=10)
+        >>> tok.n_vocab, tok.vocab_size
+        (266, 256)
+        """
+        return self._spec.vocabulary.limit
 
     def __len__(self) -> int:
         return self.vocab_size

@@ -7,7 +7,7 @@ is saved on the way to `bpe/checkpoint.py`. Not here: adding to a vocabulary tha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from bpe.counting import count_into
 from bpe.errors import shown
 from bpe.learning import OnMerge, TieBreak, TrainOptions, learn
 from bpe.memory import check_memory
-from bpe.normalizers import Normalizer, as_normalizer
+from bpe.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.progress import ProgressLike, check_progress
 from bpe.spec import Model
@@ -36,7 +36,7 @@ def train(
     num_merges: int | None = None,
     model: Model = "byte",
     pretokenizer: Pretokenizer | str | None = "default",
-    normalizer: Normalizer | Sequence[Normalizer] | None = None,
+    normalizer: NormalizerLike | None = None,
     special_tokens: Iterable[str] = (),
     unk_token: str | None = None,
     end_of_word: str | None = None,
@@ -69,7 +69,7 @@ def train(
         pretokenizer: what cuts texts into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a text
             is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a `WordCounts`
             brings its own.
-        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`.
+        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: names that take the first ids, in this order. Where they occur in the corpus they separate text.
         unk_token: the token for symbols outside the alphabet; its id follows those of the special tokens.
         end_of_word: a mark, such as "</w>", that follows the last symbol of each word.

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from bpe._core.documents import split
 from bpe._core.wordtable import WordTable
 from bpe.corpus import Cut, PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
-from bpe.normalizers import Normalizer, as_normalizer
+from bpe.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
 from bpe.special import check_special_tokens
@@ -31,6 +33,8 @@ from bpe.text import Bytes, TextLike, atomic_write, to_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
+
+log = logging.getLogger("bpe.wordcounts")
 
 #: Words as `WordCounts.arrays` gives them.
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
@@ -46,7 +50,7 @@ class WordCounts:
 
     Args:
         pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: what changes a text before it is cut, or None.
+        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: strings that separate text and are part of no word.
 
     Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings can be merged.
@@ -61,7 +65,7 @@ class WordCounts:
     def __init__(
         self,
         pretokenizer: Pretokenizer | str | None = "gpt2",
-        normalizer: Normalizer | Sequence[Normalizer] | None = None,
+        normalizer: NormalizerLike | None = None,
         special_tokens: Iterable[str] = (),
     ) -> None:
         self.pretokenizer = as_pretokenizer(pretokenizer)
@@ -69,6 +73,7 @@ class WordCounts:
         self.special_tokens = check_special_tokens(special_tokens)
         self._filled: WordTable | Arrays = WordTable()
         self._place = 0  # where in the corpus the next text begins
+        self._warned = False  # whether `update` has warned of spaces in words
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -89,6 +94,9 @@ class WordCounts:
 
     def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
         """Add words with their counts, in the mapping's order; a word is a pretoken already and is taken as it is.
+
+        Words in subword-nmt's spelling, such as "l o w </w>", are taken as they are, spaces included. A warning in the
+        log then says what to write instead: "low", with `end_of_word="</w>"` in `bpe.train`.
 
         Raises:
             TypeError: for a word that is not str or bytes, or a count that is no int.
@@ -117,6 +125,9 @@ class WordCounts:
             total += int(count)
             checked.append((to_bytes(word), int(count)))
         _check_total(total)
+        if not self._warned and (spaced := _spaced(word for word, _ in checked)) is not None:
+            self._warned = True
+            _warn_of_spaces(spaced)
         for word, count in checked:
             self._table.add(word, count, self._place)
             self._place += 1
@@ -351,7 +362,7 @@ class WordCounts:
         cls,
         table: pa.Table,
         pretokenizer: Pretokenizer | str | None = "gpt2",
-        normalizer: Normalizer | Sequence[Normalizer] | None = None,
+        normalizer: NormalizerLike | None = None,
         special_tokens: Iterable[str] = (),
     ) -> WordCounts:
         """The counts in an Arrow table, such as an engine's that has counted or added up.
@@ -435,6 +446,37 @@ class Splitter:
                 found, found_ends = self.pretokenizer.spans(bytes(text[start:end]))
                 table.count_spans(text, found + start, found_ends + start, place)
         return place + len(text) + 1
+
+
+#: A word as subword-nmt's papers and code spell it: symbols with spaces between, the last with an end-of-word mark.
+_SPACED = re.compile(r"(\S(?: \S)*)(?: (\S?)(<\S+>))?")
+
+
+def _spaced(words: Iterable[bytes]) -> re.Match[str] | None:
+    """The first word that is spelled as symbols with spaces between, if all words with a space inside are; else None.
+
+    >>> _spaced([b"l o w </w>", b"n e w </w>"])[0], _spaced([b" low", b"low"]), _spaced([b"a b", b"more than symbols"])
+    ('l o w </w>', None, None)
+    """
+    first = None
+    for word in words:
+        if b" " in word.strip(b" "):
+            found = _SPACED.fullmatch(word.decode("utf-8", "replace"))
+            if found is None:
+                return None
+            first = first or found
+    return first
+
+
+def _warn_of_spaces(word: re.Match[str]) -> None:
+    glued, mark = word[2], word[3]
+    log.warning(
+        "the counts have words with a space between all symbols, such as %r; words are taken as they are, so each "
+        "space is a symbol too; write %r%s",
+        word[0],
+        word[1].replace(" ", "") + (glued or ""),
+        f", and train with end_of_word={mark!r}{', end_of_word_glued=True' * bool(glued)}" if mark else "",
+    )
 
 
 def _check_total(total: int) -> None:

@@ -411,3 +411,42 @@ def test_files_from_an_iterator_are_counted_with_and_without_progress(tmp_path: 
     assert len(expected) == 4
     for progress in (False, True):
         assert bpe.count_words(files=iter(paths), progress=progress) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ({"l o w </w>": 5, "l o w e r </w>": 2}, "write 'low', and train with end_of_word='</w>'"),
+        ({b"l o w </w>": 5, "</w>": 1}, "write 'low', and train with end_of_word='</w>'"),
+        ({"l o w</w>": 5, "n e w</w>": 2}, "write 'low', and train with end_of_word='</w>', end_of_word_glued=True"),
+        ({"h u g": 10, "p u g": 5, "x": 3}, "write 'hug'"),
+        ({"한 국 </w>": 10}, "write '한국', and train with end_of_word='</w>'"),
+    ],
+)
+def test_words_in_the_spelling_of_subword_nmt_are_warned_of(words, instead, caplog):
+    tok = bpe.train(counts={"low": 2}, num_merges=1, model="char")
+    counts = bpe.WordCounts()
+    for call in (
+        lambda: bpe.train(counts=words, num_merges=1, model="char"),
+        lambda: bpe.extend(tok, words, vocab_size=tok.vocab_size),
+        lambda: counts.update(words),
+    ):
+        caplog.clear()
+        call()
+        warned = [record.getMessage() for record in caplog.records if "space" in record.getMessage()]
+        assert len(warned) == 1
+        assert warned[0].endswith("each space is a symbol too; " + instead)
+    caplog.clear()
+    counts.update(words)  # which has warned
+    bpe.train(counts=counts, num_merges=1)
+    assert not caplog.records
+    assert counts.total == 2 * sum(words.values()), "they are taken as they are all the same"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{" low": 1, "low": 2}, {"a b": 1, "more than symbols": 1}, {"  ": 1, "\n \n": 2, " a": 3}, {"a": 1}, {" ": 1}, {}],
+)
+def test_other_spaces_are_not_warned_of(words, caplog):
+    bpe.WordCounts().update(words)
+    assert not caplog.records

@@ -7,6 +7,7 @@ import json
 import pickle
 import sys
 import unicodedata
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import bpe
 from bpe import normalizers
 from bpe.errors import FormatError
 from bpe.normalizers import (
+    NAMES,
     NFC,
     NFD,
     NFKC,
@@ -32,6 +35,7 @@ from bpe.normalizers import (
     Strip,
     UnescapeHTML,
     as_normalizer,
+    by_name,
     from_json,
 )
 
@@ -231,12 +235,54 @@ def test_as_normalizer() -> None:
     assert as_normalizer(NFC()) == NFC()
     assert as_normalizer([NFC(), Lowercase()]) == Sequence(NFC(), Lowercase())
     assert as_normalizer(()) == Sequence()
-    with pytest.raises(
-        TypeError, match=r"normalizer is 'nfc', a str; it must be one of bpe.normalizers, a list of them, or None"
+    with pytest.raises(TypeError, match=r"normalizer is 3, an int; it must be one of bpe.normalizers, a name \(nfc, "):
+        as_normalizer(3)
+    with pytest.raises(TypeError, match="3 is an int; it must be a normalizer or the name of one"):
+        as_normalizer(["nfc", 3])
+
+
+ALL_NAMES = {
+    "nfc": NFC(), "nfd": NFD(), "nfkc": NFKC(), "nfkd": NFKD(), "lower": Lowercase(), "strip": Strip(),
+    "collapse": CollapseWhitespace(), "html": UnescapeHTML(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_names(name: str) -> None:
+    """The names of the command line mean the same in Python, wherever a normalizer is taken."""
+    made = ALL_NAMES[name]
+    text = "  ﬁ Cafe\u0301 &amp; é  "
+    assert as_normalizer(name) == by_name(name) == made
+    assert (
+        as_normalizer([name, "nfc"]) == as_normalizer((made, NFC())) == Sequence(name, "nfc") == Sequence(made, NFC())
+    )
+    assert bpe.train(texts=[text], num_merges=1, normalizer=name).normalizer == made
+    assert bpe.count_words(texts=[text], normalizer=name).normalizer == made
+    assert bpe.WordCounts(normalizer=[name]).normalizer == Sequence(made)
+    table = bpe.count_words(texts=[text], normalizer=name)
+    assert bpe.train(counts=table, num_merges=1, normalizer=name).normalizer == made
+    tok = bpe.train(texts=[text], num_merges=1)
+    assert bpe.Tokenizer.from_spec(replace(tok.spec, normalizer=name, pretokenizer="cl100k")).normalizer == made
+    assert set(NAMES) == set(ALL_NAMES)
+
+
+@pytest.mark.parametrize("wrong", ["NFC", "nfx", ""])
+def test_a_wrong_name_lists_the_names(wrong: str) -> None:
+    rule = f"normalizer {wrong!r} is not known; the names are nfc, nfd, nfkc, nfkd, lower, strip, collapse, html"
+    for call in (
+        lambda: bpe.train(texts=["a"], num_merges=1, normalizer=wrong),
+        lambda: bpe.count_words(texts=["a"], normalizer=["nfc", wrong]),
+        lambda: bpe.WordCounts(normalizer=wrong),
+        lambda: Sequence(NFC(), wrong),
     ):
-        as_normalizer("nfc")
-    with pytest.raises(TypeError, match="'NFC' is a str; it must be a normalizer"):
-        as_normalizer(["NFC"])
+        with pytest.raises(ValueError, match=rule):
+            call()
+
+
+def test_tab_completion_offers_the_public_names() -> None:
+    assert dir(bpe) == sorted(bpe.__all__)
+    assert set(dir(bpe.normalizers)) == set(bpe.normalizers.__all__)
+    assert not [name for name in dir(bpe.normalizers) if name.startswith("_") or name in ("regex", "html", "re")]
 
 
 def test_bad_patterns() -> None:

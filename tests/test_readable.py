@@ -1,0 +1,47 @@
+"""What people read: tokens as text, and how many ids there are."""
+
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+
+KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size=300, special_tokens=["<|end|>"])
+
+
+@settings(max_examples=100)
+@given(st.text())
+def test_tokens_as_text_are_what_decoding_each_token_gives(text):
+    found = KOREAN.tokens(text, as_text=True, allowed_special="all")
+    ids = KOREAN.encode(text, allowed_special="all").tolist()
+    assert found == [KOREAN.decode([number]) for number in ids]
+    assert KOREAN.tokens(text, allowed_special="all") == [KOREAN.token_bytes(number) for number in ids]
+
+
+def test_partial_characters_are_replacement_characters():
+    tok = bpe.train(texts=["한"], vocab_size=257)
+    assert tok.tokens("한", as_text=True) == ["�", "�"]
+    assert tok.tokens(b"\xff", as_text=True) == ["�"]
+    assert KOREAN.tokens("한국<|end|>", as_text=True, allowed_special="all") == ["한국", "<|end|>"]
+
+
+def test_symbols_without_an_id_are_marked():
+    tok = bpe.train(texts=["ab ab"], num_merges=1, model="char", end_of_word="</w>")
+    assert tok.tokens("abc", as_text=True) == ["ab", "⁇c", "</w>"]
+    assert tok.tokens("abc") == ["ab", "c", "</w>"]
+    tok = bpe.train(texts=["ab ab"], num_merges=1, initial_alphabet="corpus")
+    assert tok.tokens("abé?", as_text=True) == ["ab", r"⁇\xc3", r"⁇\xa9", "⁇?"]
+    tok = bpe.train(texts=["ab ab"], num_merges=1, model="char", unk_token="<unk>")
+    assert tok.tokens("abc", as_text=True) == ["ab", "<unk>"]
+
+
+def test_n_vocab_is_the_largest_id_and_one():
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    theirs = tiktoken.Encoding("test", pat_str=r"\w+", mergeable_ranks=ranks, special_tokens={"<|end|>": 300})
+    tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], first_id=44)
+    assert tok.n_vocab == theirs.n_vocab == 301
+    assert tok.vocab_size == 257
+    assert tok.prune([44])[0].n_vocab == 300
+    with pytest.raises(AttributeError):
+        tok.n_vocab = 3
