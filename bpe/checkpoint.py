@@ -13,12 +13,10 @@ Not here: making merges again (`learning.replay`).
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import logging
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -28,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.atomic import atomic_write, remove_leftovers
 from bpe.corpus import PathLike
 from bpe.errors import FormatError, counted, shown, typed
-from bpe.text import atomic_write
 from bpe.wordcounts import WordCounts
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count; tokens by their number from 0.
@@ -73,7 +71,8 @@ class Checkpoint:
         self._saved = time.monotonic()
         if not Path(self.path).parent.is_dir():
             raise ValueError(f"the checkpoint's folder {Path(self.path).parent} does not exist; make it first")
-        self._sweep()
+        for each in (self.path, self.counts_path):
+            remove_leftovers(each)  # a long training writes to them late, and may need the room before
         if os.path.exists(self.path):
             self._read()
         elif files is not None and os.path.exists(self.counts_path):
@@ -83,14 +82,6 @@ class Checkpoint:
             )
         else:
             self.save(self.merges)  # that it can be written shows before hours of counting
-
-    def _sweep(self) -> None:
-        """Remove what a process that was killed had begun to write."""
-        for path in (self.path, self.counts_path):
-            target = Path(os.path.realpath(path))
-            for begun in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
-                if re.fullmatch(r"\.\d+\.[0-9a-f]{8}\.tmp", begun.name.removeprefix(f".{target.name}")):
-                    begun.unlink(missing_ok=True)
 
     # The counts -------------------------------------------------------------------------------------------------------
 

@@ -24,11 +24,11 @@ import numpy as np
 import bpe
 from bpe import idfiles
 from bpe.arguments import parser
+from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
 from bpe.decoding import ByteDecoder
 from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
 from bpe.errors import FormatError, counted
-from bpe.text import atomic_write
 from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, shown
-from bpe.text import atomic_write
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

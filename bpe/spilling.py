@@ -37,7 +37,7 @@ class Spill:
         """Write a table's words.
 
         Raises:
-            OSError: where the disk is full.
+            OSError: naming the folder of temporary files, where the disk is full.
             ValueError: where the counts of all tables together are more than 2**63 - 1.
 
         """
@@ -92,7 +92,11 @@ class Spill:
 
     def _store(self, array: NDArray[Any]) -> _Stored:
         place = self._file.seek(0, os.SEEK_END)
-        self._file.write(array)
+        try:
+            self._file.write(array)
+        except OSError as error:
+            rule = f"{error.strerror} for a temporary file of word counts; TMPDIR can name another folder"
+            raise OSError(error.errno, rule, tempfile.gettempdir()) from None
         return place, len(array), array.dtype
 
     def _load(self, stored: _Stored) -> NDArray[Any]:

@@ -5,14 +5,6 @@ Not here: normalization, special tokens, pretokenization.
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import BinaryIO
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -84,29 +76,3 @@ def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
             'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
             "which takes any bytes"
         ) from None
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file that appears under `path` whole when the block ends, and not at all if it raises.
-
-    Written under a temporary name in the same folder, flushed to the disk, then renamed over `path`.
-    """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise OSError(f"{target} is not a regular file; a file written whole or not at all cannot replace it")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(target.parent))
-    name = str(target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    try:
-        with open(name, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, name)
-        os.replace(name, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise

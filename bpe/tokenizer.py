@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from bpe import pruning
 from bpe._core.encoder import CACHE_MEMORY
+from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
@@ -31,7 +32,7 @@ from bpe.memory import byte_count
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import Model, TokenizerSpec
-from bpe.text import atomic_write, to_bytes
+from bpe.text import to_bytes
 from bpe.textencoder import TextEncoder, _listed
 from bpe.vocabulary import NONE, SPECIAL, Vocabulary
 

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from bpe._core.cutting import certain
 from bpe._core.documents import split
 from bpe._core.wordtable import WordTable
+from bpe.atomic import atomic_write
 from bpe.corpus import Cut, PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
 from bpe.special import check_special_tokens
-from bpe.text import Bytes, TextLike, atomic_write, to_bytes
+from bpe.text import Bytes, TextLike, to_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -167,8 +167,8 @@ print(tok.fingerprint)
             assert all(running.stdout.readline() for _ in range(lines))
             running.send_signal(signal.SIGKILL)
         assert running.returncode == -signal.SIGKILL
-    (tmp_path / ".ckpt.4321.0123abcd.tmp").touch()
-    (tmp_path / ".ckpt.counts.4321.0123abcd.tmp").touch()
+    (tmp_path / ".ckpt.bpe-0123456789abcdef.tmp").touch()
+    (tmp_path / ".ckpt.counts.bpe-0123456789abcdef.tmp").touch()
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     _, first, *_, fingerprint = done.stdout.splitlines()
     assert int(first.split()[0]) > 36, "it went on from what the others had made"

@@ -36,6 +36,7 @@ LAYERS = [
     # `visualize` is here for how a token is spelled for people; it knows of no tokenizer.
     {
         "errors",
+        "atomic",
         "text",
         "alignment",
         "normalizers",

@@ -269,7 +269,7 @@ def test_a_file_with_a_right_checksum_is_not_believed_either(tmp_path: Path, dat
 
 SAVE = """
 import os, sys, time
-import bpe, bpe.text
+import bpe, bpe.atomic
 
 def stop():
     print("here", flush=True)
@@ -289,7 +289,7 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-whole = bpe.text.atomic_write
+whole = bpe.atomic.atomic_write
 
 @contextmanager
 def slow(path):

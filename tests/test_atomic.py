@@ -1,0 +1,347 @@
+"""Files that appear whole or not at all: their permissions, their names, and what killed processes leave."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe import atomic
+from bpe.atomic import atomic_write, remove_leftovers
+from bpe.spilling import Spill
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits and flock are POSIX")
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def temporary(folder: Path) -> Path:
+    (found,) = folder.glob(".*.tmp")
+    return found
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o604, 0o400, 0o755])
+def test_a_temporary_file_never_has_wider_permissions(
+    tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "secret"
+    target.touch()
+    target.chmod(mode)
+    replace = os.replace
+    seen = []
+
+    def watched(source: str, to: Path) -> None:
+        seen.append(mode_of(Path(source)))
+        replace(source, to)
+
+    monkeypatch.setattr(os, "replace", watched)
+    old = os.umask(0)
+    try:
+        with atomic_write(target) as file:
+            file.write(b"1")
+            assert mode_of(temporary(tmp_path)) & ~(mode & 0o600) == 0
+    finally:
+        os.umask(old)
+    assert seen == [mode]
+    assert mode_of(target) == mode
+    assert target.read_bytes() == b"1"
+
+
+@posix
+def test_a_new_file_has_the_permissions_that_open_gives(tmp_path: Path) -> None:
+    for mask in (0o022, 0o077, 0o002):
+        old = os.umask(mask)
+        try:
+            with atomic_write(tmp_path / f"{mask}"):
+                pass
+        finally:
+            os.umask(old)
+        assert mode_of(tmp_path / f"{mask}") == 0o666 & ~mask
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may give files away")
+def test_owner_and_group_stay(tmp_path: Path) -> None:
+    target = tmp_path / "theirs"
+    target.touch()
+    os.chown(target, 12345, 23456)
+    target.chmod(0o640)
+    with atomic_write(target):
+        pass
+    assert (target.stat().st_uid, target.stat().st_gid, mode_of(target)) == (12345, 23456, 0o640)
+
+
+@posix
+def test_another_group_gets_no_more_than_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the target's group cannot be given, the group that the file has instead is not let in."""
+
+    def refused(*_: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refused)
+    for mode, expected in ((0o660, 0o600), (0o664, 0o644), (0o600, 0o600)):
+        target = tmp_path / f"{mode}"
+        target.touch()
+        target.chmod(mode)
+        with atomic_write(target):
+            pass
+        assert mode_of(target) == expected
+
+
+def test_symbolic_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder" / "file")
+    for content in (b"1", b"2"):
+        with atomic_write(tmp_path / "link") as file:
+            file.write(content)
+            assert temporary(tmp_path / "folder")
+        assert (tmp_path / "folder" / "file").read_bytes() == content
+    assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["x" * 240, "x" * 250 + ".json", "語" * 85, "x" * 229, "x" * 230, "-", ".a", "a\nb"])
+def test_every_name_that_the_file_system_has(tmp_path: Path, name: str) -> None:
+    for content in (b"1", b"2"):
+        with atomic_write(tmp_path / name) as file:
+            file.write(content)
+            assert len(os.fsencode(temporary(tmp_path).name)) <= 255
+    assert os.listdir(tmp_path) == [name]
+    assert (tmp_path / name).read_bytes() == b"2"
+
+
+def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"File name too long.*xxxx"), atomic_write(tmp_path / ("x" * 256)):
+        pytest.fail("the work began")
+
+
+# What killed processes leave ------------------------------------------------------------------------------------------
+
+WRITE = """
+import sys, time
+from bpe.atomic import atomic_write
+with atomic_write(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("here", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def writer(target: Path) -> subprocess.Popen[bytes]:
+    """A process that has begun to write a file, and goes on when a line comes."""
+    argv = [sys.executable, "-c", WRITE, str(target)]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"here\n"
+    return process
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    process.communicate(b"go on\n", timeout=60)
+    assert process.returncode == 0
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+
+
+@posix
+@pytest.mark.parametrize("name", ["out", "x" * 250])
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path, name: str) -> None:
+    """Only of the same target, and only what no living process is writing."""
+    target = tmp_path / name
+    kill(writer(target))
+    left = temporary(tmp_path)
+    kill(writer(tmp_path / "another"))
+    others = set(tmp_path.glob(".*.tmp")) - {left}
+    alive = writer(target)
+    assert not left.exists(), "it is removed when the next writer begins"
+    alive_file = set(tmp_path.glob(".*.tmp")) - others
+    assert len(alive_file) == 1
+    with atomic_write(target) as file:
+        file.write(b"mine")
+    assert target.read_bytes() == b"mine"
+    assert set(tmp_path.glob(".*.tmp")) == others | alive_file
+    finish(alive)
+    assert target.read_bytes() == b"half"
+    assert set(tmp_path.glob(".*.tmp")) == others
+
+
+@posix
+def test_a_process_id_used_again_fools_nobody(tmp_path: Path) -> None:
+    """A name says nothing about its writer, so only a lock keeps a file."""
+    (tmp_path / f".out.bpe-{os.getpid():016x}.tmp").touch()
+    strangers = [".out.tmp", ".out.bpe-0123.tmp", ".output.bpe-0123456789abcdef.tmp", "out.bpe-0123456789abcdef.tmp"]
+    for name in strangers:
+        (tmp_path / name).touch()
+    os.mkfifo(tmp_path / ".out.bpe-fedcba9876543210.tmp")
+    with atomic_write(tmp_path / "out"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == sorted([*strangers, ".out.bpe-fedcba9876543210.tmp", "out"])
+
+
+@posix
+def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    left = tmp_path / ".out.bpe-0123456789abcdef.tmp"
+    left.touch()
+    monkeypatch.setattr(atomic.fcntl, "flock", unsupported)
+    with atomic_write(tmp_path / "out") as file:
+        file.write(b"1")
+    assert (tmp_path / "out").read_bytes() == b"1"
+    assert left.exists()
+
+
+@posix
+def test_a_file_that_is_removed_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer may take a file that is made and not locked yet for a leftover."""
+    flock = atomic.fcntl.flock
+    moments = ["removed", "locked"]
+
+    def late(descriptor: int, how: int) -> None:
+        moment = moments.pop() if moments else ""
+        if moment == "removed":
+            temporary(tmp_path).unlink()
+        if moment == "locked":
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(atomic.fcntl, "flock", late)
+    with atomic_write(tmp_path / "out") as file:
+        file.write(b"1")
+    assert not moments
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@posix
+def test_two_writers_of_one_target(tmp_path: Path) -> None:
+    """The one that ends last wins, whole."""
+    target = tmp_path / "out"
+    one, other = writer(target), writer(target)
+    finish(one)
+    with atomic_write(target) as file:
+        file.write(b"between")
+        finish(other)
+        assert target.read_bytes() == b"half"
+    assert target.read_bytes() == b"between"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@posix
+def test_leftovers_of_a_checkpoint_go_when_training_begins_again(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"texts": ["low lower lowest"], "num_merges": 3, "checkpoint": tmp_path / "run"}
+    expected = bpe.train(**options)
+    kill(writer(tmp_path / "run"))
+    kill(writer(tmp_path / "run.counts"))
+    assert bpe.train(**options) == expected
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the open files are read from /proc")
+def test_counts_that_are_spilled_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing is left of them whatever ends the process."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    spill = Spill()
+    spill._store(np.ones(100, dtype=np.uint8))
+    assert os.listdir(tmp_path) == []
+    spill.close()
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def full_disk(_: Any, data: Any) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the error comes while the file is written or when its last block is flushed."""
+    open_ = os.open
+    target = tmp_path / "tokenizer.json"
+
+    def full(path: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = open_(path, flags, mode)
+        device = open_("/dev/full", os.O_WRONLY)
+        os.dup2(device, descriptor)
+        os.close(device)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", full)
+    tok = bpe.train(texts=["low lower lowest"], num_merges=3)
+    counts = bpe.count_words(texts=["low " * 10])
+    for save in (tok.save, counts.save):
+        with pytest.raises(OSError, match=f"No space left on device: '{re.escape(str(target))}'") as told:
+            save(target)
+        assert told.value.errno == errno.ENOSPC
+        assert told.value.filename == str(target)
+    with pytest.raises(OSError, match=r"No space left on device: '.*tokenizer.json'"), atomic_write(target) as file:
+        file.write(b"x" * 10_000_000)
+    assert os.listdir(tmp_path) == []
+
+
+def test_errors_of_the_block_keep_their_names(tmp_path: Path) -> None:
+    """What a program reads while it writes is not this file."""
+    with pytest.raises(OSError, match=r"Input/output error$"), atomic_write(tmp_path / "out"):
+        raise OSError(errno.EIO, "Input/output error")
+    with pytest.raises(FileNotFoundError, match="corpus"), atomic_write(tmp_path / "out"):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "corpus.txt")
+    assert os.listdir(tmp_path) == []
+
+
+@posix
+def test_a_folder_that_cannot_be_written_to_names_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", _[0])
+
+    target = tmp_path / "tokenizer.json"
+    tok = bpe.train(texts=["low"], num_merges=1)
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{re.escape(str(target))}'"):
+        tok.save(target)
+
+
+def test_a_full_disk_names_the_folder_of_spilled_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    spill = Spill()
+
+    class Full:
+        def seek(self, *_: int) -> int:
+            return 0
+
+        def write(self, data: Any) -> int:
+            return full_disk(self, data)
+
+        def close(self) -> None:
+            pass
+
+    with suppress(OSError):
+        spill._file.close()
+    spill._file = Full()
+    with pytest.raises(OSError, match=r"No space left on device.*TMPDIR") as told:
+        spill._store(np.ones(3, dtype=np.uint8))
+    assert told.value.filename == str(tmp_path)
+
+
+def test_remove_leftovers_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    remove_leftovers(tmp_path / "no" / "out")
