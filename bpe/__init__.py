@@ -7,12 +7,15 @@
 """
 
 try:
-    import bpe._core.scan  # noqa: F401 (the first of the kernels that everything needs)
-except ModuleNotFoundError as error:
-    raise ImportError(
-        f"{error}: bpe's kernels are not compiled in {__path__[0]}; install the package (pip install . or, to work on "
-        "it, pip install -e .), and do not import it from a source folder that is not installed"
-    ) from None
+    import bpe._core.encoder  # noqa: F401 (which imports most of the other kernels)
+except (ImportError, TypeError, ValueError) as error:  # the last two: compiled for another release of NumPy or of bpe
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
+        raise  # NumPy is not installed
+    from pathlib import Path
+
+    from bpe._uncompiled import explanation
+
+    raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
 from bpe import normalizers
 from bpe._version import __version__

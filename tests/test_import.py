@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -32,7 +35,7 @@ REQUIRED = {"numpy", "regex", "tqdm"}
 
 #: Modules by layer, lowest first; one imports only from its own layer and lower ones.
 LAYERS = [
-    {"_core", "_version"},
+    {"_core", "_version", "_uncompiled"},
     # `visualize` is here for how a token is spelled for people; it knows of no tokenizer.
     {
         "errors",
@@ -175,6 +178,54 @@ def test_kernels_import_each_other_only() -> None:
                 assert root[0] in {"numpy", "libc", "cython", "cpython", "threading"} or root[:2] == ["bpe", "_core"], (
                     f"{path.name}: {line}"
                 )
+
+
+# A folder without compiled kernels ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder with the source code of the package, not compiled."""
+    ignored = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "source" / "bpe", ignore=ignored)
+    (tmp_path / "source" / "setup.py").touch()
+    return tmp_path / "source"
+
+
+def import_error_in(folder: Path, *path: Path) -> str:
+    """The last line of what `python -c "import bpe"` prints in a folder; more folders to import from may be given."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    argv = [sys.executable, "-c", "import bpe"]
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "During handling" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_a_source_folder_that_is_not_compiled(source: Path, tmp_path: Path) -> None:
+    said = import_error_in(source)
+    assert said.startswith(f"ImportError: {source / 'bpe'} is source code that is not compiled")
+    assert said.endswith(f"run `pip install -e .` in {source}")
+    installed = tmp_path / "site-packages"
+    (installed / "bpe" / "_core").mkdir(parents=True)
+    (installed / "bpe" / "__init__.py").touch()
+    (installed / "bpe" / "_core" / "encoder.so").touch()
+    said = import_error_in(source, installed)
+    assert f"and it hides the installed copy in {installed / 'bpe'}; leave the folder {source}, or run `pip" in said
+
+
+def test_kernels_for_another_python(source: Path) -> None:
+    (source / "bpe" / "_core" / "encoder.cpython-39-x86_64-linux-gnu.so").touch()
+    said = import_error_in(source)
+    assert "are compiled for another Python (encoder.cpython-39-x86_64-linux-gnu.so), not for this Python 3." in said
+    assert said.endswith(f"run `pip install -e .` in {source} with this Python")
+
+
+def test_kernels_that_cannot_be_loaded(source: Path) -> None:
+    (source / "bpe" / "_core" / f"encoder{EXTENSION_SUFFIXES[0]}").write_bytes(b"not what it was")
+    said = import_error_in(source)
+    assert "do not match its source or this NumPy" in said
+    assert said.endswith(f"run `pip install -e .` in {source}")
 
 
 def test_public_names() -> None:
