@@ -149,6 +149,20 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     info = command("info", "describe a tokenizer or a file of word counts")
     info.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
 
+    edit = command(
+        "edit",
+        "add tokens to a tokenizer",
+        "The new tokens take the next ids: they follow the largest one, first the special ones, then the others, each "
+        "in the order given. No old id changes. --add-special and --add may be repeated.",
+    )
+    edit.add_argument("input", metavar="IN", help="tokenizer.json")
+    edit.add_argument("-o", "--output", metavar="OUT", type=_file, required=True, help="the tokenizer.json to write")
+    for flag, what in (
+        ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
+        ("--add", "tokens that are found in every text"),
+    ):
+        edit.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
+
     show = command(
         "show",
         "show a text cut into tokens",

@@ -1,4 +1,4 @@
-"""The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, show, demo.
+"""The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, edit, show, demo.
 
 It parses, calls the library and prints; results go to stdout or the file named, progress and the log to stderr. Exit
 status: 0; 1 for bad input, with one line that says what; 2 for bad use; 130 after Ctrl-C. A file to be written appears
@@ -321,6 +321,7 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     ids = np.flatnonzero(lengths)
     mark = tokenizer.end_of_word
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
+    named, always = tokenizer.special_tokens, tokenizer._encoder.specials.always
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
         "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],
@@ -328,7 +329,8 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         if len(ids)
         else "empty",
         "merges": len(tokenizer.merges),
-        "special tokens": _few([f"{name} {number}" for name, number in tokenizer.special_tokens.items()]),
+        "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
+        "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
         "unknown token": tokenizer.unk_token or "none",
         "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
         "pretokenizer": _cutting(tokenizer.pretokenizer),
@@ -352,6 +354,18 @@ def _few(names: list[str]) -> str:
 
 def _or_none(value: object) -> str:
     return "none" if value is None else repr(value)
+
+
+def _edit(args: argparse.Namespace) -> None:
+    if not args.add_special and not args.add:
+        args.parser.error("give the tokens to add, with --add-special or --add")
+    _check_inputs(args, [args.input])
+    _check_output(args.output, [args.input])
+    before = bpe.Tokenizer.load(args.input)
+    after = before.with_tokens(special=args.add_special, added=args.add)
+    after.save(args.output)
+    more = counted(after.vocab_size - before.vocab_size, "more token")
+    log.info("%s, ids %d to %d: %s", more, before.n_vocab, after.n_vocab - 1, args.output)
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -508,6 +522,7 @@ _COMMANDS = {
     "decode": _decode,
     "count": _count,
     "info": _info,
+    "edit": _edit,
     "show": _show,
     "demo": _demo,
 }

@@ -256,23 +256,26 @@ def _within_word(data: Bytes, start: int, end: int) -> bool:
     return _WORD.match(before) is not None or _WORD.match(behind) is not None
 
 
-def check_special_tokens(names: object) -> tuple[str, ...]:
-    """The argument `special_tokens` as a tuple of names: str, not empty, none twice."""
+def check_special_tokens(
+    names: object, argument: str = "special_tokens", noun: str = "special token"
+) -> tuple[str, ...]:
+    """The argument `special_tokens`, or one like it, as a tuple of names: str, not empty, none twice."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
-        raise TypeError(f"special_tokens is {shown(names)}; it must be a list of str, such as ['<|endoftext|>']")
+        raise TypeError(f"{argument} is {shown(names)}; it must be a list of str, such as ['<|endoftext|>']")
     if isinstance(names, (set, frozenset)) and len(names) > 1:  # the keys of a dict have an order
         raise TypeError(
-            f"special_tokens is {typed(names)}, whose order differs from run to run; it must be a list: ids are "
+            f"{argument} is {typed(names)}, whose order differs from run to run; it must be a list: ids are "
             "given, and names saved, in its order"
         )
     listed = tuple(names)
+    seen: set[str] = set()
     for name in listed:
         if not isinstance(name, str):
-            raise TypeError(f"special token {shown(name)} is {type_name(name)}; it must be a str")
+            raise TypeError(f"{noun} {shown(name)} is {type_name(name)}; it must be a str")
         if not name:
-            raise ValueError("special token '' is empty; it must be at least one character")
-        check_unicode("special token", name)
-    if len(set(listed)) != len(listed):
-        twice = next(name for i, name in enumerate(listed) if name in listed[:i])
-        raise ValueError(f"special token {twice!r} is given twice; each has one id")
+            raise ValueError(f"{noun} '' is empty; it must be at least one character")
+        check_unicode(noun, name)
+        if name in seen:
+            raise ValueError(f"{noun} {name!r} is given twice; each has one id")
+        seen.add(name)
     return listed

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from bpe import pruning
 from bpe._core.encoder import CACHE_MEMORY
+from bpe.adding import with_tokens
 from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
@@ -401,6 +402,33 @@ class Tokenizer(TextEncoder):
         spec, remap = pruning.pruned(self._spec, ids)
         return Tokenizer(spec, cache_memory=self.cache_memory), remap
 
+    def with_tokens(self, *, special: Iterable[str] = (), added: Iterable[str] = ()) -> Tokenizer:
+        """The same tokenizer with more tokens, at the next ids: they follow the largest id, `n_vocab - 1`.
+
+        No merge makes them, and no old id changes. The special tokens come first, then the added ones, each in the
+        order given. `tokenizers` gives the same ids to what its `add_special_tokens` and then `add_tokens` get.
+
+        Args:
+            special: names of special tokens. In a text they are ordinary text unless `allowed_special` names them.
+            added: tokens that are found in every text, before it is cut into words. With a normalizer they are
+                normalized too, and sought in the normalized text.
+
+        Raises:
+            TypeError: for what is not a list of str.
+            ValueError: for a name that is empty, given twice or a token already.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|end|>"])
+        >>> chat = tok.with_tokens(special=["<|user|>", "<|bot|>"], added=["C++"])
+        >>> chat.special_tokens
+        {'<|end|>': 0, '<|user|>': 258, '<|bot|>': 259, 'C++': 260}
+        >>> chat.encode("<|bot|>C++", allowed_special={"<|bot|>"}), chat.n_vocab
+        (array([259, 260], dtype=uint32), 261)
+
+        """
+        spec = with_tokens(self._spec, special, added)
+        return Tokenizer(spec, self._training, cache_memory=self.cache_memory)
+
     def unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding gives for no word at all: int64, ascending.
 
@@ -443,7 +471,8 @@ class Tokenizer(TextEncoder):
             )
         width = check_int("context_length", context_length, 2)
         start, end = self._spec.clip
-        batch = self._clip_encoder.encode_batch([texts] if isinstance(texts, str) else _listed(texts), 1)
+        encoder = self._clip_encoder
+        batch = encoder.encode_batch([texts] if isinstance(texts, str) else _listed(texts), 1, encoder.specials.always)
         lengths = batch.lengths + 2
         if not truncate and len(lengths) and lengths.max() > width:
             at = int(np.argmax(lengths > width))
@@ -461,8 +490,12 @@ class Tokenizer(TextEncoder):
 
     @cached_property
     def _clip_encoder(self) -> Encoder:
-        names = [(name.encode(), number) for name, number in self._spec.special_tokens.items()]
-        return Encoder(replace(self._spec, special_tokens={}), names, self.cache_memory)
+        """An encoder for which CLIP's two tokens are words; of the other special ones it finds the added ones."""
+        spec = self._spec
+        added = {name: i for name, i in spec.special_tokens.items() if "ordinary" in spec.token_flags.get(name, ())}
+        flags = {name: spec.token_flags[name] for name in added}
+        names = [(spec.vocabulary[number], number) for number in spec.clip or ()]
+        return Encoder(replace(spec, special_tokens=added, token_flags=flags), names, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ LAYERS = [
         "textencoder",
     },
     {"formats"},
-    {"tokenizer", "training", "extending"},
+    {"tokenizer", "adding", "training", "extending"},
     {"idfiles", "arguments", "cli", "demo", "__main__", "__init__", "samples", "data", "distributed", "compat"},
 ]
 

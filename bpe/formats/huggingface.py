@@ -19,6 +19,7 @@ and is not known here is refused, never guessed; fields of offsets (trim_offsets
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -182,7 +183,7 @@ def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
             refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
     byte, pretokenizer = _pre_tokenizer(top.get("pre_tokenizer"))
     normalizer = None if top.get("normalizer") is None else _normalizer(top["normalizer"], "normalizer")
-    added, flags = _added_tokens(top.get("added_tokens", []), normalizer in (None, n.Sequence()))
+    added, flags = _added_tokens(top.get("added_tokens", []), normalizer)
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
     own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
@@ -339,7 +340,7 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
 # Added tokens and model -----------------------------------------------------------------------------------------------
 
 
-def _added_tokens(value: object, no_normalizer: bool) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
+def _added_tokens(value: object, normalizer: n.Normalizer | None) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
     """The special tokens and other added ones: name → id, in the file's order; and name → flags that mean something."""
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
@@ -358,23 +359,33 @@ def _added_tokens(value: object, no_normalizer: bool) -> tuple[dict[str, int], d
         names[name] = number
         numbers.add(number)
         flags[name] = frozenset(own)
-    if no_normalizer and _in_any_order(flags):
+    return names, effective_flags(flags, normalizer)
+
+
+def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: n.Normalizer | None) -> dict[str, frozenset[str]]:
+    """The flags of all added tokens without those that change nothing: equal tokenizers have equal flags."""
+    if normalizer in (None, n.Sequence()) and _in_any_order(flags):
         flags = {name: own - {"normalized"} for name, own in flags.items()}
-    return names, {name: own for name, own in flags.items() if own}
+    return {name: own for name, own in flags.items() if own}
 
 
-def _in_any_order(flags: dict[str, frozenset[str]]) -> bool:
+def _in_any_order(flags: Mapping[str, frozenset[str]]) -> bool:
     """Whether the tokens that are sought last, where nothing is normalized, might as well be sought with the others."""
-    late = [name for name, own in flags.items() if "normalized" in own]
-    first = [name for name, own in flags.items() if "normalized" not in own]
-    if not late or not first:
+    if len({"normalized" in own for own in flags.values()}) < 2:
         return True
     if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
         return False
     begins = {name[0] for name in flags}
     if any(not begins.isdisjoint(name[1:]) for name in flags):
         return False  # two may overlap
-    return not any(other.startswith(name) or name.startswith(other) for name in late for other in first)
+    prefixes: list[str] = []  # the names that the last one begins with, and itself: all sought at the same time
+    for name in sorted(flags):
+        while prefixes and not name.startswith(prefixes[-1]):
+            prefixes.pop()
+        if prefixes and ("normalized" in flags[name]) != ("normalized" in flags[prefixes[-1]]):
+            return False
+        prefixes.append(name)
+    return True
 
 
 def _template(value: Any, where: str, vocabulary: Vocabulary) -> tuple[tuple[int, ...], tuple[int, ...]]:
