@@ -167,8 +167,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "show",
         "show a text cut into tokens",
         "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | is between tokens and a "
-        "space is a middle dot. What cannot be shown is spelled \\xNN, byte by byte; a backslash, and a | or a middle "
-        "dot of the text itself, has a backslash before it.",
+        "space is a middle dot. A character that several tokens share stands in each of them, with the numbers of its "
+        "bytes there as subscripts. What cannot be shown is spelled \\xNN, byte by byte; a backslash, and a |, a "
+        "middle dot or such a subscript of the text itself, has a backslash before it.",
     )
     show.add_argument("text", metavar="TEXT", help="the text; - for stdin")
     _add_tokenizer(show)

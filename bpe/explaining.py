@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from bpe.encoding import NO_TOKEN, Encoder
 from bpe.spec import TokenizerSpec
-from bpe.visualize import spell
+from bpe.visualize import spell_together
 
 
 def explain_pieces(encoder: Encoder, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
@@ -32,7 +32,8 @@ def _explain_piece(
         (token if number == NO_TOKEN else spec.vocabulary[number], number)
         for token, number in encoder.named_symbols(piece)
     ]
-    lines = [_shown(piece), "  " + _row(symbols)]
+    spelled = _spelled(symbols)
+    lines = [_shown(piece), "  " + " ".join(spelled)]
     final = encoder.piece_ids(piece)
     if spec.ignore_merges and len(final) == 1 and len(symbols) > 1:
         return [*lines, f"  the whole word is a token, id {final[0]}"]
@@ -45,16 +46,16 @@ def _explain_piece(
         if not found:
             break
         rank, token, place = min(found, key=lambda merge: (merge[0], merge[2]))
-        left, right = symbols[place][0], symbols[place + 1][0]
-        made = spec.vocabulary[token]
-        symbols[place : place + 2] = [(made, token)]
-        lines.append(f"  {spell(left)} + {spell(right)} -> {spell(made)}  (rank {rank}, id {token})    {_row(symbols)}")
+        left, right = spelled[place], spelled[place + 1]
+        symbols[place : place + 2] = [(spec.vocabulary[token], token)]
+        spelled = _spelled(symbols)
+        lines.append(f"  {left} + {right} -> {spelled[place]}  (rank {rank}, id {token})    {' '.join(spelled)}")
     lines.append("  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in final))
     return lines
 
 
-def _row(symbols: list[tuple[bytes, int]]) -> str:
-    return " ".join(spell(token) for token, _ in symbols)
+def _spelled(symbols: list[tuple[bytes, int]]) -> list[str]:
+    return spell_together(token for token, _ in symbols)
 
 
 def _shown(piece: bytes) -> str:

@@ -10,6 +10,12 @@ Hello|,|·wor|ld|\x0a
 >>> print(plain(["a|b", "c·d", "한", b"\xed\x95", "\\"]))
 a\|b|c\·d|한|\xed\x95|\\
 
+Tokens of one text, one after the other, can share a character. It then stands in each of them, with the numbers of its
+bytes there as subscripts; real subscripts after a character that is not ASCII get a backslash.
+
+>>> print(render([b"\xed\x95", b"\x9c\xea\xb5\xad", b"\xe2\x82\x82"], colour=False))
+한₁₂|한₃국|₂
+
 Not here: cutting text into tokens, and pictures other than a line of text.
 """
 
@@ -18,6 +24,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import TextIO
 
 SEPARATOR = "|"
@@ -28,6 +35,9 @@ SPACE = "·"
 _BACKGROUNDS = (153, 223, 157, 218, 229, 189)
 _BLACK = 16
 _RESET = "\x1b[0m"
+
+#: The numbers of a character's bytes.
+_NUMBERS = "₁₂₃₄"
 
 #: Categories that a terminal shows as a mark of its own: letters, marks, numbers, punctuation, symbols.
 _VISIBLE = frozenset("LMNPS")
@@ -53,22 +63,50 @@ def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
     return "".join([_spelled(character, mark_spaces) for character in text])
 
 
+def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -> list[str]:
+    r"""Tokens that follow one another in a text, each in visible characters, also where they share a character.
+
+    >>> spell_together([b"\xed", b"\x95", b"\x9c!"]), spell_together([b"\xed\x95"])
+    (['한₁', '한₂', '한₃!'], ['\\xed\\x95'])
+    """
+    data = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
+    ends = list(accumulate(map(len, data)))
+    spelled: list[list[str]] = [[] for _ in data]
+    start, number, before = 0, 0, ""
+    for character in b"".join(data).decode("utf-8", "surrogateescape"):
+        end = start + len(character.encode("utf-8", "surrogateescape"))
+        while ends[number] <= start:
+            number, before = number + 1, ""
+        shown = _spelled(character, mark_spaces)
+        if mark_spaces and character in _NUMBERS and before > "\x7f":
+            shown = "\\" + shown
+        if end <= ends[number]:
+            spelled[number].append(shown)
+        else:
+            visible = unicodedata.category(character)[0] in _VISIBLE
+            for place, byte in enumerate(character.encode()):
+                while ends[number] <= start + place:
+                    number += 1
+                first = place == 0 or start + place == ends[number - 1]
+                spelled[number].append(shown * first + _NUMBERS[place] if visible else f"\\x{byte:02x}")
+        start, before = end, character
+    return ["".join(parts) for parts in spelled]
+
+
 def plain(tokens: Iterable[bytes | str]) -> str:
-    """Tokens on one line, `|` between them."""
+    """Tokens of any kind on one line, `|` between them; `render` is for the tokens of a text."""
     return SEPARATOR.join([spell(token) for token in tokens])
 
 
-def coloured(tokens: Iterable[bytes | str]) -> str:
-    """Tokens on one line, each on a coloured ground that differs from its neighbours'."""
-    return "".join(
-        f"\x1b[38;5;{_BLACK};48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]}m{spell(token, mark_spaces=False)}{_RESET}"
-        for i, token in enumerate(tokens)
-    )
-
-
 def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:
-    """Tokens on one line, coloured or plain."""
-    return coloured(tokens) if colour else plain(tokens)
+    """The tokens of a text on one line: on coloured grounds that differ from their neighbours', or with `|` between."""
+    spelled = spell_together(tokens, mark_spaces=not colour)
+    if not colour:
+        return SEPARATOR.join(spelled)
+    return "".join(
+        f"\x1b[38;5;{_BLACK};48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]}m{token}{_RESET}"
+        for i, token in enumerate(spelled)
+    )
 
 
 def _spelled(character: str, mark_spaces: bool) -> str:

@@ -45,3 +45,20 @@ def test_n_vocab_is_the_largest_id_and_one():
     assert tok.prune([44])[0].n_vocab == 300
     with pytest.raises(AttributeError):
         tok.n_vocab = 3
+
+
+def test_explain_shows_characters():
+    tok = bpe.train(texts=["한국"], vocab_size=259)
+    assert tok.explain("국한 \u200d").split("\n") == [
+        "'국한'",
+        "  국₁ 국₂ 국₃ 한₁ 한₂ 한₃",
+        "  국₂ + 국₃ -> 국₂₃  (rank 0, id 256)    국₁ 국₂₃ 한₁ 한₂ 한₃",
+        "  국₁ + 국₂₃ -> 국  (rank 1, id 257)    국 한₁ 한₂ 한₃",
+        "  한₁ + 한₂ -> 한₁₂  (rank 2, id 258)    국 한₁₂ 한₃",
+        "  ids 257 258 250",
+        r"' \u200d'",
+        r"  · \xe2 \x80 \x8d",
+        "  ids 220 158 222 235",
+    ]
+    tok = bpe.train(texts=["다람쥐 다람"], num_merges=2, model="char", end_of_word="</w>", end_of_word_glued=True)
+    assert "  다 + 람 -> 다람  (rank 0, " in tok.explain("다람쥐")

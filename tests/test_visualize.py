@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bpe.visualize import coloured, plain, render, spell, use_colour
+from bpe.visualize import plain, render, spell, use_colour
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,36 @@ from bpe.visualize import coloured, plain, render, spell, use_colour
 )
 def test_plain(tokens, line):
     assert plain(tokens) == line
+
+
+@pytest.mark.parametrize(
+    ("tokens", "line"),
+    [
+        ([], ""),
+        ([b"Hello", b" world"], "Hello|·world"),
+        (["한국", b"\xed\x95", b"\x9c"], "한국|한₁₂|한₃"),
+        ([b"\xf0\x9f\x98", b"\x80", "😀"], "😀₁₂₃|😀₄|😀"),
+        ([b"\xf0", b"\x9f", b"\x98", b"\x80a"], "😀₁|😀₂|😀₃|😀₄a"),
+        ([b" \xd0", b"\xbc\xd0", b"\xb8"], "·м₁|м₂и₁|и₂"),
+        ([b"\xed\x95", b"x\x9c"], r"\xed\x95|x\x9c"),
+        ([b"\xe2\x80", b"\x8d"], r"\xe2\x80|\x8d"),
+        (["H₂O", "é₁", "é", "₁₂"], "H₂O|é\\₁|é|₁\\₂"),
+        ([b"\xe2\x82", b"\x82", "₂"], "₂₁₂|₂₃|₂"),
+        ([b"\xed\x95", b"\x9c\xe2\x82\x82"], "한₁₂|한₃\\₂"),
+        ([b"\xc2", b"\xb7", " ₁"], "\\·₁|\\·₂|·₁"),
+    ],
+)
+def test_tokens_of_a_text_that_share_characters(tokens, line):
     assert render(tokens, colour=False) == line
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", render(tokens, colour=True))
+    assert bare == re.sub(r"\\(?!x)", "", re.sub(r"(?<!\\)·", " ", line)).replace("|", "")
 
 
-def unspelled(line):
+def unspelled(line, shared=False):
     """The tokens that a plain line stands for: the inverse that `visualize` promises."""
     tokens, token = [], b""
-    for piece in re.findall(r"\\x[0-9a-f]{2}|\\.|.", line):
+    part = r"\\?[^\x00-\x7f·][₁₂₃₄]+|\\·[₁₂₃₄]+|" if shared else ""
+    for piece in re.findall(rf"\\x[0-9a-f]{{2}}|{part}\\.|.", line):
         if piece == "|":
             tokens.append(token)
             token = b""
@@ -43,6 +66,9 @@ def unspelled(line):
             token += bytes.fromhex(piece[2:])
         elif piece == "·":
             token += b" "
+        elif len(piece.removeprefix("\\")) > 1:
+            whole, *numbers = piece.removeprefix("\\")
+            token += bytes(whole.encode()["₁₂₃₄".index(number)] for number in numbers)
         else:
             token += piece[-1].encode()
     return [*tokens, token]
@@ -51,30 +77,30 @@ def unspelled(line):
 def test_a_plain_line_stands_for_one_list_of_tokens():
     choose = random.Random(1)
     parts = [b"|", b"\\", b" ", b"\xc2\xb7", b"x", b"0a", b"\n", b"\xed\x95\x9c", b"\xed", b"\x95", b"\xc3", b"\xff"]
-    for _ in range(500):
+    parts += [b"\x9c", b"\xe2\x82", b"\x82", "₁".encode(), "é₄".encode()]
+    for _ in range(2000):
         tokens = [b"".join(choose.choices(parts, k=choose.randint(1, 5))) for _ in range(choose.randint(1, 5))]
-        line = plain(tokens)
-        assert unspelled(line) == tokens
-        assert line.isprintable()
+        for line, shared in ((plain(tokens), False), (render(tokens, colour=False), True)):
+            assert unspelled(line, shared) == tokens
+            assert line.isprintable()
 
 
 def test_coloured_shows_the_same_text_on_alternating_grounds():
-    line = coloured([b"a|b", b" c", b"\n", b"\xff"])
+    line = render([b"a|b", b" c", b"\n", b"\xff"], colour=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", line) == r"a|b c\x0a\xff"
     grounds = re.findall(r"48;5;(\d+)m", line)
     assert len(grounds) == 4
     assert all(left != right for left, right in itertools.pairwise(grounds))
     assert line.count("\x1b[38;5;16;") == 4, "the letters' colour is set too, whatever the terminal's theme"
     assert line.endswith("\x1b[0m")
-    assert render([b"x"], colour=True) == coloured([b"x"])
 
 
 def test_a_token_cannot_send_its_own_escapes_to_the_terminal():
-    assert "\x1b[2J" not in coloured([b"\x1b[2J"])
+    assert "\x1b[2J" not in render([b"\x1b[2J"], colour=True)
 
 
 def test_neighbours_differ_where_the_colours_come_round():
-    grounds = re.findall(r"48;5;(\d+)m", coloured([b"x"] * 50))
+    grounds = re.findall(r"48;5;(\d+)m", render([b"x"] * 50, colour=True))
     assert len(set(grounds)) > 3
     assert all(left != right for left, right in itertools.pairwise(grounds))
 
