@@ -168,6 +168,15 @@ class Checkpoint:
             )
 
 
+def saved_state(path: PathLike) -> tuple[int, bool] | None:
+    """What a checkpoint holds: (merges, whether the counts are saved beside it); None where there is no checkpoint."""
+    try:
+        header, merges = _parsed(Path(path).read_bytes(), os.fspath(path))
+    except (OSError, FormatError):
+        return None
+    return len(merges), header["counts"] is not None and os.path.exists(f"{os.fspath(path)}.counts")
+
+
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
     """The (header, merges) in a checkpoint."""
     if data[:8] != MAGIC:

@@ -15,7 +15,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,9 +26,11 @@ from bpe import idfiles
 from bpe.arguments import parser
 from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
+from bpe.checkpoint import saved_state
 from bpe.decoding import ByteDecoder
 from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
 from bpe.errors import FormatError, counted
+from bpe.progress import Advance, Stage, progress_bar, progress_note
 from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts
@@ -51,16 +53,20 @@ _SHOWN = 10
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; `argv` is without the program's name, None for the process's own. Returns the exit status."""
+    outputs: dict[str, object] = {}
     try:
         args = parser(_COMMANDS).parse_args(argv)
+        outputs.update((path, _identity(path)) for path in _outputs(args))
         with _logging(getattr(args, "quiet", False)):
             status: int = args.run(args) or 0
             sys.stdout.flush()
             return status
     except SystemExit as exit_:  # argparse: --help, --version, bad use
         return exit_.code if isinstance(exit_.code, int) else 1
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+    except KeyboardInterrupt as interrupt:
+        saved = [path for path, before in outputs.items() if _identity(path) != before]
+        left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
+        return _fail(": ".join(["interrupted", *(left or ["nothing was saved"] * bool(outputs))]), 130)
     except BrokenPipeError:
         _silence_stdout()
         return 0
@@ -97,19 +103,19 @@ def _train(args: argparse.Namespace) -> None:
         options["initial_alphabet"] = "corpus"
     if args.trace:
         options["on_merge"] = _trace
+    progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         tokenizer = bpe.train(
             **(_corpus(args) if args.counts is None else {"counts": _split_counts(args)}),
             **options,
             special_tokens=args.special_tokens,
             end_of_word_glued=args.end_of_word_glued,
-            progress=_show_progress(args) and not args.trace,
+            progress=progress,
         )
+        with progress_note(progress, "write"):
+            tokenizer.save(args.output)
     except KeyboardInterrupt:
-        if any(map(os.path.exists, _checkpoint_files(args)[:1])):
-            log.warning("the same command goes on from the checkpoint %s", args.checkpoint)
-        raise
-    tokenizer.save(args.output)
+        raise KeyboardInterrupt(_saved(args)) from None
     training = tokenizer.training
     assert training is not None
     log.info(
@@ -123,6 +129,16 @@ def _train(args: argparse.Namespace) -> None:
 
 def _checkpoint_files(args: argparse.Namespace) -> list[str]:
     return [args.checkpoint, f"{args.checkpoint}.counts"] if hasattr(args, "checkpoint") else []
+
+
+def _saved(args: argparse.Namespace) -> str:
+    """What is left of a training that was interrupted."""
+    state = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else None
+    if state is None or state == (0, False):
+        return "nothing was saved"
+    merges, has_counts = state
+    what = f"{'the word counts and ' if has_counts else ''}{counted(merges, 'merge')}"
+    return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
 
 
 def _corpus(args: argparse.Namespace) -> dict[str, Any]:
@@ -165,9 +181,10 @@ def _count_words(args: argparse.Namespace) -> None:
         **options,
         **_normalizing(args),
         special_tokens=args.special_tokens,
-        progress=_show_progress(args),
+        progress=not args.quiet,
     )
-    counts.save(args.output)
+    with progress_note(not args.quiet, "write"):
+        counts.save(args.output)
     _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
 
 
@@ -218,19 +235,19 @@ def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tup
     """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
     threads, always = thread_count(args.threads), tokenizer._encoder.specials.always
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else always
-    with _bar(args, args.files) as bar:
+    with _bar(args, "encode", args.files) as advance:
         for number, path in enumerate(args.files):
             if not os.path.isfile(path) and args.separator is None and not args.per_line:
                 for size, ids, goes_on in _streamed(tokenizer, path, allowed):
                     yield number, size, TokenBatch(ids, np.array([0, len(ids)], dtype=np.int64)), goes_on
-                    bar.update(size)
+                    advance(size)
                 continue
             for documents in _groups(path, args):
                 with blamed(documents.source):
                     batch = tokenizer._encode_buffer(documents, threads, allowed)
                 size = documents.n_bytes if isinstance(documents, Documents) else documents.n_bytes_of(len(batch))
                 yield number, size, batch, False
-                bar.update(size)
+                advance(size)
 
 
 def _streamed(
@@ -257,7 +274,7 @@ def _decode(args: argparse.Namespace) -> None:
     _check_output(args.output, [args.file, args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     between = (args.separator or "").encode()
-    with _opened(args.file) as file, _bar(args, [args.file]) as bar, _output(args.output) as out:
+    with _opened(args.file) as file, _bar(args, "decode", [args.file]) as advance, _output(args.output) as out:
         decoder = ByteDecoder(tokenizer._decoder)
         pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
         for number, (where, ids, begins, size) in enumerate(pieces):
@@ -267,7 +284,7 @@ def _decode(args: argparse.Namespace) -> None:
             with _blamed_on(args.file, where):
                 text = decoder.push(ids)
             out.write(text)
-            bar.update(size)
+            advance(size)
 
 
 def _count(args: argparse.Namespace) -> None:
@@ -450,6 +467,20 @@ def _check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-
         raise ValueError(f"{what} {path} is {others} and would replace it; name another with {flag}")
 
 
+def _outputs(args: argparse.Namespace) -> list[str]:
+    """The files that the command writes at its end."""
+    path = getattr(args, "output", None)
+    return [] if path is None else [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
+
+
+def _identity(path: str) -> tuple[int, ...] | None:
+    """What differs once a file has been replaced; None if there is no file."""
+    with suppress(OSError):
+        status = os.stat(path)
+        return status.st_ino, status.st_mtime_ns, status.st_size
+    return None
+
+
 def _same_file(target: Path, name: str) -> bool:
     there = target.exists() and os.path.exists(name)
     return target.samefile(name) if there else os.path.realpath(target) == os.path.realpath(name)
@@ -484,18 +515,11 @@ def _silence_stdout() -> None:
     os.close(null)
 
 
-def _show_progress(args: argparse.Namespace) -> bool:
-    return not args.quiet and sys.stderr.isatty()
-
-
-def _bar(args: argparse.Namespace, paths: Sequence[str]) -> Any:
-    """A progress bar on stderr that counts the bytes of the files; none without a terminal."""
-    from tqdm import tqdm
-
+def _bar(args: argparse.Namespace, stage: Stage, paths: Sequence[str]) -> AbstractContextManager[Advance]:
+    """What counts the bytes of the files on stderr, as `progress_bar` does."""
     known = all(os.path.isfile(path) for path in paths)
     total = sum(os.path.getsize(path) for path in paths) if known else None
-    shown = _show_progress(args)
-    return tqdm(total=total, unit="B", unit_scale=True, leave=False, delay=0.5, disable=not shown, file=sys.stderr)
+    return progress_bar(not args.quiet, stage, total, "B", brief=True)
 
 
 @contextmanager

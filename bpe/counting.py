@@ -63,8 +63,8 @@ def count_words(
         separator: the string between the documents of a file, which belongs to none; None makes each file one document.
         per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).
         threads: how many to use; None is one per core. The result does not depend on it.
-        progress: True shows a bar of the bytes done on stderr, if that is a terminal; a function is called with a
-            `bpe.Progress` from time to time.
+        progress: True shows a bar of the bytes done on stderr or in a notebook, and a line each 30 s where stderr is
+            no terminal; a function is called with a `bpe.Progress` from time to time.
 
     Raises:
         TypeError: for texts that are one str, or not str or bytes, or an Arrow array of something else.

@@ -59,7 +59,7 @@ def extend(
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token of more symbols than this; longer ones that `tok` has stay.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.
-        progress: True for bars, or a function.
+        progress: as for `bpe.train`.
 
     Raises:
         TypeError, ValueError: for arguments that are wrong, counts that were made with another pretokenizer or

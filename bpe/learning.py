@@ -23,7 +23,7 @@ from bpe.alphabet import Alphabet, given_codes
 from bpe.checkpoint import Checkpoint
 from bpe.errors import check_choice, check_int, counted, typed
 from bpe.memory import resident
-from bpe.progress import ProgressLike, progress_bar
+from bpe.progress import ProgressLike, progress_bar, progress_note
 from bpe.spec import Model, TokenizerSpec
 from bpe.special import check_special_tokens
 from bpe.text import check_utf8
@@ -37,7 +37,10 @@ OnMerge = Callable[[int, Any, Any, Any, int], object]
 TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 CELL_LIMIT = 2**32 - 2
 STOPS = {1: "no pairs left", 2: "min_frequency"}
+#: The kernel makes so many merges per call; of more words than MANY_WORDS few at first, and twice as many after each
+#: call that took less than SHORT_CALL seconds, so that progress is seen.
 MERGES_PER_CALL = 256
+MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 #: Fewer bytes for lists and tables of pairs would mean to count them again and again.
 LEAST_FOR_PAIRS = 1 << 24
 #: The kernel's symbols have 16 bits while there are fewer tokens than this.
@@ -163,10 +166,15 @@ def learn(
 
     """
     began = time.perf_counter()
-    trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
+    with progress_note(progress, "index"):
+        trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
     with helped(trainer.team):
-        done = 0 if checkpoint is None else replay(trainer, checkpoint.merges)
-        made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint)
+        with progress_note(progress, "index"):
+            done = 0 if checkpoint is None else replay(trainer, checkpoint.merges)
+        if checkpoint is not None and done:
+            most = _most_merges(trainer, done, options, target)
+            log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
+        made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
     spec = _spec(counts, options, trainer)
     return spec, training_of(trainer, made, len(spec.vocabulary), n_words, began)
 
@@ -356,20 +364,26 @@ def run_merges(
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
     checkpoint: Checkpoint | None = None,
+    words: int = 0,
 ) -> int:
     """Make merges after the `done` first until there are `target` tokens or as many merges as the options say.
 
     The GIL is let go within the kernel, and a signal is heard between calls. Whatever ends the loop, the merges made
-    by then are in the checkpoint. Returns how many there are.
+    by then are in the checkpoint. Of very many `words` the first merges take seconds each, so the first calls make few.
+    Returns how many merges there are.
     """
+    per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
     spelled = partial(_spelled, trainer, options.chars)
-    total = min(most, done + target - trainer.n_tokens)
+    total = _most_merges(trainer, done, options, target)
     try:
-        with progress_bar(progress, "merge", total if total < ID_LIMIT // 2 else None, "merges", done) as bar:
+        with progress_bar(progress, "merge", total, "merges", done) as bar:
             while done < most:
-                made = trainer.run(min(MERGES_PER_CALL, most - done) if on_merge is None else 1, target)
+                called = time.monotonic()
+                made = trainer.run(min(per_call, most - done) if on_merge is None else 1, target)
                 done += len(made)
+                if time.monotonic() - called < SHORT_CALL:
+                    per_call = min(2 * per_call, MERGES_PER_CALL)
                 if made:
                     bar(len(made), partial(spelled, made[-1][2]), made[-1][3])
                     if on_merge is not None:
@@ -383,6 +397,13 @@ def run_merges(
         if checkpoint is not None:
             checkpoint.try_save(trainer.merges())
     return done
+
+
+def _most_merges(trainer: Trainer, done: int, options: TrainOptions, target: int) -> int | None:
+    """How many merges there are to be in all, those done included; None for as many as there are pairs."""
+    most = options.num_merges if options.num_merges is not None else ID_LIMIT
+    total = min(most, done + target - trainer.n_tokens)
+    return total if total < ID_LIMIT // 2 else None
 
 
 def _spelled(trainer: Trainer, chars: bool, token: int) -> Any:

@@ -19,7 +19,7 @@ from bpe.learning import OnMerge, TieBreak, TrainOptions, learn
 from bpe.memory import check_memory
 from bpe.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
-from bpe.progress import ProgressLike, check_progress
+from bpe.progress import ProgressLike, check_progress, progress_note
 from bpe.spec import Model
 from bpe.text import TextLike
 from bpe.threads import thread_count
@@ -90,8 +90,9 @@ def train(
         on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
             tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
         threads: how many to use; None is one per core. The result does not depend on it.
-        progress: True shows bars on stderr, if that is a terminal; a function is called with a `bpe.Progress` from time
-            to time, and may raise an exception to end the training.
+        progress: True shows bars on stderr or in a notebook, and a line each 30 s where stderr is no terminal: the
+            stage (counting, indexing pairs, merging, writing), how far it is, the rate and the time left. A function is
+            called with a `bpe.Progress` from time to time, and may raise an exception to end the training.
         max_memory: the most memory that the whole process may take (texts= and counts= themselves apart), in bytes or
             as a str such as "2G". Counts that do not fit go to disk for a while, and pairs are counted in more rounds.
             The result does not depend on it.
@@ -160,7 +161,8 @@ def train(
         utf8 = options.chars
         count_into(words, files, texts, separator, per_line, threads, progress, utf8=utf8, max_memory=most)
     if saved is not None:
-        saved.begin(words)
+        with progress_note(progress, "write"):
+            saved.begin(words)
     spec, training = learn(
         words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most, threads=threads
     )

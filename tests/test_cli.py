@@ -104,7 +104,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert main(argv) == 1
     assert seen == {
         "files": [text_file, text_file], "separator": None, "per_line": False, "vocab_size": 300, "special_tokens": [],
-        "end_of_word_glued": False, "progress": False,
+        "end_of_word_glued": False, "progress": True,
     }, "what is not given is left to the library"  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7", "--separator", r"\n\\n"]

@@ -258,5 +258,5 @@ def test_ctrl_c_leaves_nothing(parts: list[str], out: str, capsys: Any, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bpe, "count_words", interrupted)
-    fails(capsys, ["count-words", *parts, "-o", out], 130, "^bpe: interrupted\n$")
+    fails(capsys, ["count-words", *parts, "-o", out], 130, "^bpe: interrupted: nothing was saved\n$")
     assert os.listdir(Path(out).parent) == []

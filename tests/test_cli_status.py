@@ -244,7 +244,7 @@ def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file,
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status
         out, err = capsys.readouterr()
         assert out == ""
-        assert err == {130: "bpe: interrupted\n", 1: "bpe: error: out of memory\n", 0: ""}[status]
+        assert err == {130: "bpe: interrupted: nothing was saved\n", 1: "bpe: error: out of memory\n", 0: ""}[status]
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
@@ -327,7 +327,7 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
             assert running.wait(timeout=120) == 130
         finally:
             running.kill()
-        assert running.stderr.read() == b"bpe: interrupted\n"
+        assert running.stderr.read() == b"bpe: interrupted: nothing was saved\n"
     os.close(pipe)
     assert [path.name for path in tmp_path.iterdir()] == ["never"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 import bpe
-from bpe import learning
+from bpe import checkpoint as checkpoint_module
+from bpe import cli, learning, progress
 from bpe.cli import main
 from bpe.progress import progress_bar
 
@@ -97,11 +99,142 @@ def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
             assert shown == ""
             continue
         last = shown.rstrip("\n").split("\r")[-1]
-        assert "merge:  99%" in last
+        assert "merging:  99%" in last
         assert "99/100 [" in last
         assert "<" in last, "the time left"
         assert "merges/s" in last
         assert f"{'x' * 23}… 7]" in last
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_time_left_is_calm() -> None:
+    """Work at one pace: the truth. Merges, of which the first take longest: never far from it, and never jumping."""
+    clock = Clock()
+    estimate = progress.Estimate("count", 1000, 0, clock)
+    assert estimate.left() is None
+    for done in range(1, 1000):
+        clock.now += 2
+        estimate.done += 1
+        assert estimate.left() == pytest.approx(2 * (1000 - done))
+    assert estimate.rate == pytest.approx(0.5)
+
+    for power in (0.25, 0.35, 0.5):  # of other corpora
+        clock = Clock()
+        estimate = progress.Estimate("merge", 32000, 0, clock)
+        costs = [number ** (power - 1) for number in range(1, 32001)]
+        before, most = None, sum(costs)
+        for number, cost in enumerate(costs, 1):
+            clock.now += cost
+            most -= cost
+            estimate.done += 1
+            left = estimate.left()
+            assert left is not None
+            if 1000 < number < 32000:
+                assert 1 / 3 < left / most < 3, "a constant pace would be off by 13 times here"
+                assert before is None or left < before + cost
+                before = left
+
+
+def test_a_resumed_training_estimates_what_is_left_of_it() -> None:
+    clock = Clock()
+    estimate = progress.Estimate("merge", 2000, 1000, clock)
+    assert estimate.left() is None
+    clock.now += 10
+    estimate.done += 500
+    left = estimate.left()
+    assert left is not None
+    assert 8 < left < 10
+    assert estimate.rate == 50
+
+
+def test_no_time_left_where_nothing_is_known() -> None:
+    estimate = progress.Estimate("count", None, 0)
+    estimate.done += 5
+    assert estimate.left() is None
+    clock = Clock()
+    grown = progress.Estimate("count", 10, 0, clock)  # a file that grew while it was read
+    clock.now += 1
+    grown.done += 20
+    assert grown.left() == 0
+
+
+def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One each 30 s: the stage, how far it is, the rate, the time left; none of a short job."""
+    clock, stream = Clock(), io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", clock)
+    monkeypatch.setattr(progress.Estimate.__init__, "__defaults__", (clock,))
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar(True, "count", 10**9, "B") as advance:
+        for _ in range(100):
+            clock.now += 1
+            advance(10**7)
+    assert stream.getvalue().splitlines() == [
+        "bpe: counting: 30%, 300.0 MB of 1.0 GB, 10.0 MB/s, 1:10 min left",
+        "bpe: counting: 60%, 600.0 MB of 1.0 GB, 10.0 MB/s, 40 s left",
+        "bpe: counting: 90%, 900.0 MB of 1.0 GB, 10.0 MB/s, 10 s left",
+        "bpe: counting: done, 1.0 GB in 1:40 min",
+    ]
+    stream.truncate(stream.seek(0))
+    with progress_bar(True, "merge", None, "merges", 200) as advance:
+        clock.now += 29
+        advance(1, lambda: b"the", 3)
+        assert not stream.getvalue()
+        clock.now += 31
+        advance(1199, lambda: b"the", 3)
+    assert stream.getvalue().splitlines()[0] == "bpe: merging: 1,400 merges, 20 merges/s"
+    stream.truncate(stream.seek(0))
+    with progress_bar(True, "merge", 100, "merges") as advance:
+        advance(100, lambda: b"the", 3)
+    assert not stream.getvalue()
+
+
+def test_no_stderr_at_all(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program without a console on Windows."""
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    assert bpe.train(files=text, num_merges=3, progress=True) == bpe.train(files=text, num_merges=3)
+
+
+NOTEBOOK = """
+import io, sys, types, warnings
+warnings.simplefilter("error")
+sys.modules["ipykernel.zmqshell"] = types.ModuleType("ipykernel.zmqshell")
+sys.modules["IPython"] = shell = types.ModuleType("IPython")
+shell.get_ipython = lambda: None
+import bpe
+sys.stderr = io.StringIO()
+bpe.train(texts=["low lower lowest"], num_merges=3, progress=True)
+print(sys.stderr.getvalue())
+"""
+
+
+def test_a_notebook_without_ipywidgets_has_bars_of_text() -> None:
+    """And no warning about them."""
+    pytest.importorskip("tqdm")
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, text=True, timeout=120, check=True)
+    assert "merging: 100%" in done.stdout
+    assert done.stderr == ""
+
+
+def test_large_corpora_are_shown_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first merges take seconds each, they are made one by one; the result is the same."""
+    counts = bpe.count_words(texts=[TEXT])
+    expected = bpe.train(counts=counts, num_merges=30)
+    monkeypatch.setattr(learning, "MANY_WORDS", 1)
+    for short, calls in ((0.0, 30), (1e9, 5)):  # 1, 2, 4, 8 and 15
+        monkeypatch.setattr(learning, "SHORT_CALL", short)
+        told: list[bpe.Progress] = []
+        assert bpe.train(counts=counts, num_merges=30, progress=told.append) == expected
+        assert len(told) == calls
 
 
 def interruptible(argv: list[str], **more: Any) -> subprocess.Popen[bytes]:
@@ -109,7 +242,7 @@ def interruptible(argv: list[str], **more: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **more)
 
 
-def test_ctrl_c_saves_the_checkpoint(tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 130 after some merges, and the same command goes on to what it would have made."""
     (tmp_path / "words.txt").write_text(" ".join(f"word{i * i}" for i in range(3000)))
     options = [str(tmp_path / "words.txt"), "--vocab-size", "2000", "--checkpoint", str(tmp_path / "ckpt")]
@@ -122,10 +255,55 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path) -> None:
         running.stdout.read()
         told = running.stderr.read().decode()
         assert running.wait(timeout=120) == 130
-    assert told.endswith(f"bpe: the same command goes on from the checkpoint {tmp_path / 'ckpt'}\nbpe: interrupted\n")
+    last = told.splitlines()[-1]
+    found = re.fullmatch(r"bpe: interrupted: the checkpoint (.*) has the word counts and (\d+) merges?; (.*)", last)
+    assert found, told
+    assert found[1] == str(tmp_path / "ckpt")
+    assert found[3] == "the same command goes on from there"
+    state = checkpoint_module.saved_state(tmp_path / "ckpt")
+    assert state == (int(found[2]), True)
     assert not (tmp_path / "t.json").exists()
-    assert main([*argv[3:], "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(argv[3:]) == 0
+    assert (
+        f"bpe: resuming at merge {state[0]} of 1744, from the checkpoint {tmp_path / 'ckpt'}" in capsys.readouterr().err
+    )
     assert bpe.Tokenizer.load(tmp_path / "t.json") == bpe.train(files=tmp_path / "words.txt", vocab_size=2000)
+
+
+@pytest.mark.parametrize("moment", ["counting", "indexing", "writing", "done"])
+def test_ctrl_c_says_what_was_saved(
+    text: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    out, ckpt, again = tmp_path / "t.json", tmp_path / "ckpt", "the same command goes on from there"
+    argv = ["train", str(text), "-o", str(out), "--num-merges", "5"]
+    if moment == "counting":
+        monkeypatch.setattr("bpe.training.count_into", interrupt)
+    elif moment == "indexing":
+        monkeypatch.setattr(learning, "_begun", interrupt)
+    elif moment == "writing":
+        monkeypatch.setattr(bpe.Tokenizer, "save", interrupt)
+    else:
+        monkeypatch.setattr(cli, "counted", interrupt)
+    for checkpoint, expected in (
+        ([], "nothing was saved"),
+        (
+            ["--checkpoint", str(ckpt)],
+            {
+                "counting": "nothing was saved",
+                "indexing": f"the checkpoint {ckpt} has the word counts and 0 merges; {again}",
+                "writing": f"the checkpoint {ckpt} has the word counts and 5 merges; {again}",
+            }.get(moment, ""),
+        ),
+    ):
+        said = f"{out} saved" if moment == "done" else expected
+        assert main([*argv, *checkpoint, "--quiet"]) == 130
+        assert capsys.readouterr().err == f"bpe: interrupted: {said}\n"
+        assert out.exists() == (moment == "done")
+        out.unlink(missing_ok=True)
 
 
 def test_bars_at_a_terminal(text: Path, tmp_path: Path) -> None:
@@ -141,8 +319,10 @@ def test_bars_at_a_terminal(text: Path, tmp_path: Path) -> None:
             shown += piece
     os.close(parent)
     assert running.wait(timeout=120) == 0
-    assert b"count: 100%" in shown
-    assert b"merge: 100%" in shown
+    assert b"counting: 100%" in shown
+    assert b"indexing pairs" in shown
+    assert b"merging: 100%" in shown
+    assert b"writing" in shown
     assert b"280 tokens, 24 merges" in shown
 
 
