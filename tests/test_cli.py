@@ -120,7 +120,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
         "end_of_word": "</w>", "pretokenizer": bpe.Pretokenizer("o200k"), "end_of_word_glued": True,
         "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2,
         "max_token_length": 8, "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
-        "normalizer": [n.NFKC(), n.Strip(), n.Remove("[0-9]"), n.Lowercase()], "progress": False,
+        "normalizer": [n.NFKC(), n.Strip(), n.Remove("[0-9]"), n.Lowercase()], "progress": True,
     }  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7"]
