@@ -22,7 +22,7 @@ from bpe._core.trainer import Trainer
 from bpe.alphabet import Alphabet, given_codes
 from bpe.checkpoint import Checkpoint
 from bpe.errors import check_choice, check_int, counted, typed
-from bpe.memory import resident
+from bpe.memory import in_megabytes, resident
 from bpe.progress import ProgressLike, progress_bar, progress_note
 from bpe.spec import Model, TokenizerSpec
 from bpe.special import check_special_tokens
@@ -316,9 +316,11 @@ def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
     symbols = cells * (2 if tokens < NARROW else 6)  # those of 16 bits are there until those of 32 bits are written
     needed = max(held, held - arrays + 2 * LEAST_FOR_PAIRS) + symbols
     if needed > max_memory:
+        least = needed + needed // 16 >> 20 << 20  # counting with more memory leaves other gaps between what it freed
         raise ValueError(
-            f"max_memory is {max_memory}, but {counted(len(words.counts), 'word')} of "
-            f"{counted(words.cells, 'symbol')} need {needed} bytes; raise it to that, or train on less text"
+            f"max_memory is {in_megabytes(max_memory)}, but {counted(len(words.counts), 'distinct word')} of "
+            f"{counted(words.cells, 'symbol')} need {in_megabytes(least)}; raise it to that (counts that are saved, "
+            "also in a checkpoint, need not be made again), or train on less text"
         )
     return (max_memory - held + arrays - symbols) // 2
 

@@ -27,13 +27,23 @@ def check_memory(value: int | str | None) -> int | None:
     if value is None:
         return None
     number = byte_count("max_memory", value, 1)
-    least = resident() + LEAST
+    before = resident()
+    least = -(-(before + LEAST) >> 20) << 20
     if number < least:
         raise ValueError(
-            f"max_memory is {number}, but this process takes {least - LEAST} bytes before it begins; it must be at "
-            f"least {least}"
+            f"max_memory is {in_megabytes(number)}, but this process takes {in_megabytes(before)} before it begins, "
+            f"and training {LEAST >> 20} MB more and room for the corpus's distinct words; it must be at least {least}"
         )
     return number
+
+
+def in_megabytes(number: int) -> str:
+    """A number of bytes as an error message shows it.
+
+    >>> in_megabytes(1000), in_megabytes(150 << 20)
+    ('1000 bytes', '157286400 bytes (150 MB)')
+    """
+    return f"{number} bytes" if number < 1 << 20 else f"{number} bytes ({-(-number >> 20)} MB)"
 
 
 def byte_count(name: str, value: int | str, least: int) -> int:

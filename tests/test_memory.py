@@ -41,7 +41,14 @@ def test_what_is_of_another_type(value: object) -> None:
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)  # type: ignore[arg-type]
 
 
-def test_too_little_says_how_much_is_needed() -> None:
+def test_too_little_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpe.training.count_into", None)  # not reached
+    with pytest.raises(ValueError, match="it must be at least") as told:
+        bpe.train(texts=["ab"], num_merges=1, max_memory="100K")
+    monkeypatch.undo()
+    least = int(str(told.value).split()[-1])
+    assert least % (1 << 20) == 0
+    assert resident() < least <= resident() + 2 * LEAST
     with pytest.raises(ValueError, match="it must be at least") as told:
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=1000)
     least = int(str(told.value).split()[-1])
@@ -89,7 +96,11 @@ def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
     command = [sys.executable, "-c", "from bpe.memory import LEAST, resident\n" + program, str(corpus)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
-    assert re.search(r"words of \d+ symbols need \d+ bytes; raise it to that", done.stderr)
+    found = re.search(r"words of \d+ symbols need (\d+) bytes \(\d+ MB\); raise it to that", done.stderr)
+    assert found
+    command = [sys.executable, "-c", PROGRAM, str(corpus), found[1]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert int(done.stdout.split()[1]) << 10 <= int(found[1])
 
 
 # The cache of words ---------------------------------------------------------------------------------------------------
