@@ -1,4 +1,4 @@
-"""README.md and the docstrings tell the truth: their examples run, and the README names every public name."""
+"""README.md, docs/ and the docstrings tell the truth: their examples run, and the README names every public name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import bpe
 
 README = Path(__file__).resolve().parents[1] / "README.md"
+PAGES = [README, *sorted((README.parent / "docs").rglob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -22,17 +23,25 @@ def modules() -> list[str]:
     return ["bpe", *(name for name in names if not name.startswith("bpe._core") and not name.endswith("__main__"))]
 
 
-def test_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of a page run one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
-    text = README.read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert blocks
-    for number, block in enumerate(blocks):
-        test = doctest.DocTestParser().get_doctest(block, {}, f"README block {number}", str(README), 0)
-        runner = doctest.DocTestRunner(optionflags=FLAGS)
-        runner.run(test)
-        assert runner.tries >= 15
-        assert runner.failures == 0
+    text = page.read_text(encoding="utf-8")
+    examples = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    assert text.count(">>> ") == examples.count(">>> ")
+    test = doctest.DocTestParser().get_doctest(examples, {}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    runner.run(test)
+    assert runner.tries >= 15
+    assert runner.failures == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page: Path) -> None:
+    """Links to files of the project lead somewhere."""
+    for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        assert link.startswith("http") or (page.parent / link).exists(), link
 
 
 @pytest.mark.parametrize("name", modules())

@@ -1,0 +1,161 @@
+"""docs/porting.md: it names everything public of the two libraries, and what it says to write gives what they give."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bpe
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "porting.md"
+TEXTS = ["low lower lowest", "new newer newest", "naïve café 낮 😀", "  two  spaces "]
+
+
+def sections() -> dict[str, list[tuple[str, str]]]:
+    """The rows of the page's tables, (there, here), by the heading above them."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    heading = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ").replace("`", "")
+        cells = re.split(r"(?<!\\)\|", line.strip())[1:-1]
+        if line.startswith("|") and len(cells) == 2 and not line.startswith("|---"):
+            found.setdefault(heading, []).append((cells[0], cells[1]))
+    return found
+
+
+def names(rows: list[tuple[str, str]]) -> set[str]:
+    """Every name in the code of the left column."""
+    code = " ".join(" ".join(re.findall(r"`([^`]*)`", there)) for there, _ in rows)
+    return set(re.findall(r"[A-Za-z_]\w*", code))
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_every_public_name_of_tiktoken() -> None:
+    tiktoken = pytest.importorskip("tiktoken")
+    rows = sections()
+    encoding = tiktoken.Encoding("x", pat_str=r".", mergeable_ranks={b"a": 0}, special_tokens={})
+    assert public(encoding) - names(rows["tiktoken.Encoding"]) == set()
+    assert public(tiktoken) - names(rows["Getting an encoding"]) == set()
+    arguments = tiktoken.Encoding.__init__.__annotations__.keys() - {"return"}
+    assert arguments - names(rows["Getting an encoding"]) == set()
+    listed = set(re.findall(r"\w+", PAGE.read_text(encoding="utf-8")))
+    assert set(tiktoken.list_encoding_names()) - listed == set()
+
+
+def test_every_public_name_of_tokenizers() -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    rows = sections()
+    assert public(tokenizers.Tokenizer) - names(rows["tokenizers.Tokenizer"]) == set()
+    assert public(tokenizers.Encoding) - names(rows["tokenizers.Encoding"]) == set()
+    rest = names(rows["Training, added tokens and the rest"])
+    assert public(tokenizers.trainers.BpeTrainer) - rest == set()
+    assert public(tokenizers.AddedToken) - {"content"} - rest == set()
+    assert public(tokenizers.decoders.DecodeStream) - names(rows["tokenizers.Tokenizer"]) == set()
+
+
+def test_every_name_of_ours_exists() -> None:
+    batch = bpe.TokenBatch.from_lists([[1]])
+    things = {"tok": bpe.train(texts=["a"], num_merges=0), "bpe": bpe, "batch": batch, "np": np}
+    things["decoder"] = things["tok"].decoder()
+    for here in [here for rows in sections().values() for _, here in rows]:
+        for code in re.findall(r"`([^`]*)`", here):
+            for owner, dotted in re.findall(r"\b(tok|bpe|batch|np|decoder)((?:\.[A-Za-z_]\w*)+)", code):
+                thing = things[owner]
+                for name in dotted[1:].split("."):
+                    assert hasattr(thing, name), f"{owner}{dotted}"
+                    thing = getattr(thing, name)
+
+
+def test_every_row_says_what_to_write_or_not_yet() -> None:
+    for rows in sections().values():
+        for there, here in rows:
+            assert here.strip(), there
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A tokenizer, and the same one of `tokenizers`."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tok = bpe.train(texts=TEXTS * 3, vocab_size=290, special_tokens=["<|endoftext|>", "<pad>"])
+    path = tmp_path_factory.mktemp("porting") / "tokenizer.json"
+    tok.save(path)
+    return tok, tokenizers.Tokenizer.from_file(str(path))
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "low<|endoftext|>new", ""])
+def test_what_tokenizers_gives(both, text):
+    tok, hf = both
+    e = hf.encode(text, add_special_tokens=False)
+    ids, spans = tok.encode_with_offsets(text, allowed_special="all")
+    assert ids.tolist() == e.ids == tok.encode(text, allowed_special="all").tolist()
+    assert [tuple(span) for span in spans.tolist()] == e.offsets
+    for i in range(len(text)):
+        token = int(np.searchsorted(spans[:, 1], i, side="right"))
+        assert e.char_to_token(i) == token
+        assert e.token_to_chars(token) == tuple(spans[token])
+    assert tok.decode(ids) == hf.decode(e.ids, skip_special_tokens=False)
+    special = list(tok.special_tokens.values())
+    assert tok.decode(ids[~np.isin(ids, special)]) == hf.decode(e.ids)
+    assert [tok.token_id(token) for token in tok.tokens(text, allowed_special="all")] == e.ids
+    hf.encode_special_tokens = True
+    assert tok.encode(text).tolist() == hf.encode(text).ids
+    hf.encode_special_tokens = False
+    e.truncate(2)
+    assert e.ids == ids[:2].tolist()
+
+
+def test_what_tokenizers_gives_for_a_batch(both):
+    tok, hf = both
+    for side in ("right", "left"):
+        hf.enable_padding(direction=side, pad_id=1, pad_token="<pad>")
+        theirs = hf.encode_batch(TEXTS)
+        rows, lengths = tok.encode_batch(TEXTS, allowed_special="all").padded(pad_id=1, side=side)
+        assert rows.tolist() == [e.ids for e in theirs]
+        if side == "right":
+            mask = np.arange(rows.shape[1]) < lengths[:, None]
+            assert mask.astype(int).tolist() == [e.attention_mask for e in theirs]
+    hf.no_padding()
+    hf.enable_truncation(3)
+    assert tok.encode(TEXTS[0])[:3].tolist() == hf.encode(TEXTS[0]).ids
+    hf.no_truncation()
+    words = ["low", " lower", "new"]
+    assert tok.encode_batch(words).ids.tolist() == hf.encode(words, is_pretokenized=True).ids
+    assert tok.vocab_size == hf.get_vocab_size()
+    assert {i: name for name, i in tok.special_tokens.items()} == {
+        i: token.content for i, token in hf.get_added_tokens_decoder().items()
+    }
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "low<|endoftext|>new", ""])
+def test_what_tiktoken_gives(text):
+    tiktoken = pytest.importorskip("tiktoken")
+    tok = bpe.train(texts=TEXTS * 3, vocab_size=290)
+    ranks = {tok.token_bytes(i): i for i in range(290)}
+    tok = tok.with_tokens(special=["<|endoftext|>"])
+    pattern = bpe.Pretokenizer("gpt2").pattern
+    enc = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens=tok.special_tokens)
+    ids = tok.encode(text)
+    assert ids.tolist() == enc.encode_ordinary(text)
+    allowed = tok.encode(text, allowed_special="all")
+    assert allowed.tolist() == enc.encode(text, allowed_special="all")
+    assert np.array_equal(allowed, enc.encode_to_numpy(text, allowed_special="all"))
+    assert tok.tokens(text) == enc.decode_tokens_bytes(ids.tolist()) == [tok.token_bytes(i) for i in ids]
+    ends = np.cumsum(tok.token_byte_lengths[ids])
+    assert ends.tolist() == np.cumsum([len(token) for token in enc.decode_tokens_bytes(ids.tolist())]).tolist()
+    assert (tok.n_vocab, tok.n_vocab - 1) == (enc.n_vocab, enc.max_token_value)
+    assert tok.token_id("<|endoftext|>") == enc.eot_token
+    assert set(tok.special_tokens) == enc.special_tokens_set
+    assert sorted(list(tok.vocab())[:-1]) == enc.token_byte_values()
+    assert [i in tok.special_tokens.values() for i in range(291)] == [enc.is_special_token(i) for i in range(291)]
+    if "<|" in text:
+        with pytest.raises(ValueError, match="disallowed special token"):
+            tok.encode(text, disallowed_special="all")
+        with pytest.raises(ValueError, match="disallowed special token"):
+            enc.encode(text)
