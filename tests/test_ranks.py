@@ -77,6 +77,78 @@ def test_merges_of_long_tokens() -> None:
         assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
 
 
+def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
+    places = {token: place for place, token in enumerate(tokens)}
+    return [
+        (places[token[:cut]], places[token[cut:]], place)
+        for place, token in enumerate(tokens)
+        for cut in range(1, len(token))
+        if token[:cut] in places and token[cut:] in places
+    ]
+
+
+@settings(max_examples=400)
+@given(tokens=st.lists(st.text("ab", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
+def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
+    """Such tokens are found, and then every split is a merge with its token's rank, as tiktoken has it."""
+    blob, offsets = flat(tokens)
+    every = np.arange(len(tokens), dtype=np.int64)
+    assert list(map(tuple, core.splits_of_ranks(blob, offsets, every).tolist())) == naive_splits(tokens)
+    pairs = core.merges_of_ranks(blob, offsets)
+    assert pairs is not None
+    numbers = 3 * every.astype(np.int32)
+    merges, made, ranks, unreached = tiktoken.recover_merges(blob, offsets, numbers, pairs)
+    known = {token: place for place, token in enumerate(tokens)}
+    without = [place for place in range(len(tokens)) if pairs[place, 0] < 0 and len(tokens[place]) > 1]
+    late = [
+        place
+        for place in without
+        if all(bytes([byte]) in known for byte in tokens[place])
+        and len(merged_by_ranks(tokens[place], known)) == 1
+    ]
+    assert (ranks is not None) == bool(late)
+    if ranks is not None:
+        assert [(left // 3, right // 3) for left, right in merges.tolist()] == [row[:2] for row in naive_splits(tokens)]
+        assert made.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
+        assert unreached is None
+    else:
+        assert unreached is not None and unreached.tolist() == [3 * place for place in without]
+
+
+def merged_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
+    """The bytes of a token merged by tiktoken's rule, the token itself not looked up whole."""
+    parts = [token[i : i + 1] for i in range(len(token))]
+    return reference.join_lowest(parts, lambda left, right: ranks.get(left + right, reference.NEVER))
+
+
+def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
+    """Each of these took time quadratic in its longest token: hours for some."""
+    letters = [bytes([byte]) for byte in range(256)]
+    random.seed(1)
+    for tokens in (
+        [b"aa", b"a" * 300_000],
+        [b"abc", b"ab", b"x" * 300_000],
+        [b"abc", b"ab", *(bytes(random.choices(b"ab", k=300)) for _ in range(1000))],
+        [b"ab" * 2**k for k in range(17, -1, -1)] + [b"ab" * 150_000],
+        [b"a" * 300_001, b"a" * 300_000],
+    ):
+        path = tmp_path / "ranks.tiktoken"
+        path.write_bytes(rank_file({token: rank for rank, token in enumerate([*letters, *tokens])}))
+        tok = bpe.Tokenizer.from_tiktoken(path, None)
+        assert tok.encode(tokens[-1]).tolist() == [255 + len(tokens)]
+
+
+def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
+    """Each was sought among all ranks."""
+    path = tmp_path / "ranks.tiktoken"
+    path.write_bytes(rank_file({b"%d" % number: number for number in range(50_000)}))
+    special = {f"<{number}>": number for number in range(50_000, 150_000)}
+    tok = bpe.Tokenizer.from_tiktoken(path, None, special)
+    assert tok.encode("7<50000><149999>8", allowed_special="all").tolist() == [7, 50_000, 149_999, 8]
+    with pytest.raises(bpe.FormatError, match="special token '77' is an ordinary token too"):
+        bpe.Tokenizer.from_tiktoken(path, None, {**special, "77": 150_000})
+
+
 def test_no_tokens() -> None:
     assert core.merges_of_ranks(b"", np.zeros(1, dtype=np.int64)).shape == (0, 2)
     assert core.read_ranks(b"") is None

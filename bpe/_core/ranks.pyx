@@ -7,7 +7,9 @@ Not here: what is wrong with lines that are not plain, and vocabularies that no 
 import numpy as np
 
 from bpe._core.memory cimport mix, prefetch
+from bpe._core.merging cimport Ids, Scratch, free_scratch, merge_with_heap
 from bpe._core.pages cimport release, zeroed
+from bpe._core.pairtable cimport PairTable
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -489,6 +491,109 @@ def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
     finally:
         close_tables(&tables)
     return found if distinct else None
+
+
+cdef Py_ssize_t splits_of(
+    const Strings* strings, uint64_t* sums, token_t token, Work* work, int* out
+) noexcept nogil:
+    """Find the splits of one token that are two tokens, written to `out` as (left, right, token) unless it is NULL.
+
+    Linear in the token's length, but for comparing the parts that are tokens.
+    """
+    cdef const byte_t* data = strings.blob + strings.offsets[token]
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i, n = 0
+    cdef token_t left, right
+    find_splits(strings, sums, token, work)
+    for i in range(work.n):
+        left = find_string(strings, data, work.splits[i].cut, work.splits[i].left)
+        if left == NO_TOKEN:
+            continue
+        right = find_string(strings, data + work.splits[i].cut, size - work.splits[i].cut, work.splits[i].right)
+        if right == NO_TOKEN:
+            continue
+        if out != NULL:
+            out[3 * n], out[3 * n + 1], out[3 * n + 2] = <int>left, <int>right, <int>token
+        n += 1
+    return n
+
+
+def splits_of_ranks(bytes blob, const int64_t[::1] offsets, const int64_t[::1] wanted):
+    """Every split of the tokens at the places `wanted` in two tokens: int32, shape (n, 3): left, right, the token.
+
+    Tokens are given as for `merges_of_ranks` and are distinct. The splits of one token are in order of its left part's
+    length.
+    """
+    cdef Py_ssize_t n = offsets.shape[0] - 1, longest = max(np.diff(offsets).max(initial=0), 1), i, total = 0
+    cdef bytes padded = blob + bytes(8)
+    cdef Tables tables
+    cdef Strings strings
+    cdef Work work
+    cdef int* out = NULL
+    cdef int[:, ::1] rows
+    found = np.empty((0, 3), dtype=np.int32)
+    if n == 0 or wanted.shape[0] == 0:
+        return found
+    memset(&tables, 0, sizeof(Tables))
+    try:
+        open_tables(&tables, n, longest)
+        strings.blob, strings.offsets = padded, &offsets[0]
+        strings.slots, strings.mask = tables.strings, tables.room // sizeof(Slot) - 1
+        strings.filter = tables.filters
+        work = Work(splits=tables.splits, parts=tables.parts, n=0)
+        with nogil:
+            enter_strings(&strings, n)
+            for i in range(wanted.shape[0]):
+                total += splits_of(&strings, tables.sums, <token_t>wanted[i], &work, NULL)
+        if total:
+            found = np.empty((total, 3), dtype=np.int32)
+            rows = found
+            out = &rows[0, 0]
+            with nogil:
+                for i in range(wanted.shape[0]):
+                    out += 3 * splits_of(&strings, tables.sums, <token_t>wanted[i], &work, out)
+    finally:
+        close_tables(&tables)
+    return found
+
+
+def any_comes_together(
+    bytes blob, const int64_t[::1] offsets, const int64_t[::1] wanted, const int[:, ::1] splits
+):
+    """Whether merging the bytes of any token at the places `wanted` by tiktoken's rule gives that token.
+
+    `splits` are those of all tokens; a place is a rank too. O(n log n) in the tokens' bytes.
+    """
+    cdef Py_ssize_t i, at, size, longest = max(np.diff(offsets).max(initial=0), 1)
+    cdef const byte_t* data = blob
+    cdef token_t[::1] symbols = np.empty(longest, dtype=np.uint32)
+    cdef token_t of_byte[256]
+    cdef Scratch scratch
+    cdef Ids out
+    cdef bint found = False
+    made = np.ascontiguousarray(splits[:, 2])
+    cdef PairTable table = PairTable(np.ascontiguousarray(splits[:, :2]), made, made)
+    memset(of_byte, 0xFF, sizeof(of_byte))
+    for i in range(offsets.shape[0] - 1):
+        if offsets[i + 1] - offsets[i] == 1:
+            of_byte[data[offsets[i]]] = <token_t>i
+    memset(&scratch, 0, sizeof(Scratch))
+    memset(&out, 0, sizeof(Ids))
+    try:
+        with nogil:
+            for i in range(wanted.shape[0]):
+                at = wanted[i]
+                size = offsets[at + 1] - offsets[at]
+                for at in range(size):
+                    symbols[at] = of_byte[data[offsets[wanted[i]] + at]]
+                out.n = 0
+                merge_with_heap(&table.pairs, &symbols[0], size, &scratch, &out)
+                if out.n == 1:
+                    found = True
+                    break
+    finally:
+        free_scratch(&scratch)
+        free(out.data)
+    return found
 
 
 def in_ids(const int[:, ::1] made_of, const int64_t[::1] offsets, const int[::1] ids):

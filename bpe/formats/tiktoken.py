@@ -13,12 +13,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.ranks import in_ids, merges_of_ranks, read_ranks
+from bpe._core.ranks import any_comes_together, in_ids, merges_of_ranks, read_ranks, splits_of_ranks
 from bpe.errors import FormatError, shown
 from bpe.formats.packed import unpacked
 from bpe.pretokenize import Pretokenizer
@@ -99,15 +98,6 @@ def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
     return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
 
 
-def _is_ordinary(token: bytes, blob: bytes, offsets: NDArray[np.int64]) -> bool:
-    """Whether these bytes are one of the tokens `blob[offsets[i]:offsets[i + 1]]`."""
-    data = np.frombuffer(blob, dtype=np.uint8)
-    starts = offsets[:-1][np.diff(offsets) == len(token)]
-    for place, byte in enumerate(token):
-        starts = starts[data[starts + place] == byte]
-    return len(starts) > 0
-
-
 def _vocabulary(
     blob: bytes,
     offsets: NDArray[np.int64],
@@ -118,22 +108,22 @@ def _vocabulary(
     """The tokens and the special tokens, after refusing those that are the same."""
     special: dict[int, bytes] = {}
     for name, number in special_tokens.items():
-        token = name.encode()
-        if _is_ordinary(token, blob, offsets):
-            what = f"special token {name!r} is an ordinary token too"
-            raise FormatError(f"{what}; leave it out of special_tokens", path=path)
         at = int(np.searchsorted(ranks, number))
         if at < len(ranks) and ranks[at] == number:
             raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
         if number in special:
             raise FormatError(
-                f"token id {number} is given twice: {shown(special[number])} and {shown(token)}", path=path
+                f"token id {number} is given twice: {shown(special[number])} and {shown(name.encode())}", path=path
             )
-        special[number] = token
+        special[number] = name.encode()
     try:
-        return Vocabulary.from_sorted(blob, offsets, ranks, special)
+        vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
     except ValueError as error:
         raise FormatError(str(error), path=path) from None
+    if special and (ordinary := vocabulary.ordinary_among(special.values())):
+        what = f"special token {min(ordinary).decode()!r} is an ordinary token too"
+        raise FormatError(f"{what}; leave it out of special_tokens", path=path)
+    return vocabulary
 
 
 def recover_merges(
@@ -149,32 +139,9 @@ def recover_merges(
 
     """
     merges, made, without = in_ids(pairs, offsets, ranks)
-    by_bytes: dict[bytes, int] = {}
-    if len(without):
-        listed = [blob[start:end] for start, end in pairwise(offsets.tolist())]
-        by_bytes = dict(zip(listed, ranks.tolist(), strict=True))
-    if not any(_comes_together(listed[place], by_bytes) for place in without.tolist()):
-        return merges, made, None, ranks[without]
-    splits = [
-        (by_bytes[token[:cut]], by_bytes[token[cut:]], rank)
-        for token, rank in by_bytes.items()
-        for cut in range(1, len(token))
-        if token[:cut] in by_bytes and token[cut:] in by_bytes
-    ]
-    table = np.array(splits, dtype=np.int32).reshape(-1, 3)
-    made_ids = np.ascontiguousarray(table[:, 2])
-    return np.ascontiguousarray(table[:, :2]), made_ids, made_ids, None
-
-
-def _comes_together(token: bytes, ranks: Mapping[bytes, int]) -> bool:
-    """Whether merging a token's bytes by tiktoken's rule gives the token."""
-    parts = [token[i : i + 1] for i in range(len(token))]
-    while len(parts) > 1:
-        found = [
-            (ranks[left + right], place) for place, (left, right) in enumerate(pairwise(parts)) if left + right in ranks
-        ]
-        if not found:
-            return False
-        _, place = min(found)
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
-    return True
+    if len(splits_of_ranks(blob, offsets, without)):
+        splits = splits_of_ranks(blob, offsets, np.arange(len(ranks), dtype=np.int64))
+        if any_comes_together(blob, offsets, without, splits):
+            made = ranks[splits[:, 2]]
+            return ranks[splits[:, :2]], made, made, None
+    return merges, made, None, ranks[without]
