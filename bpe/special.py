@@ -8,19 +8,18 @@ happens between them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import groupby
-from operator import itemgetter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-import numpy as np
 import regex
 
-from bpe._core.documents import split
+from bpe._core.finder import Finder
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 from bpe.normalizers import Normalizer
-from bpe.text import Bytes
+from bpe.text import Bytes, to_bytes
+
+if TYPE_CHECKING:
+    from bpe._core.buffers import Buffer
 
 Allowed = Literal["all"] | Collection[str]
 
@@ -30,17 +29,49 @@ SPACES = frozenset(char.encode() for char in "\t\n\x0b\f\r \x85\xa0\u1680\u2028\
 )
 #: What `\w` is in the engine that `tokenizers` uses for tokens that are single words.
 _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
-#: How deep the groups of a pattern of names may be nested.
-_DEPTH = 40
+_NONE: frozenset[str] = frozenset()
+#: A str is searched for so many names one by one; for more it is made UTF-8, so many characters at a time.
+_FEW, _STR_BLOCK = 4, 1 << 16
+#: For so many sets of names it is remembered how they are found.
+_MOST_PLANS = 256
+
+
+class _Search:
+    """Finds some names in texts; which token each stands for, and its flags."""
+
+    __slots__ = ("finder", "flags", "ids", "names")
+
+    def __init__(self, tokens: Mapping[str, str], ids: Mapping[str, int], flags: Mapping[str, frozenset[str]]) -> None:
+        self.names = list(tokens)
+        self.finder = Finder([name.encode() for name in tokens])
+        self.ids = [ids.get(token, -1) for token in tokens.values()]  # of disallowed names, which may be no tokens
+        own = [flags.get(token, _NONE) for token in tokens.values()]
+        self.flags = own if any(own) else None
+
+
+class _Plan:
+    """How the tokens of a set of names are found, worked out once for the set."""
+
+    __slots__ = ("first", "late", "plain", "searches", "short")
+
+    def __init__(self, first: frozenset[str], late: frozenset[str], plain: bool) -> None:
+        self.first, self.late = first, late
+        #: Whether one search of the text as it is finds all these tokens, and nothing beside them matters.
+        self.plain = plain
+        #: All names, where they are so few that a str is searched for each of them.
+        self.short = (*first, *late) if len(first) + len(late) <= _FEW else None
+        #: By what is searched: "all", "first", "late" (in a text as it is), "spelled" (in a normalized text).
+        self.searches: dict[str, _Search] = {}
 
 
 class SpecialTokens:
     """The special tokens of a tokenizer: name → id, and the search for them. Immutable.
 
-    Where two begin at the same place, the longer one is found.
+    Where two begin at the same place, the longer one is found. The time that a search takes does not depend on how many
+    there are.
     """
 
-    __slots__ = ("_exact", "_flags", "_late", "_normalizer", "_patterns", "_spelled", "_text_patterns", "always", "ids")
+    __slots__ = ("_all", "_exact", "_flags", "_late", "_normalizer", "_plans", "_spelled", "_unions", "always", "ids")
 
     def __init__(
         self,
@@ -49,23 +80,21 @@ class SpecialTokens:
         normalizer: Normalizer | None = None,
     ) -> None:
         self.ids = dict(ids)
+        self._all = frozenset(self.ids)
         flags = flags or {}
         #: The tokens that are found in every text.
         self.always = frozenset(name for name, each in flags.items() if "ordinary" in each)
-        self._flags = {name: each & {"lstrip", "rstrip", "single_word"} for name, each in flags.items()}
+        kept = {each: each & {"lstrip", "rstrip", "single_word"} for each in set(flags.values())}
+        self._flags = {name: kept[each] for name, each in flags.items() if kept[each]}
         self._normalizer = normalizer
         #: The tokens that are found where the others left text, and that is normalized before.
         self._late = frozenset(name for name, each in flags.items() if "normalized" in each)
         #: Names as they are spelled in a normalized text.
         self._spelled = {name: name if normalizer is None else normalizer(name) for name in self._late}
         #: Whether a str holds a name exactly if its UTF-8 does; surrogates become such characters there.
-        self._exact = not any(char == "\ufffd" or char > "\uffff" for name in self.ids for char in name)
-        self._patterns: dict[frozenset[str], re.Pattern[bytes]] = {}
-        self._text_patterns: dict[frozenset[str], re.Pattern[str]] = {}
-
-    @property
-    def _names(self) -> frozenset[str]:
-        return frozenset(self.ids)
+        self._exact = not any(char == "\ufffd" or char > "\uffff" for char in set("".join(self.ids)))
+        self._plans: dict[frozenset[str], _Plan] = {}
+        self._unions: dict[frozenset[str], frozenset[str]] = {}  # names allowed → the same and those always found
 
     def chosen(self, names: Allowed, argument: str) -> frozenset[str]:
         """What `allowed_special` or `disallowed_special` names; "all" is all of them.
@@ -77,7 +106,7 @@ class SpecialTokens:
         """
         if isinstance(names, str):
             if names == "all":
-                return self._names
+                return self._all
             raise TypeError(
                 f'{argument} is {names!r}; it must be "all" or a collection of names, such as {{{names!r}}}'
             )
@@ -87,7 +116,7 @@ class SpecialTokens:
             if not isinstance(name, str):
                 raise TypeError(f"{argument} has {typed(name)}; a special token's name is a str")
         chosen = frozenset(listed)
-        unknown = chosen - self._names
+        unknown = chosen - self._all
         if unknown and argument == "allowed_special":
             raise ValueError(
                 f"{argument} has {shown(sorted(unknown))}, which this tokenizer does not have; its special tokens are "
@@ -99,30 +128,78 @@ class SpecialTokens:
 
     def policy(self, allowed_special: Allowed, disallowed_special: Allowed) -> tuple[frozenset[str], frozenset[str]]:
         """The names to find as tokens and the names to refuse; "all" disallowed means all that are not allowed."""
-        allowed = self.chosen(allowed_special, "allowed_special") | self.always
+        allowed = self.allowed(allowed_special)
         if disallowed_special == "all":
-            return allowed, self._names - allowed
+            return allowed, self._all - allowed if len(allowed) < len(self._all) else _NONE
         return allowed, self.chosen(disallowed_special, "disallowed_special")
+
+    def allowed(self, allowed_special: Allowed) -> frozenset[str]:
+        """The names to find as tokens: those allowed, and those that are found in every text."""
+        chosen = self.chosen(allowed_special, "allowed_special")
+        if not chosen or not self.always or chosen is self._all:
+            return chosen or self.always
+        union = self._unions.get(chosen)
+        if union is None:
+            union = _remember(self._unions, chosen, chosen | self.always)
+        return union
+
+    def _plan(self, names: frozenset[str]) -> _Plan:
+        plan = self._plans.get(names)
+        if plan is None:
+            late = names & self._late
+            plain = not late and not any(self._flags.get(name) for name in names)
+            plan = _remember(self._plans, names, _Plan(names - late, late, plain))
+        return plan
+
+    def _search(self, names: frozenset[str], which: Literal["all", "first", "late", "spelled"]) -> _Search:
+        """What finds some of the tokens named; it is made when it is first needed."""
+        plan = self._plan(names)
+        if (which == "first" and not plan.late) or (which == "late" and not plan.first):
+            which = "all"
+        found = plan.searches.get(which)
+        if found is None:
+            tokens = {name: name for name in {"all": names, "first": plan.first, "late": plan.late}.get(which, ())}
+            if which == "spelled":
+                for name in sorted(plan.late, key=lambda each: self.ids[each]):
+                    if self._spelled[name]:
+                        tokens.setdefault(self._spelled[name], name)
+            found = plan.searches[which] = _Search(tokens, self.ids, self._flags)
+        return found
 
     def plain(self, names: frozenset[str]) -> bool:
         """Whether one search of the text as it is finds all these tokens, and nothing beside them matters."""
-        return not any(self._flags.get(name) or name in self._late for name in names)
+        return self._plan(names).plain
 
     def occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether there may be any of the tokens named in a text; False is certain."""
-        if not names or (names & self._late and self._normalizer is not None):
-            return bool(names)
-        if isinstance(text, str):
-            if not self._exact:
-                return True
-            return (
-                any(name in text for name in names) if len(names) <= 4 else self._texts(names).search(text) is not None
-            )
-        if len(text) < 1 << 16 or len(names) > 20:
-            return self.pattern(names).search(text) is not None
-        whole = np.array([0], dtype=np.int64), np.array([len(text)], dtype=np.int64)
-        starts, ends = split(text, *whole, [name.encode() for name in names])
-        return not (len(starts) == 1 and starts[0] == 0 and ends[0] == len(text))
+        if not names:
+            return False
+        plan = self._plan(names)
+        if plan.late and self._normalizer is not None:
+            return True
+        if not isinstance(text, str):
+            return self._search(names, "all").finder.occurs(text)
+        if not self._exact:
+            return True
+        if plan.short is not None:
+            return any(name in text for name in plan.short)
+        finder = self._search(names, "all").finder
+        step = max(_STR_BLOCK, 4 * finder.longest)
+        return any(
+            finder.occurs(to_bytes(text[start : start + step + finder.longest])) for start in range(0, len(text), step)
+        )
+
+    def longest(self, names: frozenset[str]) -> int:
+        """How many bytes the longest of some names has; 1 if there are none."""
+        return self._search(names, "all").finder.longest if names else 1
+
+    def find(self, data: Buffer, names: frozenset[str], start: int = 0) -> Iterator[tuple[int, int, str]]:
+        """Where the names are in a text, from `start` on: (start, end, name), without regard to flags."""
+        search = self._search(names, "all")
+        found = search.finder.find(data, start) if names else None
+        if found is not None:
+            for begin, end, number in zip(*(each.tolist() for each in found), strict=True):
+                yield begin, end, search.names[number]
 
     def pieces(self, data: Bytes, names: frozenset[str], raw: bool = False) -> Iterator[tuple[Bytes, int | None]]:
         """The text cut at the special tokens named: (text, None) and (the token's text, id), empty texts left out.
@@ -130,11 +207,13 @@ class SpecialTokens:
         Tokens that are found in normalized text only are left to `late_pieces`; with `raw` they are sought in the text
         as it is.
         """
-        late = names & self._late
-        if not late or (self._normalizer is not None and not raw):
-            yield from self._cut(data, names - late)
+        plan = self._plan(names)
+        first = self._search(names, "first") if plan.first else None
+        if not plan.late or (self._normalizer is not None and not raw):
+            yield from self._cut(data, first)
             return
-        for piece, special in self._cut(data, names - late):
+        late = self._search(names, "late")
+        for piece, special in self._cut(data, first):
             if special is None:
                 yield from self._cut(piece, late)
             else:
@@ -142,36 +221,32 @@ class SpecialTokens:
 
     def late(self, names: frozenset[str]) -> frozenset[str]:
         """Those of the tokens named that are found in normalized text."""
-        return names & self._late if self._normalizer is not None else frozenset()
+        return self._plan(names).late if self._normalizer is not None else _NONE
 
     def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[Bytes, int | None]]:
         """The same of a text between the tokens of `pieces`, after it was normalized."""
-        spelled: dict[str, str] = {}
-        for name in sorted(late, key=lambda each: self.ids[each]):
-            if self._spelled[name]:
-                spelled.setdefault(self._spelled[name], name)
-        yield from self._cut(data, frozenset(spelled), spelled)
+        yield from self._cut(data, self._search(late, "spelled"))
 
-    def _cut(
-        self, data: Bytes, names: frozenset[str], spelled: Mapping[str, str] | None = None
-    ) -> Iterator[tuple[Bytes, int | None]]:
-        done = 0
-        for match in self.pattern(names).finditer(data) if names else ():
-            start, end = match.span()
-            name = str(match[0], "utf-8")
-            if spelled is not None:
-                name = spelled[name]
-            if flags := self._flags.get(name):
+    def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[Bytes, int | None]]:
+        done, spaces = 0, (-1, -1)  # the last white space that was gone over: no text is gone over twice
+        found = None if search is None else search.finder.find(data)
+        if search is not None and search.flags is not None:
+            data = memoryview(data)  # tokens may overlap, and parts of `bytes` would be copies
+        for start, end, number in zip(*(each.tolist() for each in found), strict=True) if found is not None else ():
+            assert search is not None
+            if search.flags is not None and (flags := search.flags[number]):
                 if "single_word" in flags and _within_word(data, start, end):
                     continue
                 if "lstrip" in flags:
-                    start = _before_spaces(data, start, done)
+                    start = max(_before_spaces(data, start, done), done)
                 if "rstrip" in flags:
-                    end = _behind_spaces(data, end)
+                    if not spaces[0] <= end <= spaces[1]:
+                        spaces = end, _behind_spaces(data, end)
+                    end = spaces[1]
             if start > done:
                 yield data[done:start], None
             if start < end:  # white space that this token takes along may be all of the next one
-                yield data[start:end], self.ids[name]
+                yield data[start:end], search.ids[number]
             done = end
         if done == 0:
             if len(data):
@@ -181,52 +256,24 @@ class SpecialTokens:
 
     def refuse(self, data: bytes, disallowed: frozenset[str], offset: int = 0) -> None:
         """Raise ValueError if the text holds a disallowed special token, as tiktoken does, at `offset` and on."""
-        if disallowed and (match := self.pattern(disallowed).search(data)):
-            name = match[0].decode()
-            place = offset + match.start()
+        for start, _, name in self.find(data, disallowed) if disallowed else ():
+            place = offset + start
             raise ValueError(
                 f"the text holds the disallowed special token {name!r} at byte {place}; to encode it as that token, "
                 f"pass allowed_special={{{name!r}}}; to encode it as ordinary text, leave it out of "
                 "disallowed_special; to allow all special tokens, pass allowed_special='all'"
             )
 
-    def pattern(self, names: frozenset[str]) -> re.Pattern[bytes]:
-        """What finds the special tokens named, the longest where several begin at a place."""
-        found = self._patterns.get(names)
-        if found is None:
-            found = self._patterns[names] = _pattern(names)
-        return found
 
-    def _texts(self, names: frozenset[str]) -> re.Pattern[str]:
-        """The same for a str."""
-        found = self._text_patterns.get(names)
-        if found is None:
-            found = self._text_patterns[names] = re.compile(_alternatives(sorted(names), 0))
-        return found
+_Value = TypeVar("_Value")
 
 
-def _pattern(names: Collection[str]) -> re.Pattern[bytes]:
-    """What finds the names, the longest where several begin at a place."""
-    return re.compile(_alternatives(sorted(names), 0).encode())
-
-
-def _alternatives(names: list[str], depth: int) -> str:
-    r"""A pattern of the longest of some names in order; beginnings that they share are tried once for all of them.
-
-    >>> _alternatives(["<a>", "<a>b", "<c>"], 0)
-    '<(?:a>(?:b)?|c>)'
-    """
-    if depth == _DEPTH:
-        return "|".join(map(re.escape, reversed(names)))  # a name stands behind those that begin with it
-    parts: list[str] = []
-    for _, same in groupby(names, key=itemgetter(0)):
-        group = list(same)
-        first, last = group[0], group[-1]
-        shared = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-        rest = [name[shared:] for name in group if len(name) > shared]
-        inner = f"(?:{_alternatives(rest, depth + 1)})" if rest else ""
-        parts.append(re.escape(first[:shared]) + inner + ("?" if rest and len(rest) < len(group) else ""))
-    return "|".join(parts)
+def _remember(known: dict[frozenset[str], _Value], names: frozenset[str], value: _Value) -> _Value:
+    """Keep what was worked out for a set of names; callers with ever new sets make no table grow for ever."""
+    if len(known) >= _MOST_PLANS:
+        known.clear()
+    known[names] = value
+    return value
 
 
 def _before_spaces(data: Bytes, end: int, least: int) -> int:

@@ -62,7 +62,7 @@ def _encoded(
     cut_after: str | None,
 ) -> Iterator[NDArray[np.uint32]]:
     waiting = _Waiting(encoder, allowed, cut_after)
-    longest = max((len(name.encode()) for name in disallowed), default=1)
+    longest = encoder.specials.longest(disallowed)
     came = 0
     before = b""  # the end of what has come, where a disallowed token may have begun
     parts = _as_bytes(chunks)
@@ -118,8 +118,7 @@ class _Waiting:
         #: the whole text is waited for.
         self._whole = not encoder.specials.plain(allowed)
         self._specials = encoder.specials
-        self._pattern = encoder.specials.pattern(allowed) if allowed else None
-        self._longest = max((len(name.encode()) for name in allowed), default=1)
+        self._longest = encoder.specials.longest(allowed)
         self._stretch = _Stretch(encoder, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
@@ -130,13 +129,12 @@ class _Waiting:
                 yield ids
             return
         done = 0
-        while self._pattern is not None:
-            match = self._pattern.search(self.data, done)
-            if match is None or (not final and match.start() + self._longest > len(self.data)):
+        for start, end, name in self._specials.find(self.data, self._allowed) if self._allowed else ():
+            if not final and start + self._longest > len(self.data):
                 break
-            yield from self._stretch.push(bytes(self.data[done : match.start()]), final=True)
-            yield np.array([self._specials.ids[match[0].decode()]], dtype=np.uint32)
-            done = match.end()
+            yield from self._stretch.push(bytes(self.data[done:start]), final=True)
+            yield np.array([self._specials.ids[name]], dtype=np.uint32)
+            done = end
         limit = len(self.data) if final else max(done, len(self.data) - self._longest + 1)
         yield from self._stretch.push(bytes(self.data[done:limit]), final)
         del self.data[:limit]

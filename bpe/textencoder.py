@@ -122,7 +122,7 @@ class TextEncoder:
 
         """
         specials = self._encoder.specials
-        allowed = specials.chosen(allowed_special, "allowed_special") | specials.always
+        allowed = specials.allowed(allowed_special)
         parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         held: list[bytes] = []  # text since the last special token
         for span in spans:

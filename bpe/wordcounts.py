@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from bpe._core.cutting import certain
 from bpe._core.documents import split
+from bpe._core.finder import Finder
 from bpe._core.wordtable import WordTable
 from bpe.atomic import atomic_write
 from bpe.corpus import Cut, PathLike
@@ -44,6 +45,8 @@ MAGIC = b"BPECOUNT"
 VERSION = 1
 #: What lengths and counts may be stored as: the narrowest of these that holds the greatest.
 _KINDS = ("|u1", "<u2", "<u4", "<u8")
+#: So many special tokens are sought one by one, which is the fastest for few.
+_FEW = 4
 
 
 class WordCounts:
@@ -402,6 +405,8 @@ class Splitter:
 
     def __init__(self, counts: WordCounts) -> None:
         self.specials = [name.encode() for name in counts.special_tokens]
+        #: What finds them, where they are too many to be sought one by one.
+        self._finder = Finder(self.specials) if len(self.specials) > _FEW else None
         self.normalizer = counts.normalizer
         self.pretokenizer = counts.pretokenizer
         self.scanner = scanner_of(counts.pretokenizer)
@@ -412,11 +417,11 @@ class Splitter:
         """Where a document may be cut: certain starts of pretokens, in no separator or special token; None: nowhere."""
         if self.scanner is None or self.changes:
             return None
-        scanner, strings = self.scanner, separators + self.specials
+        scanner, finder = self.scanner, Finder(list(dict.fromkeys(separators + self.specials)))
 
         def cut(text: Bytes, at: int) -> int:
             while (at := certain(scanner, text, at)) < len(text):
-                if not any(s in bytes(text[max(0, at - len(s) + 1) : at + len(s) - 1]) for s in strings):
+                if not finder.crosses(text, at):
                     break
                 at += 1
             return at
@@ -432,7 +437,9 @@ class Splitter:
             The first place behind them.
 
         """
-        if self.specials:
+        if self._finder is not None:
+            starts, ends = self._finder.between(text, starts, ends)
+        elif self.specials:
             starts, ends = split(text, starts, ends, self.specials)
         if self.changes:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)

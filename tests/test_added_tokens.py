@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe import normalizers as n
+from bpe._core.finder import Finder
 from bpe.formats.huggingface import read, write
-from bpe.special import SpecialTokens, _alternatives
+from bpe.special import SpecialTokens
 
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 NAMES = ["<a>", "<a>b", "a<", "bb", "  ", "\n", "ÀB", "Ab", "éé", "<|end|>", "\uffffx", "𐐀"]
@@ -156,7 +157,108 @@ def test_names_that_begin_with_each_other_many_times():
     names = ["a" * i for i in range(1, 200)]
     special = SpecialTokens({name: i for i, name in enumerate(names)})
     assert [i for _, i in special.pieces(b"a" * 250 + b"b", frozenset(names))] == [198, 50, None]
-    assert len(_alternatives(sorted(names), 0)) < 20_000
+
+
+def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
+    """The longest name at each position, from left to right: (start, end, place of the name)."""
+    found, at = [], 0
+    while at < len(text):
+        here = [place for place, name in enumerate(names) if text.startswith(name, at)]
+        place = max(here, key=lambda each: len(names[each]), default=None)
+        if place is not None:
+            found.append((at, at + len(names[place]), place))
+        at += 1 if place is None else len(names[place])
+    return found
+
+
+LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_size=5).map(b"".join)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sets(LETTERS.filter(bool), max_size=9), st.lists(LETTERS, max_size=60).map(b"".join), st.integers(-1, 120))
+def test_finder_against_trying_every_name(given, text, at):
+    names = sorted(given)
+    finder = Finder(names)
+    found = finder.find(text)
+    rows = [] if found is None else list(zip(*(each.tolist() for each in found), strict=True))
+    assert rows == occurrences(names, text)
+    assert finder.occurs(text) == finder.occurs(memoryview(text)) == bool(rows)
+    later = finder.find(text, max(at, 0))
+    rows = [] if later is None else list(zip(*(each.tolist() for each in later), strict=True))
+    assert rows == [(a + max(at, 0), b + max(at, 0), n) for a, b, n in occurrences(names, text[max(at, 0) :])]
+    across = any(
+        text.startswith(name, i) and i < at < i + len(name) for i in range(len(text)) for name in names
+    ) and at < len(text)
+    assert finder.crosses(text, at) == across
+    half = len(text) // 2
+    starts, ends = finder.between(text, np.array([0, half]), np.array([half, len(text)]))
+    assert b"".join(text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)) == b"".join(
+        part[a:b] for part in (text[:half], text[half:]) for a, b in gaps(occurrences(names, part), len(part))
+    )
+    assert (starts < ends).all()
+
+
+def gaps(found: list[tuple[int, int, int]], end: int) -> list[tuple[int, int]]:
+    return list(zip([0, *(b for _, b, _ in found)], [*(a for a, _, _ in found), end], strict=True))
+
+
+def test_finder_in_blocks():
+    """Occurrences across the ends of the blocks that a long text is searched in."""
+    text = b"abc<" * 300_000
+    for names in ([b"<a", b"abc<abc", b"c<abc<abc"], [b"a" * 70_000 + b"b", b"a"], [b"b", b"c", b"<", b"a", b"ab"]):
+        found = Finder(names).find(text)
+        at, want = 0, 0
+        for start, end, number in zip(*(each.tolist() for each in found), strict=True):
+            assert text[start:end] == names[number]
+            assert start >= at
+            at, want = end, want + 1
+        assert want == len(re.findall(b"|".join(sorted(map(re.escape, names), key=len, reverse=True)), text))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("special", [False, True])
+def test_many_added_tokens(normalized, special, tmp_path):
+    """Loading and searching were quadratic in their number: 60 s for these."""
+    file = saved([(f"<{i}>", {"normalized"} if normalized else (), special) for i in range(20_000)])
+    tok, peer = both(file)
+    for text in ("hello <5> <77> <x> <199999><19999>" * 20, "", "<1", "<" * 50 + "7>"):
+        ids = theirs(peer, text)
+        assert tok.encode(text, allowed_special="all").tolist() == ids
+        assert tok.encode_batch([text, "x"], allowed_special="all")[0].tolist() == ids
+        assert np.concatenate([*tok.encode_stream([text[:7], text[7:]], allowed_special="all"), []]).tolist() == ids
+        assert tok.encode_with_offsets(text, allowed_special="all")[0].tolist() == ids
+        assert tok.decode(ids) == text
+    tok.save(tmp_path / "tokenizer.json")
+    assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
+
+
+def test_names_with_shared_beginnings_are_found_as_by_tokenizers():
+    """Random names that overlap one another in many ways, with every flag."""
+    rng = random.Random(8)
+    for _ in range(60):
+        names = sorted(
+            {"".join(rng.choices("ab< ", k=rng.randint(2, 6))) for _ in range(rng.randint(1, 40))} - {"ab", "b<"}
+        )
+        flags = [{flag for flag in FLAGS if rng.random() < 0.15} for _ in names]
+        tok, peer = both(saved([(name, own, True) for name, own in zip(names, flags, strict=True)]))
+        for _ in range(20):
+            text = "".join(rng.choices("ab< c", k=rng.randint(0, 40)))
+            assert tok.encode(text, allowed_special="all").tolist() == theirs(peer, text)
+
+
+def test_many_special_tokens_in_training():
+    """They are sought together, not one by one."""
+    names = [f"<{i}>" for i in range(20_000)]
+    texts = ["low lower<19999>low <5", "lowest<7><7>newest <20000>"]
+    tok = bpe.train(texts=texts * 50, vocab_size=20_300, special_tokens=names)
+    few = bpe.train(texts=texts * 50, vocab_size=258 + 300 - 256, special_tokens=["<19999>", "<7>"])
+    assert list(tok.ranks) == list(few.ranks)
+    assert tok.encode("low<7>", allowed_special="all").tolist()[-1] == 7
+
+
+def test_white_space_that_tokens_take_along_is_gone_over_once():
+    tok, _ = both(saved([("\n", ("rstrip",), True)]))
+    assert len(tok.encode("\n" * 300_000, allowed_special="all")) == 300_000
 
 
 def test_names_with_characters_that_surrogates_become():

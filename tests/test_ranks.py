@@ -103,8 +103,7 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
     late = [
         place
         for place in without
-        if all(bytes([byte]) in known for byte in tokens[place])
-        and len(merged_by_ranks(tokens[place], known)) == 1
+        if all(bytes([byte]) in known for byte in tokens[place]) and len(merged_by_ranks(tokens[place], known)) == 1
     ]
     assert (ranks is not None) == bool(late)
     if ranks is not None:
@@ -112,7 +111,8 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
         assert made.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
         assert unreached is None
     else:
-        assert unreached is not None and unreached.tolist() == [3 * place for place in without]
+        assert unreached is not None
+        assert unreached.tolist() == [3 * place for place in without]
 
 
 def merged_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain
-from operator import add
+from operator import add, itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -344,6 +344,35 @@ def _added_tokens(value: object, normalizer: n.Normalizer | None) -> tuple[dict[
     """The special tokens and other added ones: name → id, in the file's order; and name → flags that mean something."""
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
+    names, flags = _usual_added_tokens(value) or _added_one_by_one(value)
+    return names, effective_flags(flags, normalizer)
+
+
+def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
+    """The names with ids, and their flags, where all tokens have all fields, as files of many have them; else None."""
+    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_TOKEN)}:
+        return None
+    try:
+        ids, contents, *columns = zip(*map(itemgetter(*_TOKEN), value), strict=True)
+    except KeyError:
+        return None
+    if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
+        return None
+    if set(chain.from_iterable(map(type, column) for column in columns)) != {bool} or "" in contents:
+        return None
+    if len(set(ids)) < len(ids) or len(set(contents)) < len(contents):
+        return None
+    of_row: dict[tuple[bool, ...], frozenset[str]] = {}
+    rows = list(zip(*columns, strict=True))
+    for row in set(rows):
+        given = dict(zip(_TOKEN[2:], row, strict=True))
+        own = {flag for flag in FLAGS[1:] if given[flag]}
+        of_row[row] = frozenset(own if given["special"] else {*own, "ordinary"})
+    return dict(zip(contents, ids, strict=True)), dict(zip(contents, map(of_row.__getitem__, rows), strict=True))
+
+
+def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
+    """The same for any list, with the place of what is wrong."""
     names: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}
     numbers: set[int] = set()
@@ -359,13 +388,14 @@ def _added_tokens(value: object, normalizer: n.Normalizer | None) -> tuple[dict[
         names[name] = number
         numbers.add(number)
         flags[name] = frozenset(own)
-    return names, effective_flags(flags, normalizer)
+    return names, flags
 
 
 def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: n.Normalizer | None) -> dict[str, frozenset[str]]:
     """The flags of all added tokens without those that change nothing: equal tokenizers have equal flags."""
     if normalizer in (None, n.Sequence()) and _in_any_order(flags):
-        flags = {name: own - {"normalized"} for name, own in flags.items()}
+        without = {own: own - {"normalized"} for own in set(flags.values())}
+        flags = {name: without[own] for name, own in flags.items()}
     return {name: own for name, own in flags.items() if own}
 
 
@@ -376,7 +406,7 @@ def _in_any_order(flags: Mapping[str, frozenset[str]]) -> bool:
     if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
         return False
     begins = {name[0] for name in flags}
-    if any(not begins.isdisjoint(name[1:]) for name in flags):
+    if not begins.isdisjoint(set().union(*(name[1:] for name in flags))):
         return False  # two may overlap
     prefixes: list[str] = []  # the names that the last one begins with, and itself: all sought at the same time
     for name in sorted(flags):
