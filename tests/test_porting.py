@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -39,10 +40,13 @@ def public(thing: object) -> set[str]:
 
 def test_every_public_name_of_tiktoken() -> None:
     tiktoken = pytest.importorskip("tiktoken")
+    pytest.importorskip("tiktoken.load")
     rows = sections()
     encoding = tiktoken.Encoding("x", pat_str=r".", mergeable_ranks={b"a": 0}, special_tokens={})
     assert public(encoding) - names(rows["tiktoken.Encoding"]) == set()
     assert public(tiktoken) - names(rows["Getting an encoding"]) == set()
+    functions = {name for name, each in vars(tiktoken.load).items() if inspect.isfunction(each)}
+    assert functions - names(rows["Getting an encoding"]) == set()
     arguments = tiktoken.Encoding.__init__.__annotations__.keys() - {"return"}
     assert arguments - names(rows["Getting an encoding"]) == set()
     listed = set(re.findall(r"\w+", PAGE.read_text(encoding="utf-8")))
@@ -58,6 +62,11 @@ def test_every_public_name_of_tokenizers() -> None:
     assert public(tokenizers.trainers.BpeTrainer) - rest == set()
     assert public(tokenizers.AddedToken) - {"content"} - rest == set()
     assert public(tokenizers.decoders.DecodeStream) - names(rows["tokenizers.Tokenizer"]) == set()
+    parts = names(rows["The parts of a tokenizer"])
+    bases = {"NORMALIZERS", "Normalizer", "PreTokenizer", "PostProcessor", "Decoder", "Model", "Trainer"}
+    for module in ("normalizers", "pre_tokenizers", "processors", "decoders", "models", "trainers"):
+        classes = {name for name in public(getattr(tokenizers, module)) if name[0].isupper()}
+        assert classes - parts - bases == set(), module
 
 
 def test_every_name_of_ours_exists() -> None:
