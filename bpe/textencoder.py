@@ -463,6 +463,11 @@ class TextEncoder:
         disallowed_special: Allowed = (),
     ) -> list[str]: ...
 
+    @overload
+    def tokens(
+        self, text: TextLike, *, as_text: bool, allowed_special: Allowed = (), disallowed_special: Allowed = ()
+    ) -> list[Any]: ...
+
     def tokens(
         self,
         text: TextLike,

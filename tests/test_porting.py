@@ -59,6 +59,9 @@ def test_every_public_name_of_tokenizers() -> None:
     assert public(tokenizers.Tokenizer) - names(rows["tokenizers.Tokenizer"]) == set()
     assert public(tokenizers.Encoding) - names(rows["tokenizers.Encoding"]) == set()
     rest = names(rows["Training, added tokens and the rest"])
+    model = {"dropout", "unk_token", "continuing_subword_prefix", "fuse_unk", "byte_fallback", "ignore_merges"}
+    assert model | {"from_file", "read_file"} <= rest
+    assert model <= public(tokenizers.models.BPE)
     assert public(tokenizers.trainers.BpeTrainer) - rest == set()
     assert public(tokenizers.AddedToken) - {"content"} - rest == set()
     assert public(tokenizers.decoders.DecodeStream) - names(rows["tokenizers.Tokenizer"]) == set()
@@ -140,6 +143,30 @@ def test_what_tokenizers_gives_for_a_batch(both):
     assert {i: name for name, i in tok.special_tokens.items()} == {
         i: token.content for i, token in hf.get_added_tokens_decoder().items()
     }
+
+
+def test_training_as_the_quick_tour_of_tokenizers(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    special = ["[UNK]", "[CLS]", "[SEP]"]
+    hf = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[UNK]"))
+    hf.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    hf.train_from_iterator(
+        TEXTS * 3, tokenizers.trainers.BpeTrainer(vocab_size=45, special_tokens=special, show_progress=False)
+    )
+    tok = bpe.train(
+        texts=TEXTS * 3,
+        vocab_size=45,
+        model="char",
+        pretokenizer=bpe.Pretokenizer.from_regex(r"\w+|[^\w\s]+"),
+        special_tokens=special,
+        unk_token="[UNK]",
+    )
+    assert tok.vocab() == dict(sorted(hf.get_vocab().items(), key=lambda item: item[1]))
+    tok.save(tmp_path / "tokenizer.json")
+    again = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*TEXTS, "lowest? 낯 [CLS]"]:
+        ids = tok.encode(text, allowed_special="all").tolist()
+        assert ids == hf.encode(text).ids == again.encode(text).ids
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "low<|endoftext|>new", ""])
