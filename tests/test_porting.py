@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +122,31 @@ def test_what_tokenizers_gives(both, text):
     hf.encode_special_tokens = False
     e.truncate(2)
     assert e.ids == ids[:2].tolist()
+
+
+@pytest.mark.parametrize("text", ["a low  lower ", "new\n low", "naïve  café"])
+def test_trimmed_offsets(both, text):
+    tok, hf = both
+    page: dict[str, Any] = {}
+    code = re.search(r">>> (def trimmed.*?)>>>", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert code is not None
+    exec(re.sub(r"^\.\.\. ", "", code[1], flags=re.MULTILINE), page)
+    processors = pytest.importorskip("tokenizers.processors")
+    hf.post_processor = processors.RobertaProcessing(("<pad>", 1), ("<pad>", 1), trim_offsets=True)
+    theirs = hf.encode(text, add_special_tokens=False)
+    hf.post_processor = processors.ByteLevel(trim_offsets=False)
+    assert [page["trimmed"](text, *span) for span in tok.encode_with_offsets(text)[1].tolist()] == theirs.offsets
+
+
+def test_offsets_of_composed_characters(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    tok = bpe.train(texts=TEXTS * 3, vocab_size=290, normalizer="nfc")
+    tok.save(tmp_path / "tokenizer.json")
+    hf = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "cafe\u0301 low"
+    assert hf.encode(text).ids == tok.encode(text).tolist()
+    assert not any(start <= text.index("\u0301") < end for start, end in hf.encode(text).offsets)
+    assert "".join(text[start:end] for start, end in tok.encode_with_offsets(text)[1]) == text
 
 
 def test_what_tokenizers_gives_for_a_batch(both):
