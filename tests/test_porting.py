@@ -80,7 +80,7 @@ def test_every_name_of_ours_exists() -> None:
     for here in [here for rows in sections().values() for _, here in rows]:
         for code in re.findall(r"`([^`]*)`", here):
             for owner, dotted in re.findall(r"\b(tok|bpe|batch|np|decoder)((?:\.[A-Za-z_]\w*)+)", code):
-                thing = things[owner]
+                thing: object = things[owner]
                 for name in dotted[1:].split("."):
                     assert hasattr(thing, name), f"{owner}{dotted}"
                     thing = getattr(thing, name)
