@@ -17,19 +17,21 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
 import bpe
 from bpe import idfiles
-from bpe.arguments import parser
+from bpe.arguments import in_flags, parser, values_of_flags
 from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
 from bpe.checkpoint import saved_state
+from bpe.completion import script
 from bpe.decoding import ByteDecoder
 from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
 from bpe.errors import FormatError, counted
+from bpe.manual import commands_of, page
 from bpe.progress import Advance, Stage, progress_bar, progress_note
 from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         outputs.update((path, _identity(path)) for path in _outputs(args))
         with _logging(getattr(args, "quiet", False)):
             status: int = args.run(args) or 0
-            sys.stdout.flush()
+            _Stdout().flush()
             return status
     except SystemExit as exit_:  # argparse: --help, --version, bad use
         return exit_.code if isinstance(exit_.code, int) else 1
@@ -75,8 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"error: {named}{error.strerror or error}")
     except MemoryError:
         return _fail("error: out of memory")
-    except (ValueError, ImportError, OverflowError) as error:
+    except (FormatError, ImportError) as error:
         return _fail(f"error: {error}")
+    except (ValueError, OverflowError) as error:
+        return _fail(f"error: {in_flags(str(error), args.parser)}")
 
 
 # Commands -------------------------------------------------------------------------------------------------------------
@@ -189,12 +193,13 @@ def _count_words(args: argparse.Namespace) -> None:
 
 
 def _merge_counts(args: argparse.Namespace) -> None:
+    made_by = commands_of(args.top)["count-words"]
     _check_inputs(args, args.counts)
     _check_output(args.output, args.counts)
     first, *others = args.counts
     merged = WordCounts.load(first)
     for path in others:
-        with _blamed_on(path):
+        with _blamed_on(path, flags_of=made_by):
             merged |= WordCounts.load(path)
     merged.save(args.output)
     _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
@@ -408,6 +413,14 @@ def _demo(args: argparse.Namespace) -> int:
     return 0 if same else 1
 
 
+def _help(args: argparse.Namespace) -> None:
+    _say(page(args.top, args.command))
+
+
+def _completion(args: argparse.Namespace) -> None:
+    _say(script(args.shell, args.top, values_of_flags()))
+
+
 # Files, terminal, errors ----------------------------------------------------------------------------------------------
 
 
@@ -434,7 +447,7 @@ def _opened(path: str) -> Any:
 def _output(path: str | None) -> Iterator[BinaryIO]:
     """Where results go: stdout, or a file that appears when it is whole."""
     if path is None:
-        yield sys.stdout.buffer
+        yield cast("BinaryIO", _Stdout())
     else:
         with atomic_write(path) as file:
             yield file
@@ -461,7 +474,7 @@ def _check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-
     if target.exists() and not target.is_file():
         raise ValueError(f"{what} {path} is no regular file; name another with {flag}")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{what}'s folder {folder} cannot be written to; name another with {flag}")
+        raise ValueError(f"{what} {path} cannot be written: its folder {folder} is read-only; name another with {flag}")
     if any(name and name != "-" and _same_file(target, name) for name in inputs):
         others = "one of the inputs" if flag == "-o" else "one of the inputs or the output"
         raise ValueError(f"{what} {path} is {others} and would replace it; name another with {flag}")
@@ -487,20 +500,44 @@ def _same_file(target: Path, name: str) -> bool:
 
 
 @contextmanager
-def _blamed_on(path: str, where: str | None = None) -> Iterator[None]:
-    """Name the input in errors about what it holds."""
+def _blamed_on(path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None) -> Iterator[None]:
+    """Name the input in errors about what it holds, and the flags of the command that made it."""
     try:
         yield
     except FormatError:
         raise
     except (TypeError, ValueError) as error:
-        raise FormatError(str(error), path="stdin" if path == "-" else path, where=where) from None
+        message = str(error) if flags_of is None else in_flags(str(error), flags_of)
+        raise FormatError(message, path="stdin" if path == "-" else path, where=where) from None
+
+
+class _Stdout:
+    """The process's stdout for bytes; errors such as a full disk name it."""
+
+    def write(self, data: bytes) -> int:
+        with self._named():
+            return sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        with self._named():
+            sys.stdout.flush()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _silence_stdout()
+            raise OSError(error.errno, error.strerror, "stdout") from None
 
 
 def _say(line: str) -> None:
-    sys.stdout.buffer.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    out = _Stdout()
+    out.write(line.encode("utf-8", "backslashreplace") + b"\n")
     if sys.stdout.isatty():
-        sys.stdout.buffer.flush()
+        out.flush()
 
 
 def _fail(message: str, status: int = 1) -> int:
@@ -509,7 +546,7 @@ def _fail(message: str, status: int = 1) -> int:
 
 
 def _silence_stdout() -> None:
-    """After a closed pipe: what is still buffered goes nowhere instead of raising again at exit."""
+    """After a closed pipe or a full disk: what is still buffered goes nowhere instead of raising again at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
@@ -549,4 +586,6 @@ _COMMANDS = {
     "edit": _edit,
     "show": _show,
     "demo": _demo,
+    "help": _help,
+    "completion": _completion,
 }

@@ -219,18 +219,18 @@ def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Pat
         (["merge-counts", out, gone, "-o", target], "gone: No such file"),
         (["merge-counts", out, text, "-o", target], r"0\.txt: begins with .*: these are no word counts"),
         (["merge-counts", out, str(damaged), "-o", target], r"damaged\.counts: the checksum is wrong"),
-        (["merge-counts", out, other, "-o", target], r"other\.counts: .*made with pretokenizer=.*cl100k.*made alike"),
+        (["merge-counts", out, other, "-o", target], r"other\.counts: .*made with --pretokenizer cl100k.*made alike"),
         (["merge-counts", out, str(tmp_path / "full.counts"), "-o", target], r"full\.counts: the counts sum to"),
         (["train", "--counts", gone, "-o", target, "--vocab-size", "300"], "gone: No such file"),
         (["train", "--counts", str(damaged), "-o", target, "--vocab-size", "300"], "the checksum is wrong"),
         (["train", "--counts", other, "-o", target, "--vocab-size", "300"], "no words"),
         (
             ["train", "--counts", out, "-o", target, "--vocab-size", "300", "--pretokenizer", "o200k"],
-            "made with pretokenizer=.*gpt2.* is asked for",
+            "made with --pretokenizer gpt2, .* is asked for",
         ),
         (
             ["train", "--counts", out, "-o", target, "--vocab-size", "300", "--normalizer", "nfc"],
-            "made with normalizer=None, but normalizer=NFC",
+            "made with no --normalizer, but --normalizer NFC",
         ),
     ):
         fails(capsys, argv, 1, "^bpe: error: .*" + pattern)

@@ -47,7 +47,7 @@ from bpe.cli import main
         (r"train a.txt -o t.json --vocab-size 300 --separator \q", r"has '\\\\q'; known are \\n \\r \\t"),
         ("train - - -o t.json --vocab-size 300", "stdin.* only once"),
         ("train a.txt -o - --vocab-size 300", "to a file, not to stdout"),
-        ("train a.txt -o t.json --vocab 300", "required"),
+        ("train a.txt -o t.json --vocab 300", "unrecognized arguments: --vocab; did you mean --vocab-size"),
         ("count-words -o w.counts", "required: FILE"),
         ("count-words a.txt", "required: -o/--output"),
         ("count-words a.txt -o -", "to a file, not to stdout"),

@@ -68,7 +68,20 @@ LAYERS = [
     },
     {"formats"},
     {"tokenizer", "adding", "training", "extending"},
-    {"idfiles", "arguments", "cli", "demo", "__main__", "__init__", "samples", "data", "distributed", "compat"},
+    {
+        "idfiles",
+        "arguments",
+        "manual",
+        "completion",
+        "cli",
+        "demo",
+        "__main__",
+        "__init__",
+        "samples",
+        "data",
+        "distributed",
+        "compat",
+    },
 ]
 
 

@@ -343,4 +343,4 @@ def test_command_line_refuses_a_checkpoint_that_is_something_else(
     path = str(tmp_path / "ckpt")
     assert main([*argv, path, "--quiet"]) == 0
     assert main([*argv, path, "--quiet", "--tie-break", "first"]) == 1
-    assert "was made with tie_break='id', but tie_break='first' is asked for" in capsys.readouterr().err
+    assert "was made with --tie-break id, but --tie-break first is asked for" in capsys.readouterr().err

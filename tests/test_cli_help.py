@@ -1,0 +1,325 @@
+"""The command `bpe`: its manual, its completion scripts, suggestions, and errors that name flags."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import fails
+
+import bpe
+from bpe import cli
+from bpe.arguments import in_flags, parser, values_of_flags
+from bpe.cli import main
+from bpe.completion import SHELLS, script
+from bpe.manual import EXAMPLES, WIDTH, commands_of, page, summaries
+
+TOP = parser(cli._COMMANDS)
+COMMANDS = commands_of(TOP)
+
+
+# The manual -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    out = capsys.readouterr().out
+    titles = [line for line in out.splitlines() if re.fullmatch("[A-Z ]+", line)]
+    assert titles == [
+        *("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES", "SEE ALSO")
+    ]
+    for name, what in summaries(TOP).items():
+        assert re.search(rf"^    {name} +{re.escape(what[:30])}", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_a_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything that the parser knows, in lines that fit; only examples, to be copied, may be longer."""
+    assert main(["help", name]) == 0
+    out = capsys.readouterr().out
+    assert " ".join(out.split()).startswith(f"NAME bpe {name} - {summaries(TOP)[name]} SYNOPSIS bpe {name} ")
+    for action in COMMANDS[name]._actions:
+        for flag in action.option_strings:
+            assert re.search(rf"^    (.*, )?{re.escape(flag)}\b", out, re.MULTILINE)
+    assert "EXIT STATUS" in out
+    described, _, _ = out.partition("EXAMPLES")
+    assert max(map(len, described.splitlines())) <= WIDTH
+    assert "%(" not in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [(name, line) for name, examples in EXAMPLES.items() for line, _ in examples]
+)
+def test_examples_are_of_commands_and_flags_that_exist(name: str, line: str) -> None:
+    assert name in COMMANDS
+    parsed = 0
+    for part in re.split(r" \| | > | < ", line.replace('eval "$(', "").replace(')"', "")):
+        words = shlex.split(part)
+        if words[0] == "bpe":
+            TOP.parse_args(words[1:])
+            parsed += 1
+    assert parsed
+
+
+def test_every_command_has_examples() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+# Completion -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("completion") / "bpe.bash"
+    path.write_text(script("bash", TOP, values_of_flags()), encoding="utf-8")
+    return path
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["tr"], {"train"}),
+        ([""], {*COMMANDS, "--help", "--version"}),
+        (["train", "--vo"], {"--vocab-size"}),
+        (["train", "a.txt", "--ma"], {"--max-token-length", "--max-memory"}),
+        (["train", "--model", ""], {"byte", "char"}),
+        (["train", "--tie-break", "s"], {"smallest"}),
+        (["train", "--pretokenizer", "l"], {"llama3"}),
+        (["count-words", "--normalizer", "nfk"], {"nfkc", "nfkd"}),
+        (["train", "--vocab-size", ""], set()),
+        (["encode", "-t", ""], set()),  # the shell's own: file names
+        (["encode", "a"], set()),
+        (["encode", "--format", ""], None),
+        (["help", "merge"], {"merge-counts"}),
+        (["completion", ""], set(SHELLS)),
+        (["no-command", "--x"], set()),
+    ],
+)
+def test_completion_in_bash(completed: Path, words: list[str], expected: set[str] | None) -> None:
+    program = (
+        f". {shlex.quote(str(completed))}; COMP_WORDS=(bpe {shlex.join(words)}); COMP_CWORD={len(words)}; "
+        '_bpe; printf "%s\\n" "${COMPREPLY[@]}"; complete -p bpe'
+    )
+    done = subprocess.run(["/bin/bash", "-uc", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    *found, registered = done.stdout.splitlines()
+    assert registered == "complete -o default -F _bpe bpe"
+    if expected is None:
+        expected = set(next(a for a in COMMANDS["encode"]._actions if "--format" in a.option_strings).choices or ())
+    assert {word for word in found if word} == expected
+
+
+def test_completion_in_other_shells(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "zsh"]) == 0
+    zsh = capsys.readouterr().out
+    assert zsh.startswith("autoload -U +X bashcompinit && bashcompinit\n_bpe() {")
+    assert main(["completion", "fish"]) == 0
+    fish = capsys.readouterr().out
+    for name, command in COMMANDS.items():
+        assert f"complete -c bpe -n __fish_use_subcommand -f -a {name} -d '" in fish
+        lines = [line for line in fish.splitlines() if f"__fish_seen_subcommand_from {name}'" in line]
+        for action in command._actions:
+            for flag in action.option_strings:
+                written = f" -l {flag[2:]} " if flag.startswith("--") else f" -s {flag[1:]} "
+                assert any(written in line for line in lines), flag
+    assert all(line.replace("\\'", "").count("'") % 2 == 0 for line in fish.splitlines())
+
+
+def test_values_are_those_that_the_library_has() -> None:
+    for name in values_of_flags()["--pretokenizer"]:
+        if name != "none":
+            bpe.Pretokenizer(name)
+    for name in values_of_flags()["--normalizer"]:
+        bpe.count_words(texts=["a"], normalizer=name)  # type: ignore[arg-type]
+
+
+# Suggestions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("trian a.txt", r"^bpe: error: invalid choice: 'trian'; did you mean train\? \(choose from train, "),
+        ("count_words a.txt", r"'count_words'; did you mean count-words\?"),
+        ("help encod", r"'encod'; did you mean encode\?"),
+        ("xyzzy", r"'xyzzy' \(choose from train, "),
+        ("train a.txt -o t.json --vocab-sise 300", r"arguments: --vocab-sise; did you mean --vocab-size\?; see bpe tr"),
+        ("train a.txt -o t.json --vocab_size=300", r"arguments: --vocab_size; did you mean --vocab-size\?"),
+        ("train a.txt -o t.json --xyzzy", r"unrecognized arguments: --xyzzy; see"),
+        ("train a.txt --model bite", r"argument --model: invalid choice: 'bite'; did you mean byte\? \(choose from by"),
+        ("encode a.txt -t t.json --per-lines", r"did you mean --per-line\?"),
+    ],
+)
+def test_what_was_meant(line: str, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fails(capsys, line.split(), 2, pattern)
+
+
+def test_what_looks_like_a_flag_may_be_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("a--x b--x")
+    argv = ["train", "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--separator=--x", "--quiet", "--"]
+    assert main([*argv, str(tmp_path / "a.txt")]) == 0
+    assert bpe.Tokenizer.load(tmp_path / "t.json").tokens("b") == [b"b"]
+    fails(capsys, [*argv, "--xyzzy"], 1, "--xyzzy: No such file")
+
+
+# Errors name flags ----------------------------------------------------------------------------------------------------
+
+#: Arguments of Python that are flags; one without an underscore is an English word too, so only `name=` shows it.
+PYTHON = {
+    *inspect.signature(bpe.train).parameters,
+    *inspect.signature(bpe.count_words).parameters,
+    *inspect.signature(bpe.Tokenizer.encode_files).parameters,
+}
+
+
+def python_arguments(message: str) -> list[str]:
+    return [
+        name
+        for name in PYTHON
+        if re.search(rf"(?<![-\w]){name}=", message) or ("_" in name and re.search(rf"(?<![-\w]){name}\b", message))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("--vocab-size 3", r"--vocab-size is 3, but the alphabet has 256 symbols, .* or pass --corpus-alphabet$"),
+        ("--vocab-size 99999999999", r"--vocab-size is 99999999999; it must be from"),
+        ("--num-merges 99999999999", r"--num-merges is 99999999999; it must be from"),
+        ("--num-merges 3 --threads 5000", r"--threads is 5000; it must be from 1 to 4096"),
+        ("--num-merges 3 --first-id 2147483600", r"--first-id is 2147483600"),
+        ("--num-merges 3 --first-id 2000000", r"--first-id is 2000000 with only .* tokens"),
+        ("--num-merges 3 --max-token-length 99999999999", r"--max-token-length is 99999999999; it must be"),
+        ("--num-merges 3 --limit-alphabet 99999999999", r"--limit-alphabet is 99999999999; it must be"),
+        ("--num-merges 3 --max-memory 3M", r"error: --max-memory is 3145728 bytes \(3 MB\), but this"),
+        ("--num-merges 3 --max-memory much", r"error: --max-memory is 'much'; it must be a number of bytes"),
+        ("--num-merges 3 --end-of-word X --special-token X", r"--end-of-word 'X' is a special token too"),
+        ("--num-merges 3 --model char --unk-token= ", r"--unk-token is ''; it must be at least one character"),
+        ("--num-merges 3 --end-of-word= ", r"--end-of-word is ''; it must be at least one character"),
+        ("--num-merges 3 --special-token= ", r"special"),
+        ("--num-merges 3 --special-token X --special-token X", r"special"),
+        ("--num-merges 3 --model char --bad", r"not UTF-8.*use --model byte"),
+        ("--num-merges 3 --model char --corpus-alphabet", None),
+        ("--num-merges 3 --model char --limit-alphabet 2", None),
+        ("--num-merges 3 --pretokenizer nothing", r"error: --pretokenizer is 'nothing'; it must be one of"),
+        ("--num-merges 3 --normalizer nothing", r"argument --normalizer: .*nothing"),
+        ("--num-merges 3 --pattern (", r"argument --pattern: .*does not compile"),
+        ("--num-merges 3 --remove (", r"argument --remove: .*does not compile"),
+        ("--num-merges 3 --unk-token <unk>", None),
+        ("--num-merges 3 --corpus-alphabet --limit-alphabet 2", None),
+        ("--num-merges 3 --per-line --separator X", r"--separator.*--per-line|--per-line.*--separator"),
+    ],
+)
+def test_errors_of_training_name_flags(
+    line: str, pattern: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_bytes(b"low lower lowest" + (b"\xff" if "--bad" in line else b""))
+    words = [word for word in line.split(" ") if word not in ("", "--bad")]
+    status = main(["train", str(tmp_path / "a.txt"), "-o", str(tmp_path / "t.json"), *words])
+    err = capsys.readouterr().err.rstrip("\n").removesuffix("; see bpe train --help")
+    assert not python_arguments(err.replace(str(tmp_path), ""))
+    if pattern is not None:
+        assert status in (1, 2)
+        assert re.search(pattern, err), err
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "pattern"),
+    [
+        ("--num-merges 3", "--num-merges 4", r"was made with --num-merges 3, but --num-merges 4 is asked for"),
+        ("--num-merges 3", "--num-merges 3 --tie-break first", r"--tie-break id, but --tie-break first"),
+        ("--num-merges 3", "--vocab-size 300", r"with no --vocab-size, but --vocab-size 300"),
+        ("--num-merges 3 --end-of-word </w>", "--num-merges 3", r"--end-of-word '</w>', but no --end-of-word"),
+        (
+            "--num-merges 3 --end-of-word </w>",
+            "--num-merges 3 --end-of-word </w> --end-of-word-glued",
+            "was made with no --end-of-word-glued, but --end-of-word-glued is asked for",
+        ),
+        ("--num-merges 3", "--num-merges 3 --special-token A", r"--special-token"),
+        ("--num-merges 3", "--num-merges 3 --separator x", r"no --separator, but --separator x"),
+        ("--num-merges 3", "--num-merges 3 --per-line", r"no --per-line, but --per-line is asked for"),
+        ("--num-merges 3", "--num-merges 3 --pretokenizer cl100k", r"--pretokenizer "),
+        ("--num-merges 3", "--num-merges 3 --normalizer nfc", r"no --normalizer, but --normalizer "),
+        ("--num-merges 3", "--num-merges 3 --corpus-alphabet", r"--corpus-alphabet"),
+    ],
+)
+def test_errors_of_checkpoints_name_flags(
+    first: str, then: str, pattern: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("low lower lowest")
+    argv = ["train", str(tmp_path / "a.txt"), "-o", str(tmp_path / "t.json"), "--checkpoint", str(tmp_path / "ckpt")]
+    assert main([*argv, *first.split(), "--quiet"]) == 0
+    err = fails(capsys, [*argv, *then.split(), "--quiet"], 1, pattern)
+    assert not python_arguments(err.replace(str(tmp_path), ""))
+
+
+def test_errors_of_counts_name_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("low lower lowest")
+    counting = ["count-words", str(tmp_path / "a.txt"), "--quiet", "-o"]
+    paths = [str(tmp_path / name) for name in ("a.counts", "b.counts", "c.counts")]
+    for path, more in zip(paths, ([], ["--normalizer", "nfc"], ["--special-token", "low"]), strict=True):
+        assert main([*counting, path, *more]) == 0
+    training = ["train", "--counts", paths[0], "-o", str(tmp_path / "t.json"), "--num-merges", "2"]
+    for argv, pattern in (
+        ([*training, "--pretokenizer", "cl100k"], "made with --pretokenizer gpt2, but --pretokenizer cl100k is asked"),
+        ([*training, "--normalizer", "nfc"], r"made with no --normalizer, but --normalizer NFC\(\) is asked for"),
+        (["merge-counts", *paths[:2], "-o", str(tmp_path / "d")], r"made with --normalizer NFC\(\)"),
+        (["merge-counts", paths[0], paths[2], "-o", str(tmp_path / "d")], r"made with --special-token \('low',\)"),
+    ):
+        err = fails(capsys, argv, 1, pattern)
+        assert not python_arguments(err.replace(str(tmp_path), ""))
+
+
+def test_text_of_the_user_stays_as_it_is() -> None:
+    train = COMMANDS["train"]
+    for text in (
+        "special token 'vocab_size' is there twice",
+        "/data/vocab_size/a.txt: it is empty",
+        "the model is large and the separator of the file is a newline",
+        "max_memory_of_mine is none of ours",
+        "run.first_id is a file",
+    ):
+        assert in_flags(text, train) == text
+
+
+# Files that cannot be written -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["help", "encode", "show"])
+def test_a_full_disk_behind_stdout(command: str, tokenizer_file: str, text_file: str) -> None:
+    argv = {
+        "help": ["help"],
+        "encode": ["encode", text_file, "-t", tokenizer_file],
+        "show": ["show", "x" * 100_000, "-t", tokenizer_file],
+    }[command]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bpe", *argv], stdout=full, stderr=subprocess.PIPE, timeout=120, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"bpe: error: stdout: No space left on device\n")
+
+
+def test_a_read_only_folder_names_the_target(
+    tmp_path: Path, text_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "2"]
+    fails(capsys, argv, 1, f"the output {tmp_path}/t.json cannot be written: its folder {tmp_path} is read-only; name")
+
+
+def test_the_manual_is_a_function_of_the_parser() -> None:
+    """So it cannot name a flag that is not there, or miss one."""
+    top = argparse.ArgumentParser(prog="x")
+    command = top.add_subparsers().add_parser("do", help="do it", description="Do it.")
+    command.add_argument("--how", choices=("a", "b"), help="the way")
+    assert "--how {a,b}\n        the way" in page(top, "do")
