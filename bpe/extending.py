@@ -27,7 +27,7 @@ from bpe.learning import (
     words_of,
 )
 from bpe.progress import ProgressLike, check_progress
-from bpe.spec import TokenizerSpec
+from bpe.spec import TokenizerSpec, has_text_marks
 from bpe.tokenizer import Tokenizer
 from bpe.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 from bpe.wordcounts import WordCounts
@@ -91,6 +91,11 @@ def extend(
         raise ValueError(
             "several merges of this tokenizer share a rank, as no training makes them, so that there is no going on "
             "from them; extend a tokenizer that was trained"
+        )
+    if has_text_marks(spec):
+        raise ValueError(
+            f"tokens of this tokenizer that end with {spec.end_of_word!r} are made both by the mark at a word's end "
+            "and by text that spells it, and training tells these apart; train anew with another end_of_word"
         )
     began = time.perf_counter()
     trainer, ids, n_words = _begun(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)

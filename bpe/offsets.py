@@ -17,7 +17,7 @@ from bpe._core import tokenspans
 from bpe.encoding import NO_TOKEN, Encoder, unk_id
 from bpe.errors import check_choice
 from bpe.pretokenize import prepared
-from bpe.spec import TokenizerSpec
+from bpe.spec import TokenizerSpec, has_text_marks
 from bpe.text import TextLike, byte_offsets, escape, to_bytes, unescape
 
 #: What offsets count.
@@ -33,6 +33,8 @@ class OffsetEncoder:
         self._lengths = _text_lengths(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         pretokenizer = spec.pretokenizer
+        #: Whether some tokens that end words may be part of one, made of characters that spell the mark.
+        self._spelled_like_text = has_text_marks(spec)
         #: Whether tokens are the text's own bytes, so that they lie end to end if they have as many together.
         self._own_bytes = (
             spec.model == "byte"
@@ -125,17 +127,32 @@ class OffsetEncoder:
             starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
         else:
             starts, ends = pretokenizer.spans(data)
+        bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)))
         lengths = self._lengths[ids]
         unknown = ids == self._unk
         if unknown.any():
             lengths[unknown] = self._unknown_lengths(data, starts, ends)
-        bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)))
+        if self._spelled_like_text:
+            self._add_text_marks(lengths, ids, bounds)
         behind = np.cumsum(lengths)
         before = behind - lengths
         last = np.searchsorted(bounds, behind, side="left") - 1
         first = np.where(lengths > 0, np.searchsorted(bounds, before, side="right") - 1, last)
         spans = np.stack((starts[first] + before - bounds[first], starts[last] + behind - bounds[last]), axis=1)
         return ids, np.maximum(spans - (len(data) - len(piece)), 0)
+
+    def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
+        """Add the end-of-word mark to the lengths of tokens whose mark is text: all that do not end at a word's end."""
+        spec, at, word = self._encoder.spec, 0, 0
+        assert spec.end_of_word is not None
+        assert spec.ends_word is not None
+        mark, listed, behind = len(spec.end_of_word.encode()), lengths.tolist(), bounds.tolist()
+        for place, marked in enumerate(spec.ends_word[ids].tolist()):
+            while behind[word] <= at:
+                word += 1
+            if marked and at + listed[place] < behind[word]:
+                lengths[place] += mark
+            at += int(lengths[place])
 
     def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many bytes each unknown token stands for, in order: a symbol, or neighbours that became one."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.encoding import NO_TOKEN, Encoder, symbol_tables, unk_id
 from bpe.errors import check_int, counted, typed
-from bpe.spec import TokenizerSpec
+from bpe.spec import TokenizerSpec, has_text_marks
 from bpe.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
 
 GONE = -1
@@ -185,6 +185,7 @@ class _Reach:
         self.encoder = Encoder(spec)
         # The same merges on the symbols within a word, where no mark is.
         self.within = Encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
+        self.both = has_text_marks(spec)  # a token that ends words may be made of text within one
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.inner, self.last, self.mark_id = symbol_tables(spec)
         self.unknown = spec.unk_token is not None and self._some_symbol_is_unknown()
@@ -199,12 +200,15 @@ class _Reach:
         ending: list[tuple[int, bytes]] = []
         inside: list[tuple[int, bytes]] = []
         for number, token in vocabulary.items(ORDINARY):
-            (ending if not self.mark or (ends is not None and ends[number]) else inside).append((number, token))
+            ends_words = not self.mark or (ends is not None and bool(ends[number]))
+            (ending if ends_words else inside).append((number, token))
+            if ends_words and self.both:
+                inside.append((number, token))
         closing = [each for each in ending if self._stands_last(*each)]
         standing = [each for each in inside if self.within.piece_ids(each[1]) == [each[0]]]
         followed = self._followed(standing, sorted(closing, key=lambda each: len(each[1])))
         found = {number for number, _ in closing} | followed
-        return sorted(lost + [number for number, _ in (*ending, *inside) if number not in found])
+        return sorted([*lost, *({number for number, _ in (*ending, *inside)} - found)])
 
     def _some_symbol_is_unknown(self) -> bool:
         if self.spec.model == "char":

@@ -86,6 +86,17 @@ class TokenizerSpec:
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
 
+def has_text_marks(spec: TokenizerSpec) -> bool:
+    """Whether some token that ends words may be part of one too: a merge makes it of text that spells the mark.
+
+    Hugging Face trains such vocabularies where the mark's characters occur in the corpus.
+    """
+    if spec.ends_word is None or not spec.end_of_word_glued:
+        return False
+    ends = spec.ends_word
+    return bool(np.any(ends[spec.merge_ids] & ~ends[spec.merges[:, 1]]))
+
+
 @cache
 def byte_letters() -> tuple[str, ...]:
     """GPT-2's letter for each byte 0 to 255: itself where it is printable, else the next free one from U+0100 on.

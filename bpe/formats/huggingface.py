@@ -505,7 +505,7 @@ def _model(
         merges, merge_ids = listed.merges()
     else:
         vocabulary, merges, merge_ids = _tokens(item, model, byte, vocab, special)
-    ends = None if mark is None else ending(vocabulary, mark)
+    ends = None if mark is None else ending(vocabulary, mark, glued)
     if own and item.get("ends_word") is not None and ends is not None:
         ends = np.zeros(vocabulary.limit, dtype=np.bool_)
         ends[_ids(item, "ends_word", vocabulary)] = True

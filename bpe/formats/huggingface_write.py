@@ -131,17 +131,23 @@ def _may_arise(spec: TokenizerSpec, name: str) -> bool:
     return spec.model == "byte" and not name.isascii()
 
 
-def ending(vocabulary: Vocabulary, mark: str) -> NDArray[np.bool_]:
-    """Which ordinary tokens end with the mark: bool, one per id."""
+def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
+    """Which ordinary tokens end with the mark: bool, one per id.
+
+    A mark that is glued to symbols is no token by itself: one that is spelled like it is text.
+    """
     tail = mark.encode()
     found = np.zeros(vocabulary.limit, dtype=np.bool_)
-    found[[number for number, token in vocabulary.items(ORDINARY) if token.endswith(tail)]] = True
+    tokens = vocabulary.items(ORDINARY)
+    found[[number for number, token in tokens if token.endswith(tail) and not (glued and token == tail)]] = True
     return found
 
 
 def _odd_ends(spec: TokenizerSpec) -> list[int] | None:
     """The ids of the tokens that end words, where those are not the ones that end with the mark."""
-    if spec.ends_word is None or np.array_equal(spec.ends_word, ending(spec.vocabulary, spec.end_of_word or "")):
+    if spec.ends_word is None or np.array_equal(
+        spec.ends_word, ending(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
+    ):
         return None
     return [int(number) for number in np.flatnonzero(spec.ends_word)]
 

@@ -1,0 +1,102 @@
+"""Character models whose end-of-word suffix also occurs inside words, trained by `tokenizers`: its ids and spans."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers, trainers
+
+import bpe
+from bpe.formats.huggingface import read, write
+from bpe.spec import has_text_marks
+
+
+def words(rng: random.Random, letters: list[str], count: int, most: int = 8) -> list[str]:
+    return ["".join(rng.choices(letters, k=rng.randint(1, most))) for _ in range(count)]
+
+
+def trained(rng: random.Random, suffix: str, unk: str | None, fuse: bool) -> tuple[tokenizers.Tokenizer, list[str]]:
+    """A vocabulary of theirs, of few letters, among them those of the suffix; and the letters."""
+    peer = tokenizers.Tokenizer(models.BPE(unk_token=unk, end_of_word_suffix=suffix, fuse_unk=fuse))
+    peer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    letters = sorted({*suffix, *rng.choices("abc_<é", k=2)})
+    corpus = [*words(rng, letters, rng.randint(5, 40)), suffix * rng.randint(1, 3), "a" + suffix]
+    trainer = trainers.BpeTrainer(
+        vocab_size=rng.randint(10, 120),
+        end_of_word_suffix=suffix,
+        special_tokens=[] if unk is None else [unk],
+        show_progress=False,
+    )
+    peer.train_from_iterator([" ".join(word for word in corpus for _ in range(rng.randint(1, 4)))], trainer)
+    return peer, letters
+
+
+@pytest.mark.parametrize("suffix", ["_", "</w>", "b", "ab", "__", "é"])
+@pytest.mark.parametrize("unk", [None, "<unk>"])
+def test_ids_and_spans_are_those_of_tokenizers(suffix, unk):
+    rng = random.Random(f"{suffix}{unk}")
+    seen_both = False
+    for fuse in (False, True, False, True):
+        peer, letters = trained(rng, suffix, unk, fuse)
+        tok = bpe.Tokenizer(read(peer.to_str().encode()))
+        again = bpe.Tokenizer(read(write(tok.spec)))
+        theirs_again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
+        assert again == tok
+        seen_both |= has_text_marks(tok.spec)
+        unreachable = set(tok.unreachable().tolist())
+        for most in (3, 10, 30, 150):
+            for _ in range(4):
+                text = " ".join(words(rng, letters + ["x"] * (unk is not None), rng.randint(1, 5), most))
+                wanted = peer.encode(text)
+                if sum(end - start for start, end in wanted.offsets) < len(text.replace(" ", "")):
+                    with pytest.raises(ValueError, match="is not in the vocabulary"):  # they drop such a character
+                        tok.encode(text)
+                    continue
+                ids, spans = tok.encode_with_offsets(text)
+                assert ids.tolist() == tok.encode(text).tolist() == again.encode(text).tolist() == wanted.ids
+                assert theirs_again.encode(text).ids == wanted.ids
+                assert list(map(tuple, spans.tolist())) == wanted.offsets
+                assert tok.tokens(text) == wanted.tokens
+                lines = [line[6:] for line in tok.explain(text).splitlines() if line.startswith("  ids ")]
+                assert [int(number) for line in lines for number in line.split()] == wanted.ids
+                assert np.concatenate([*tok.encode_stream([text[:3], text[3:]])]).tolist() == wanted.ids
+                assert unreachable.isdisjoint(wanted.ids)
+    assert seen_both
+
+
+@pytest.mark.parametrize("suffix", ["_", "</w>", "ab"])
+def test_smaller_vocabularies(suffix):
+    """A token that is a symbol stays when the merge that makes it of text too goes."""
+    rng = random.Random(suffix)
+    for _ in range(4):
+        peer, letters = trained(rng, suffix, "<unk>", False)
+        tok = bpe.Tokenizer(read(peer.to_str().encode()))
+        shorter = tok.truncate_vocab(tok.vocab_size - 2)
+        pruned, _ = tok.prune(rng.sample(range(1, tok.vocab_size), 2))
+        for smaller in (shorter, pruned):
+            theirs = tokenizers.Tokenizer.from_str(write(smaller.spec).decode())
+            for text in words(rng, letters, 20, 12):
+                assert smaller.encode(text).tolist() == theirs.encode(text).ids
+
+
+def test_extending_is_refused():
+    peer, _ = trained(random.Random(4), "_", None, False)
+    tok = bpe.Tokenizer(read(peer.to_str().encode()))
+    assert has_text_marks(tok.spec)
+    with pytest.raises(ValueError, match="made both by the mark at a word's end and by text that spells it"):
+        bpe.extend(tok, {"a_b": 3}, tok.vocab_size + 2)
+
+
+def test_a_mark_alone_is_text():
+    """With a suffix of one letter, this letter within a word was an unknown symbol."""
+    peer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="_"))
+    peer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(vocab_size=12, end_of_word_suffix="_", special_tokens=["<unk>"], show_progress=False)
+    peer.train_from_iterator(["a_b a_b x_ b"], trainer)
+    tok = bpe.Tokenizer(read(peer.to_str().encode()))
+    assert tok.encode("a_b x_").tolist() == peer.encode("a_b x_").ids
+    assert tok.decode(tok.encode("a_b x_")) == "a_b x_"
+    assert tok.decode([tok.token_id("a"), tok.token_id("_"), tok.token_id("b_"), tok.token_id("a")]) == "a_b a"
