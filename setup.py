@@ -74,6 +74,20 @@ def extensions() -> list[Extension]:
     ]
 
 
+def compiled() -> bool:
+    """Whether all kernels are compiled in this folder, for this Python, from the sources as they are.
+
+    Cython also compares with the files of NumPy and of its own, which pip installs anew for each build.
+    """
+    if not SETTINGS_FILE.exists() or SETTINGS_FILE.read_text() != settings():
+        return False
+    sources = [path for path in CORE.iterdir() if path.suffix in (".pyx", ".pxd", ".h")]
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    kernels = [CORE / f"{stem}{suffix}" for stem in ("_cyutility", *(path.stem for path in CORE.glob("*.pyx")))]
+    newest = max(path.stat().st_mtime for path in [*sources, SETTINGS_FILE])
+    return all(path.exists() and path.stat().st_mtime >= newest for path in kernels)
+
+
 class BuildKernels(build_ext):
     """Takes kernels that are compiled in this folder already and up to date.
 
@@ -91,11 +105,11 @@ class BuildKernels(build_ext):
             self.copy_file(there, target)
 
 
-def main() -> None:
-    """Generate the C files and compile them, on all processors."""
+def generated() -> list[Extension]:
+    """The extensions with their C files, generated on all processors where they are older than the sources."""
     before = SETTINGS_FILE.read_text() if SETTINGS_FILE.exists() else None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    modules = cythonize(
+    modules: list[Extension] = cythonize(
         extensions(),
         nthreads=min(processors, 8) if processors > 1 else 0,
         force=before != settings() if before is not None else any(SWITCHES.values()),
@@ -117,12 +131,12 @@ def main() -> None:
         SETTINGS_FILE.write_text(settings())
         if before is None:  # a new folder, or one that was compiled before there was this file: nothing has changed
             os.utime(SETTINGS_FILE, (0, 0))
-    setup(
-        ext_modules=modules,
-        cmdclass={"build_ext": BuildKernels},
-        options={"build_ext": {"parallel": True}},  # as many C files at once as there are processors
-    )
+    return modules
 
 
 if __name__ == "__main__":  # cythonize starts processes, which on some systems import this file
-    main()
+    setup(
+        ext_modules=extensions() if compiled() else generated(),
+        cmdclass={"build_ext": BuildKernels},
+        options={"build_ext": {"parallel": True}},  # as many C files at once as there are processors
+    )
