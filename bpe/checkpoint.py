@@ -196,10 +196,19 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
         merges = np.frombuffer(data[end:-32], dtype="<i8").reshape(-1, 4)
         if len(merges) != header["merges"] or not isinstance(header["options"], dict):
             raise ValueError(f"it says merges={shown(header['merges'])}, but has {len(merges)}")
-        header["files"], header["counts"]
+        if not _are_files(header["files"]) or not isinstance(header["counts"], (str, type(None))):
+            raise ValueError(f"its files are {shown(header['files'])}, its counts {shown(header['counts'])}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"it is not understood: {error}; delete it to begin anew", path=path) from None
     return header, merges.astype(np.int64)
+
+
+def _are_files(files: Any) -> bool:
+    """Whether a header's files are what `corpus_of` gives."""
+    return files is None or (
+        isinstance(files, list)
+        and all(isinstance(each, list) and [type(part) for part in each] == [str, int, int] for each in files)
+    )
 
 
 def corpus_of(files: Iterable[PathLike]) -> list[list[Any]] | None:

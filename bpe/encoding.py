@@ -268,6 +268,15 @@ class Encoder:
             self._refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
         return batch
 
+    def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
+        """The ids of words, each taken as a pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.
+
+        Symbols without an id are NO_TOKEN. The tokenizer must have no pretokenizer and no normalizer.
+        """
+        job = Job(self._core, 1)
+        job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
+        return self._run(job, 1)[0]
+
     def encode_separated(self, buffer: memoryview, separator: bytes, keep: bool, threads: int) -> TokenBatch | None:
         """The ids of the documents that lie in one buffer of UTF-8, which the threads find that encode them.
 

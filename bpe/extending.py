@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.trainer import Trainer
-from bpe.encoding import NO_TOKEN, symbol_tables
+from bpe.encoding import NO_TOKEN, Encoder, symbol_tables
 from bpe.errors import counted, typed
 from bpe.learning import (
+    CELL_LIMIT,
     OnMerge,
     Start,
     TieBreak,
     TrainOptions,
+    Words,
     make_trainer,
-    replay,
     run_merges,
     training_of,
     words_of,
@@ -46,9 +47,10 @@ def extend(
 ) -> Tokenizer:
     """Learn more tokens for a vocabulary. Its ids and merges stay; the new ones follow them.
 
-    The words are encoded as `tok` encodes them, and merging goes on from there. A word without any new token keeps its
-    ids. With the counts and the options that `tok` was trained with, the result is the same as training straight to
-    `vocab_size`. Symbols that `tok` does not know take part in no merge.
+    Each word is encoded by `tok` itself, whatever its merges are, and merging goes on from those ids. A word without
+    any new token keeps its ids. With the counts and the options that `tok` was trained with, the result is the same as
+    training straight to `vocab_size`. Symbols that `tok` does not know take part in no merge. A pair that spells a
+    token that `tok` makes otherwise is not merged.
 
     Args:
         tok: the tokenizer to begin with; it is not changed.
@@ -63,7 +65,8 @@ def extend(
 
     Raises:
         TypeError, ValueError: for arguments that are wrong, counts that were made with another pretokenizer or
-            normalizer, a size smaller than `tok` has, or a tokenizer of a rank file that no training makes.
+            normalizer, a size smaller than `tok` has, or a tokenizer with both `ignore_merges` and an end-of-word mark,
+            since a new token would change words that have no such pair.
 
     >>> import bpe
     >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -87,10 +90,11 @@ def extend(
         max_token_length=max_token_length,
     )
     _check_size(tok, vocab_size)
-    if spec.merge_ranks is not None:
+    if spec.ignore_merges and spec.end_of_word is not None:
         raise ValueError(
-            "several merges of this tokenizer share a rank, as no training makes them, so that there is no going on "
-            "from them; extend a tokenizer that was trained"
+            f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}: a new token within words "
+            "would become the id of a whole word that has no such pair, so it cannot be extended; load it without "
+            "ignore_merges"
         )
     if has_text_marks(spec):
         raise ValueError(
@@ -134,35 +138,69 @@ def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spe
 def _begun(
     counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, more: int
 ) -> tuple[Trainer, NDArray[np.int64], int]:
-    """(A trainer that has made the tokenizer's merges and is to make some more, the ids of its tokens, how many words).
+    """(A trainer that begins with the words as the tokenizer encodes them, the ids of all tokens, how many words).
 
     The kernel numbers tokens from 0 without gaps; the numbers are in the order of the ids.
     """
     vocabulary = spec.vocabulary
-    words = words_of(counts, options)
     ids = np.flatnonzero(vocabulary.kinds != NONE)
-    numbers = np.full(vocabulary.limit, NO_TOKEN, dtype=np.uint32)
-    numbers[ids] = np.arange(len(ids), dtype=np.uint32)
+    words = _encoded(words_of(counts, options), spec, ids)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
-    inner, last, mark = symbol_tables(spec)
+    lengths = _lengths(spec)
+    reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
     start = Start(
-        [(token, bool(ends[number]), vocabulary.kinds[number] == SPECIAL) for number, token in vocabulary.items()],
-        _numbered(inner, numbers, len(words.inner)),
-        _numbered(last, numbers, len(words.inner)),
-        mark if mark == NO_TOKEN else int(numbers[mark]),
+        [
+            (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
+            for number, token in vocabulary.items()
+        ],
+        None,
+        None,
+        NO_TOKEN,
     )
-    trainer = make_trainer(words, options, start, len(spec.merges) + more)
-    made = numbers[np.column_stack((spec.merges, spec.merge_ids))]
-    replay(trainer, made.astype(np.int64))
-    return trainer, ids, len(words.counts)  # the words' arrays are gone then: the merges need the memory
+    return make_trainer(words, options, start, more), ids, len(words.counts)  # the words' arrays are gone then
 
 
-def _numbered(table: NDArray[np.uint32], numbers: NDArray[np.uint32], symbols: int) -> NDArray[np.uint32]:
-    """A table of symbols that has numbers for ids, as long as the kernel wants it."""
-    found = np.full(symbols, NO_TOKEN, dtype=np.uint32)
-    known = np.flatnonzero(table != NO_TOKEN)
-    found[known] = numbers[table[known]]
-    return found
+def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words:
+    """The words as the tokenizer encodes them: the bytes of the numbers of their tokens, NO_TOKEN for no symbol."""
+    plain = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None)
+    batch = Encoder(plain).encode_words(words.blob, words.offsets)
+    if len(batch.ids) + len(batch) + 1 > CELL_LIMIT:
+        raise ValueError(
+            f"the distinct words have {len(batch.ids)} tokens; at most {CELL_LIMIT} fit: extend with fewer words"
+        )
+    vocabulary = spec.vocabulary
+    numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last one is for unknown symbols
+    numbers[ids] = np.arange(len(ids), dtype=np.uint32)
+    numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
+    found = numbers[np.minimum(batch.ids, np.uint32(vocabulary.limit))]
+    return replace(words, blob=found.view(np.uint8), offsets=batch.offsets * found.itemsize)
+
+
+def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """The length in symbols of each token that is a symbol or that a merge makes, by id; 0 for the others."""
+    vocabulary = spec.vocabulary
+    made = np.zeros(vocabulary.limit, dtype=np.bool_)
+    made[spec.merge_ids] = True
+    inner, last, mark = symbol_tables(spec)
+    for table in (inner, last, np.array([mark], dtype=np.uint32)):
+        made[table[table != NO_TOKEN]] = True
+    begins = np.ones(len(vocabulary.blob), dtype=np.int64)
+    if spec.model == "char":
+        begins[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
+    before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(begins)))
+    lengths = before[vocabulary.offsets[1:]] - before[vocabulary.offsets[:-1]]
+    if spec.ends_word is not None and spec.end_of_word is not None:  # a mark of its own is one symbol, a glued one none
+        size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())
+        lengths = lengths - spec.ends_word * (size - (not spec.end_of_word_glued))
+    return np.where(made, np.clip(lengths, 1, 0xFFFFFFFF), 0)
+
+
+def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which tokens are parts of merges though nothing makes them: making one would bring those merges to life."""
+    parts = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    parts[spec.merges.ravel()] = True
+    parts[lengths > 0] = False
+    return parts
 
 
 def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> TokenizerSpec:
@@ -178,11 +216,20 @@ def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> 
         ends_word = np.zeros(len(kinds), dtype=np.bool_)
         ends_word[ids] = ends
     merges = ids[trainer.merges()[:, :3]].astype(np.int32)
+    ranks = spec.merge_ranks
+    if ranks is not None:
+        first = int(ranks[-1]) + 1 if len(ranks) else 0
+        if first + len(merges) > ID_LIMIT:
+            raise ValueError(
+                f"the last rank is {first - 1}; with {len(merges)} more merges ranks would be out of range"
+            )
+        ranks = np.concatenate((ranks, np.arange(first, first + len(merges), dtype=np.int32)))
     return replace(
         spec,
         vocabulary=Vocabulary.from_arrays(blob, np.cumsum(lengths), kinds),
-        merges=np.ascontiguousarray(merges[:, :2]),
-        merge_ids=np.ascontiguousarray(merges[:, 2]),
+        merges=np.concatenate((spec.merges, merges[:, :2])),
+        merge_ids=np.concatenate((spec.merge_ids, merges[:, 2])),
+        merge_ranks=ranks,
         ends_word=ends_word,
         unreached=None,
     )

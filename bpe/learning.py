@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from bpe._core.symbols import symbol_counts
 from bpe._core.trainer import Trainer
 from bpe.alphabet import Alphabet, given_codes
-from bpe.checkpoint import Checkpoint
-from bpe.errors import check_choice, check_int, counted, typed
+from bpe.checkpoint import FIX, Checkpoint
+from bpe.errors import FormatError, check_choice, check_int, counted, typed
 from bpe.memory import in_megabytes, resident
 from bpe.progress import ProgressLike, progress_bar, progress_note
 from bpe.spec import Model, TokenizerSpec
@@ -45,6 +45,8 @@ MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 LEAST_FOR_PAIRS = 1 << 24
 #: The kernel's symbols have 16 bits while there are fewer tokens than this.
 NARROW = 65000
+#: What the kernel is given as words that are encoded already, where 0 stands for bytes and 1 for characters.
+ENCODED = 2
 
 #: How the kernel works, never what comes of it: tests set these to force its paths.
 _TUNING: dict[str, Any] = {}
@@ -170,13 +172,23 @@ def learn(
         trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
     with helped(trainer.team):
         with progress_note(progress, "index"):
-            done = 0 if checkpoint is None else replay(trainer, checkpoint.merges)
+            done = 0 if checkpoint is None else _resumed(trainer, checkpoint)
         if checkpoint is not None and done:
             most = _most_merges(trainer, done, options, target)
             log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
         made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
     spec = _spec(counts, options, trainer)
     return spec, training_of(trainer, made, len(spec.vocabulary), n_words, began)
+
+
+def _resumed(trainer: Trainer, checkpoint: Checkpoint) -> int:
+    """Make the merges that a checkpoint has; how many."""
+    try:
+        return replay(trainer, checkpoint.merges)
+    except ValueError as error:
+        raise FormatError(
+            f"the checkpoint is not of this training, or altered: {error}; {FIX}", path=checkpoint.path
+        ) from None
 
 
 def _begun(
@@ -191,8 +203,8 @@ def _begun(
         counts.clear()
     alphabet = Alphabet(words, options)
     target = _target(options, alphabet)
-    tokens = [(name.encode(), False, True) for name in options.reserved]
-    tokens += [(*symbol, False) for symbol in alphabet.symbols]
+    tokens = [(name.encode(), False, True, 0) for name in options.reserved]
+    tokens += [(*symbol, False, 1) for symbol in alphabet.symbols]
     start = Start(tokens, alphabet.inner, alphabet.last, alphabet.mark)
     merges = max(target - len(tokens), 0)
     if options.num_merges is not None:
@@ -290,16 +302,18 @@ class Start:
     """What training begins with.
 
     Attributes:
-        tokens: (bytes, ends with the mark, takes part in no merge) of the tokens that there are, in id order from 0.
-        inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN.
+        tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the tokens that there are, in
+            id order from 0. Of length 0 are those that neither a symbol nor a merge makes.
+        inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN. None
+            where the words are encoded: their bytes are then those of uint32 tokens.
         last: the same for the last place.
-        mark: the token of a mark that is a symbol of its own, else NO_TOKEN.
+        mark: the token of a mark that is a symbol of its own and that words do not have yet, else NO_TOKEN.
 
     """
 
-    tokens: list[tuple[bytes, bool, bool]]
-    inner: NDArray[np.uint32]
-    last: NDArray[np.uint32]
+    tokens: list[tuple[bytes, bool, bool, int]]
+    inner: NDArray[np.uint32] | None
+    last: NDArray[np.uint32] | None
     mark: int
 
 
@@ -337,7 +351,7 @@ def make_trainer(
         words.blob,
         words.offsets,
         words.counts,
-        options.chars,
+        ENCODED if start.inner is None else int(options.chars),
         start.inner,
         start.last,
         start.mark,
@@ -351,10 +365,20 @@ def make_trainer(
 
 
 def replay(trainer: Trainer, merges: NDArray[np.int64]) -> int:
-    """Bring a new trainer to where it was when it had made these merges (as `Trainer.merges` gives them); how many."""
+    """Bring a new trainer to where it was when it had made these merges (as `Trainer.merges` gives them); how many.
+
+    Raises:
+        ValueError: for merges that this training does not make.
+
+    """
     if len(merges):
+        if merges[:, :3].min() < 0 or merges[:, :3].max() >= ID_LIMIT:
+            bad = int(np.flatnonzero(((merges[:, :3] < 0) | (merges[:, :3] >= ID_LIMIT)).any(axis=1))[0])
+            raise ValueError(
+                f"merge {bad} is of tokens {merges[bad, :3].tolist()}; they must be from 0 to {ID_LIMIT - 1}"
+            )
         left, right, token = np.ascontiguousarray(merges[:, :3].T, dtype=np.uint32)
-        trainer.replay(left, right, token)
+        trainer.replay(left, right, token, np.ascontiguousarray(merges[:, 3], dtype=np.int64))
     return len(merges)
 
 

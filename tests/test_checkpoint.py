@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import random
@@ -341,3 +343,30 @@ def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
     with pytest.raises(bpe.FormatError, match="it is no checkpoint"):
         bpe.train(**{**options, "checkpoint": files[0]})
     assert files[0].stat().st_size > 1000, "the corpus is not replaced"
+
+
+@pytest.mark.parametrize("count", [0, 9], ids=["a count of 0", "the true count"])
+def test_refuses_merges_that_the_training_did_not_make(tmp_path: Path, count: int) -> None:
+    """A checkpoint with a right checksum and a merge that makes a symbol's token, or that occurs otherwise."""
+    path = tmp_path / "run.ckpt"
+    options: dict[str, Any] = {"counts": {"ab" * 4 + "c": 9, "cab": 3}, "model": "char", "pretokenizer": None}
+    interrupted(1, num_merges=5, checkpoint=path, threads=1, **options)
+    data = path.read_bytes()
+    size = int.from_bytes(data[12:20], "little")
+    header = json.loads(data[20 : 20 + size])
+    for merge, wrong in (
+        ([0, 1, 2, count], "merge 0 makes token 2 of 0 and 1; it must make token 3"),
+        ([0, 1, 3, count], f"merge 0, of tokens 0 and 1, is said to occur {count} times, but occurs 39 times"),
+        ([0, -1, 3, count], "merge 0 is of tokens \\[0, -1, 3\\]; they must be from 0"),
+    ):
+        merges = np.array([merge, [2, 2, 4, 1]], dtype="<i8")
+        made = json.dumps(header | {"merges": 2}).encode()
+        forged = data[:12] + len(made).to_bytes(8, "little") + made + merges.tobytes()
+        path.write_bytes(forged + hashlib.sha256(forged).digest())
+        with pytest.raises(bpe.FormatError, match=rf"run.ckpt: the checkpoint is not of this training.*{wrong}"):
+            bpe.train(num_merges=5, checkpoint=path, threads=1, **options)
+    made = json.dumps(header | {"files": [3]}).encode()
+    forged = data[:12] + len(made).to_bytes(8, "little") + made + data[20 + size : -32]
+    path.write_bytes(forged + hashlib.sha256(forged).digest())
+    with pytest.raises(bpe.FormatError, match=r"it is not understood: its files are \[3\]"):
+        bpe.train(num_merges=5, checkpoint=path, threads=1, **options)

@@ -176,45 +176,68 @@ def test_what_fails_in_a_part_is_raised_and_the_team_goes_on() -> None:
 # Replaying ----------------------------------------------------------------------------------------------------------
 
 
-def kernel(words: dict[str, int], tie_break: str, tokens: list[bytes], **switches: int) -> Trainer:
-    """A trainer over the letters of a few words; more tokens may follow the letters'."""
+def kernel(words: dict[str, int], tie_break: str, **switches: int) -> Trainer:
+    """A trainer over the letters of a few words."""
     data = [word.encode() for word in words]
     letters = sorted({byte for word in data for byte in word})
     table = np.full(256, 0xFFFFFFFF, dtype=np.uint32)
     table[letters] = np.arange(len(letters), dtype=np.uint32)
+    offsets = np.cumsum([0, *map(len, data)], dtype=np.int64)
+    tokens = [(bytes([letter]), False, False, 1) for letter in letters]
+    return trainer_of(b"".join(data), offsets, words, tie_break, table, tokens, **switches)
+
+
+def encoded_kernel(
+    words: dict[str, int], tie_break: str, whole: Trainer, merges: list[Merge], **switches: int
+) -> Trainer:
+    """A trainer that begins with the tokens of another one and with the words as some of its merges encode them."""
+    letters = whole.n_tokens - len(whole.merges())
+    tokens = [(token, False, False, len(token)) for token, _ in whole.token_bytes(0)[: letters + len(merges)]]
+    number = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
+    data: list[np.ndarray[Any, Any]] = []
+    for word in words:
+        symbols: tuple[int, ...] = tuple(number[bytes([byte])] for byte in word.encode())
+        for left, right, token, _ in merges:
+            joined: list[int] = []
+            for symbol in symbols:
+                if joined and (joined[-1], symbol) == (left, right):
+                    joined[-1] = token
+                else:
+                    joined.append(symbol)
+            symbols = tuple(joined)
+        data.append(np.array(symbols, dtype=np.uint32))
+    offsets = 4 * np.cumsum([0, *map(len, data)], dtype=np.int64)
+    return trainer_of(np.concatenate(data).view(np.uint8), offsets, words, tie_break, None, tokens, **switches)
+
+
+def trainer_of(
+    blob: Any, offsets: Any, words: dict[str, int], tie_break: str, table: Any, tokens: Any, **switches: int
+) -> Trainer:
+    counts = np.array(list(words.values()), dtype=np.int64)
+    spelling = learning.ENCODED if table is None else 0
+    rule = TIE_BREAKS.index(tie_break)
     return Trainer(
-        b"".join(data),
-        np.cumsum([0, *map(len, data)], dtype=np.int64),
-        np.array(list(words.values()), dtype=np.int64),
-        False,
-        table,
-        table,
-        0xFFFFFFFF,
-        [(token, False, False) for token in [*(bytes([letter]) for letter in letters), *tokens]],
-        TIE_BREAKS.index(tie_break),
-        1,
-        0xFFFFFFFF,
-        1000,
-        **switches,
+        blob, offsets, counts, spelling, table, table, 0xFFFFFFFF, tokens, rule, 1, 0xFFFFFFFF, 1000, **switches
     )
 
 
-def columns(merges: list[tuple[int, int, int, int]]) -> list[np.ndarray[Any, np.dtype[np.uint32]]]:
-    return [np.array([merge[i] for merge in merges], dtype=np.uint32) for i in range(3)]
+def columns(merges: list[tuple[int, int, int, int]]) -> list[np.ndarray[Any, Any]]:
+    parts = [np.array([merge[i] for merge in merges], dtype=np.uint32) for i in range(3)]
+    return [*parts, np.array([merge[3] for merge in merges], dtype=np.int64)]
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
-    """Making some merges again and going on gives what one training gives, whether their tokens are there or not."""
+    """Making some merges again and going on gives what one training gives, as does beginning with encoded words."""
     random_ = random.Random(f"replay {tie_break}")
     for _ in range(150):
         words = random_words(random_)
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
-        whole = kernel(words, tie_break, [])
+        whole = kernel(words, tie_break)
         merges = whole.run(1000, 2000)
         spelled = [token for token, _ in whole.token_bytes(0)]
         stop = random_.randint(0, len(merges))
-        anew = kernel(words, tie_break, [], **switches)
+        anew = kernel(words, tie_break, **switches)
         with helped(anew.team):
             anew.replay(*columns(merges[:stop]))
             assert anew.run(1000, 2000) == merges[stop:]
@@ -224,23 +247,37 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
         assert [blob[a:b] for a, b in pairwise(offsets.tolist())] == spelled
         assert ends.dtype == np.bool_
         assert not ends.any()
-        letters = len(spelled) - len(merges)
-        given = kernel(words, tie_break, spelled[letters : letters + stop], **switches)
+        given = encoded_kernel(words, tie_break, whole, merges[:stop], **switches)
         with helped(given.team):
-            given.replay(*columns(merges[:stop]))
             assert given.run(1000, 2000) == merges[stop:]
 
 
-def test_replay_takes_merges_that_no_training_makes() -> None:
-    """Pairs that do not occur, a token that two merges make, one that no merge makes: `run` goes on from there."""
-    trainer = kernel({"abc": 3, "bd": 2}, "id", [b"abc", b"dd", b"bd"])  # a b c d are 0 to 3
-    trainer.replay(*columns([(1, 2, 7, 0), (3, 3, 5, 0), (0, 7, 4, 0), (7, 2, 8, 0)]))
-    assert [token for token, _ in trainer.token_bytes(7)] == [b"bc", b"bcc"]
-    assert trainer.run(5, 100) == [(1, 3, 6, 2)]
+def test_replay_refuses_what_the_training_did_not_make() -> None:
+    """Tokens that there are not, a merge into a symbol or a merge's token, a pair too rare, a pair twice."""
+    for merges, wrong in (
+        ([(0, 1, 3, 1)], "merge 0 makes token 3 of 0 and 1; it must make token 2"),
+        ([(0, 2, 2, 1)], "merge 0 makes token 2 of 0 and 2"),
+        ([(0, 1, 1, 1)], "merge 0 makes token 1 of 0 and 1"),
+        ([(0, 1, 2, 3), (2, 2, 2, 1)], "merge 1 makes token 2 of 2 and 2"),
+        ([(1, 1, 2, 0)], "merge 0, of tokens 1 and 1, is said to occur 0 times, but occurs 0 times here"),
+        ([(0, 1, 2, 4)], "merge 0, of tokens 0 and 1, is said to occur 4 times, but occurs 3 times here"),
+        ([(0, 1, 2, 3), (0, 1, 3, 3)], "merge 1, of tokens 0 and 1, is said to occur 3 times, but occurs 0 times"),
+    ):
+        trainer = kernel({"ababab": 1}, "id")
+        with pytest.raises(ValueError, match=wrong):
+            trainer.replay(*columns(merges))
 
 
-def test_replay_refuses_tokens_that_are_unknown() -> None:
-    trainer = kernel({"ab": 1}, "id", [])
-    for merge in ((0, 1, 3, 0), (0, 2, 2, 0), (5, 1, 2, 0)):
-        with pytest.raises(ValueError, match=r"merge 0, of \d and \d to \d, is of tokens that are unknown"):
-            trainer.replay(*columns([merge]))
+@pytest.mark.parametrize("table", [True, False], ids=["symbols", "tokens"])
+def test_the_kernel_bounds_what_it_is_given(table: bool) -> None:
+    """Offsets outside the words, symbols outside the tables and tokens that there are not."""
+    with pytest.raises(ValueError, match="offset 1 of the words is 99 after 0; offsets must rise, up to the 8 bytes"):
+        trainer_of(b"abababab", np.array([0, 99], dtype=np.int64), {"x": 1}, "id", None, [])
+    with pytest.raises(ValueError, match="there are 1 offsets for 1 words"):
+        trainer_of(b"abababab", np.array([0], dtype=np.int64), {"x": 1}, "id", None, [])
+    tables = np.array([0, 7, 0xFFFFFFF0], dtype=np.uint32) if table else None
+    data = bytes([0, 1, 2, 3, 255, 0, 0, 0] * 5)
+    trainer = trainer_of(data, np.array([0, 40], np.int64), {"x": 1}, "id", tables, [(b"a", False, False, 0)])
+    assert [pair[:2] for pair in trainer.run(1, 100)] == ([(0, 0)] if table else [])
+    encoded = trainer_of(bytes(40), np.array([0, 40], np.int64), {"x": 1}, "id", None, [(b"a", False, False, 0)])
+    assert [merge[2] for merge in encoded.run(3, 100)] == [1, 2, 3]  # a token that occurs is never made

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import pickle
 from contextlib import suppress
-from itertools import product
+from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,146 @@ def test_extending_a_vocabulary_that_was_not_trained_here() -> None:
     assert longer.merges.tolist() == [[7, 3], [9, 9]]
     assert longer.training is not None
     assert (longer.training.stopped, longer.training.merges) == ("no pairs left", 1)
+
+
+@st.composite
+def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
+    """A tokenizer that no training makes: merges in any order, several for one string, tokens without a merge."""
+    suffix = draw(st.sampled_from([None, None, "b", "bb"]))
+    random_ = draw(st.randoms(use_true_random=False))
+    tokens = ["a", "b", "c"]
+    marked = [False] * 3
+    if suffix is not None:
+        tokens += [letter + suffix for letter in "abc"]
+        marked += [True] * 3
+    merges: list[tuple[int, int, int]] = []
+    for _ in range(random_.randint(0, 8)):
+        left, right = random_.randrange(len(tokens)), random_.randrange(len(tokens))
+        joined = tokens[left] + tokens[right]
+        if marked[left] or any(pair == (left, right) for *pair, _ in merges):
+            continue
+        if joined not in tokens:
+            tokens.append(joined)
+            marked.append(marked[right])
+        merges.append((left, right, tokens.index(joined)))
+    for joined in ("abc", "bca", "aab"):
+        if random_.random() < 0.3 and joined not in tokens:
+            tokens.append(joined)  # which no merge makes
+            marked.append(False)
+    random_.shuffle(merges)
+    pairs = np.array([merge[:2] for merge in merges], dtype=np.int32).reshape(-1, 2)
+    ranks = np.sort(np.array([random_.randrange(4) for _ in merges], dtype=np.int32))
+    shared = random_.random() < 0.3 and all(a[2] == b[2] for a, b in product(merges, merges))
+    spec = TokenizerSpec(
+        model="char",
+        vocabulary=Vocabulary((number, token.encode()) for number, token in enumerate(tokens)),
+        merges=pairs,
+        merge_ids=np.array([merge[2] for merge in merges], dtype=np.int32),
+        merge_ranks=ranks if shared else None,
+        end_of_word=suffix,
+        end_of_word_glued=suffix is not None,
+        ends_word=None if suffix is None else np.array(marked),
+        ignore_merges=suffix is None and random_.random() < 0.4,
+    )
+    return bpe.Tokenizer.from_spec(spec)
+
+
+def plain_merge(ids: list[int], left: int, right: int, token: int) -> list[int]:
+    merged: list[int] = []
+    for number in ids:
+        if merged and (merged[-1], number) == (left, right):
+            merged[-1] = token
+        else:
+            merged.append(number)
+    return merged
+
+
+def plain_best(rows: list[list[int]], counts: list[int], refused: set[bytes], tok: bpe.Tokenizer) -> Any:
+    """(count, pair) of the commonest pair, the smallest ids of equal ones; None if no pair is left."""
+    pairs: dict[tuple[int, int], int] = {}
+    for ids, count in zip(rows, counts, strict=True):
+        for pair in pairwise(ids):
+            pairs[pair] = pairs.get(pair, 0) + count
+    spelled = {pair: tok.spec.vocabulary[pair[0]] + tok.spec.vocabulary[pair[1]] for pair in pairs}
+    left = [(-count, pair) for pair, count in pairs.items() if spelled[pair] not in refused]
+    return min(left, default=None)
+
+
+@settings(max_examples=150)
+@given(tok=any_tokenizers(), words=st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9)))
+def test_extending_begins_with_the_ids_of_the_tokenizer(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
+    """Every new merge is that of the commonest pair of neighbouring ids, and longer words are what they merge to."""
+    steps: list[Any] = []
+    if not words:
+        return
+    longer = bpe.extend(tok, words, tok.vocab_size + 6, on_merge=lambda *each: steps.append(each))
+    old, spec = len(tok.merges), longer.spec
+    assert spec.merges[:old].tolist() == tok.merges.tolist()
+    rows, counts = [tok.encode(word).tolist() for word in words], list(words.values())
+    made = {*spec.merge_ids[:old].tolist(), *(number for number, token in spec.vocabulary.items() if len(token) == 1)}
+    if tok.end_of_word is not None:
+        made |= set(range(6))
+    made |= set(tok.merges.ravel().tolist())  # an old merge waits for it
+    made |= {number for row in rows if len(row) > 1 for number in row}
+    for step, (pair, token) in enumerate(zip(spec.merges[old:].tolist(), spec.merge_ids[old:].tolist(), strict=True)):
+        refused = {tok.spec.vocabulary[number] for number in made if number < tok.spec.vocabulary.limit}
+        if spec.ends_word is not None:  # the same letters with a mark and without are two tokens
+            ends = {spec.vocabulary[number]: bool(spec.ends_word[number]) for number in range(tok.vocab_size)}
+            pairs = {tuple(pair) for row in rows for pair in pairwise(row)}
+            for left, right in pairs:
+                joined = spec.vocabulary[left] + spec.vocabulary[right]
+                if joined in ends and ends[joined] != spec.ends_word[right]:
+                    refused.add(joined)
+        best = plain_best(rows, counts, refused, longer)
+        assert (tuple(pair), steps[step][4]) == (best[1], -best[0])
+        rows = [plain_merge(row, *pair, token) for row in rows]
+        made.add(token)
+    assert [longer.encode(word).tolist() for word in words] == rows
+
+
+def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
+    """With a glued suffix, the token of a symbol may be that of a merge too."""
+    n = 60
+    suffix = "b" * n
+    tokens = ["a", "b", *("a" + "b" * k for k in range(1, n + 1))]
+    spec = TokenizerSpec(
+        model="char",
+        vocabulary=Vocabulary((number, token.encode()) for number, token in enumerate(tokens)),
+        merges=np.array([[0, 1], *([k + 1, 1] for k in range(1, n))], dtype=np.int32),
+        merge_ids=np.arange(2, n + 2, dtype=np.int32),
+        end_of_word=suffix,
+        end_of_word_glued=True,
+        ends_word=np.array([False] * (n + 1) + [True]),
+    )
+    tok = bpe.Tokenizer.from_spec(spec)
+    words = {"a" + "b" * n + "a": 5, "a" * 40: 4, "ba": 3}
+    longer = bpe.extend(tok, words, tok.vocab_size + 9)
+    for word in words:
+        assert "".join(longer.tokens(word)) == "".join(tok.tokens(word))
+    assert len(longer.encode("a" * 40)) < len(tok.encode("a" * 40))
+
+
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_extending_merges_out_of_order_or_ignored(ignore_merges: bool) -> None:
+    """The corpus is encoded as the tokenizer does it: `abcx` is abc x, or by merges alone ab c x."""
+    merges = [[0, 1]] if ignore_merges else [[4, 2], [0, 1]]
+    spec = TokenizerSpec(
+        model="char",
+        vocabulary=Vocabulary(enumerate([b"a", b"b", b"c", b"x", b"ab", b"abc"])),
+        merges=np.array(merges, dtype=np.int32),
+        merge_ids=np.array([4] if ignore_merges else [5, 4], dtype=np.int32),
+        ignore_merges=ignore_merges,
+    )
+    longer = bpe.extend(bpe.Tokenizer.from_spec(spec), {"abc": 10, "abcx": 10, "x": 3}, 7)
+    assert longer.tokens("abc") == ["abc"]
+    assert longer.tokens("abcx") == (["ab", "cx"] if ignore_merges else ["abcx"])
+
+
+def test_extending_what_cannot_be_extended() -> None:
+    spec = bpe.train(counts={"ab": 1}, model="char", num_merges=1, end_of_word="_", end_of_word_glued=True).spec
+    tok = bpe.Tokenizer.from_spec(replace(spec, ignore_merges=True))
+    with pytest.raises(ValueError, match=r"has ignore_merges and the end-of-word mark '_'.*cannot be extended"):
+        bpe.extend(tok, {"ab": 1}, 9)
 
 
 def test_extending_with_counts_made_otherwise() -> None:

@@ -35,12 +35,20 @@ cdef struct Symbols:
     size_t room               # of `starts` and `counts`
     cell_t anchors[ANCHORS + 1]    # places where words begin, ascending and evenly apart; the last one is n
 
+cdef enum Spelling:           # what the bytes of a word are
+    BYTES = 0                 # its symbols
+    CHARS = 1                 # its symbols in UTF-8
+    TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
+
 cdef struct Alphabet:
-    bint chars                # symbols are characters, not bytes
-    const uint32_t* inner     # the token of a byte or code point; NO_TOKEN outside the alphabet
+    Spelling spelling
+    const uint32_t* inner     # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
     const uint32_t* last      # the same at the last place of a word
+    size_t n_symbols          # the length of both
+    size_t n_tokens           # what is not below this is no token
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
 
+cdef int check_offsets(const int64_t[::1] offsets, Py_ssize_t n, Py_ssize_t size) except -1
 cdef int lay_out(
     Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
     size_t n_words, bint by_count,

@@ -10,7 +10,7 @@ from bpe._core.types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe._core.unicode cimport decode_char
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
-from libc.string cimport memmove
+from libc.string cimport memcpy, memmove
 
 cdef enum:
     FEW = 1 << 16             # words that occur less often are sorted by counting, the others by comparing
@@ -29,10 +29,12 @@ def symbol_counts(
     The first number is how many symbols the distinct words have together, whatever their counts.
     """
     cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
+    cdef size_t n_symbols = min(inner.shape[0], last.shape[0])
     cdef int64_t cells = 0, weight
     cdef long long total = 0, weighed = 0
     cdef uint32_t code
     cdef bint overflow = False
+    check_offsets(offsets, n, blob.shape[0])
     if n == 0 or blob.shape[0] == 0:
         return 0, False
     with nogil:
@@ -46,6 +48,8 @@ def symbol_counts(
                     code, length = blob[pos], 1
                 pos += length
                 weight += 1
+                if code >= n_symbols:                      # not UTF-8: the caller has checked
+                    continue
                 if pos < end:
                     inner[code] += counts[i]
                 else:
@@ -56,6 +60,22 @@ def symbol_counts(
             if overflow:
                 break
     return cells, overflow
+
+
+cdef int check_offsets(const int64_t[::1] offsets, Py_ssize_t n, Py_ssize_t size) except -1:
+    """Raise ValueError unless n words lie within `size` bytes, one after the other."""
+    cdef Py_ssize_t i
+    cdef int64_t before = 0
+    if offsets.shape[0] != n + 1:
+        raise ValueError(f"there are {offsets.shape[0]} offsets for {n} words; there must be one more than words")
+    for i in range(n + 1):
+        if not before <= offsets[i] <= size:
+            raise ValueError(
+                f"offset {i} of the words is {offsets[i]} after {before}; offsets must rise, up to the {size} bytes "
+                "of all words"
+            )
+        before = offsets[i]
+    return 0
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -93,7 +113,9 @@ cdef size_t cells_of(const Words* words, size_t i) noexcept nogil:
     cdef size_t n = <size_t>(end - pos)
     if words.counts[i] <= 0:
         return 0
-    if words.alphabet.chars:
+    if words.alphabet.spelling == TOKENS:
+        n //= sizeof(uint32_t)
+    elif words.alphabet.spelling == CHARS:
         n = 0
         while pos < end:
             n += words.blob[pos] & 0xC0 != 0x80
@@ -102,20 +124,38 @@ cdef size_t cells_of(const Words* words, size_t i) noexcept nogil:
     return n + 1 if n > 1 else 0
 
 
-cdef size_t write_word(id_t* cells, size_t at, const Words* words, size_t i) noexcept nogil:
-    """Write a word's symbols and a NONE; returns the place behind. No pair crosses a symbol outside the alphabet."""
+cdef inline uint32_t read_symbol(const Words* words, int64_t* pos, int64_t end) noexcept nogil:
+    """The token of the symbol at a position, which moves past it; NO_TOKEN for one outside the alphabet."""
+    cdef const Alphabet* alphabet = words.alphabet
+    cdef Py_ssize_t length = 1
+    cdef uint32_t code = 0
+    if alphabet.spelling == TOKENS:
+        memcpy(&code, words.blob + pos[0], sizeof(uint32_t))
+        pos[0] += sizeof(uint32_t)
+    else:
+        if alphabet.spelling == CHARS:
+            code = decode_char(words.blob, pos[0], end, &length)
+        else:
+            code = words.blob[pos[0]]
+        pos[0] += length
+        if code >= alphabet.n_symbols:
+            return NO_TOKEN
+        code = alphabet.inner[code] if pos[0] < end else alphabet.last[code]
+    return code if code < alphabet.n_tokens else NO_TOKEN
+
+
+cdef size_t write_word(id_t* cells, size_t at, const Words* words, size_t i, size_t need) noexcept nogil:
+    """Write a word's symbols and a NONE; returns the place behind. No pair crosses a symbol outside the alphabet.
+
+    As many cells are written as `need` says, which is what `cells_of` gives, whatever the bytes are.
+    """
     cdef const Alphabet* alphabet = words.alphabet
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
-    cdef Py_ssize_t length
-    cdef uint32_t code
-    while pos < end:
-        if alphabet.chars:
-            code = decode_char(words.blob, pos, end, &length)
-        else:
-            code, length = words.blob[pos], 1
-        pos += length
-        cells[at] = <id_t>(alphabet.inner[code] if pos < end else alphabet.last[code])
+    cdef size_t left = need - 1 - (alphabet.mark != NO_TOKEN)
+    while left > 0:
+        cells[at] = <id_t>(read_symbol(words, &pos, end) if pos < end else NO_TOKEN)
         at += 1
+        left -= 1
     if alphabet.mark != NO_TOKEN:
         cells[at] = <id_t>alphabet.mark
         at += 1
@@ -125,18 +165,20 @@ cdef size_t write_word(id_t* cells, size_t at, const Words* words, size_t i) noe
 
 cdef void write_words(id_t* cells, const Words* words, const Order* order) noexcept nogil:
     """Write all words, each where its count puts it: first the frequent ones, then `behind[count]`."""
-    cdef size_t i, at = 1
+    cdef size_t i, need, at = 1
     cdef size_t* behind = order.behind
     cells[0] = <id_t>NO_TOKEN
     for i in range(order.n_often):
-        at = write_word(cells, at, words, order.often[i].number)
+        need = cells_of(words, order.often[i].number)
+        at = write_word(cells, at, words, order.often[i].number, need)
     for i in range(words.n):
-        if cells_of(words, i) == 0:
+        need = cells_of(words, i)
+        if need == 0:
             continue
         if behind == NULL:                                 # in the order given
-            at = write_word(cells, at, words, i)
+            at = write_word(cells, at, words, i, need)
         elif words.counts[i] < FEW:
-            behind[words.counts[i]] = write_word(cells, behind[words.counts[i]], words, i)
+            behind[words.counts[i]] = write_word(cells, behind[words.counts[i]], words, i, need)
 
 
 cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:

@@ -15,11 +15,11 @@ class Trainer:
         blob: Buffer,
         offsets: NDArray[np.int64],
         counts: NDArray[np.int64],
-        chars: bool,
-        inner: NDArray[np.uint32],
-        last: NDArray[np.uint32],
+        spelling: int,
+        inner: NDArray[np.uint32] | None,
+        last: NDArray[np.uint32] | None,
         mark: int,
-        tokens: Iterable[tuple[bytes, bool, bool]],
+        tokens: Iterable[tuple[bytes, bool, bool, int]],
         tie_break: int,
         min_frequency: int,
         max_length: int,
@@ -33,7 +33,13 @@ class Trainer:
         least: int = 524288,
         long_list: int = 8192,
     ) -> None: ...
-    def replay(self, left: NDArray[np.uint32], right: NDArray[np.uint32], token: NDArray[np.uint32]) -> None: ...
+    def replay(
+        self,
+        left: NDArray[np.uint32],
+        right: NDArray[np.uint32],
+        token: NDArray[np.uint32],
+        count: NDArray[np.int64],
+    ) -> None: ...
     def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]: ...
     @property
     def n_tokens(self) -> int: ...

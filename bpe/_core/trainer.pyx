@@ -18,7 +18,18 @@ from bpe._core.memory cimport grown
 from bpe._core.pages cimport ask_for_huge_pages
 from bpe._core.pairs cimport NO_PAIR, Pair, Pairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe._core.recount cimport Plan, recount
-from bpe._core.symbols cimport Alphabet, Symbols, compact, free_symbols, id_t, lay_out, widen
+from bpe._core.symbols cimport (
+    TOKENS,
+    Alphabet,
+    Spelling,
+    Symbols,
+    check_offsets,
+    compact,
+    free_symbols,
+    id_t,
+    lay_out,
+    widen,
+)
 from bpe._core.team cimport MOST_PARTS, Team, parts_worth
 from bpe._core.tokens cimport Token, Tokens, add_token, free_tokens, joined, token_named
 from bpe._core.types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
@@ -95,7 +106,7 @@ cdef token_t token_of(Tokens* tokens, token_t left, token_t right, uint32_t max_
     cdef Token first = tokens.items[left], second = tokens.items[right]
     cdef Token* named
     cdef token_t known
-    if <uint64_t>first.length + second.length > max_length:
+    if <uint64_t>first.length + second.length > max_length or <uint64_t>first.size + second.size > <uint64_t>0xFFFFFFFF:
         return NO_TOKEN
     known = token_named(tokens, joined(tokens, left, right), <size_t>first.size + second.size)
     if known == NO_TOKEN:
@@ -125,9 +136,8 @@ cdef class Trainer:
 
     The words' arrays are read by the constructor only: the caller may let go of them then.
 
-    To go on from merges that were made before (to resume a training, or to extend a vocabulary), call `replay` with
-    them before the first `run`. To resume, construct the trainer as the first time; `replay` makes the tokens anew. To
-    extend, give the merges' tokens to the constructor, too, each under the id that it has; `replay` is told these ids.
+    To resume a training, construct the trainer as the first time, and call `replay` with the merges made so far before
+    the first `run`. To extend a vocabulary, give the constructor all its tokens, and words that are encoded with it.
     """
 
     cdef Symbols symbols
@@ -168,11 +178,11 @@ cdef class Trainer:
         const byte_t[::1] blob,            # IN the words' bytes
         const int64_t[::1] offsets,        # IN (n + 1,)
         const int64_t[::1] counts,         # IN (n,)
-        bint chars,                        # symbols are characters, not bytes
-        const uint32_t[::1] inner,         # IN the token of a byte or code point; NO_TOKEN outside the alphabet
+        int spelling,                      # what these bytes are: a Spelling of `symbols.pxd`
+        const uint32_t[::1] inner,         # IN the token of a byte or code point, or NO_TOKEN; None for TOKENS
         const uint32_t[::1] last,          # IN the same at the last place of a word
         uint32_t mark,                     # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
-        tokens,                            # the first tokens: (bytes, ends_word, reserved), in id order from 0
+        tokens,                            # the first tokens, in id order from 0: (bytes, ends_word, reserved, length)
         int tie_break,
         count_t min_frequency,
         uint32_t max_length,               # of a token in symbols
@@ -193,7 +203,10 @@ cdef class Trainer:
         cells are 32 bits wide, and with how many cells, or places of a list, a thread has work of its own.
         """
         cdef Alphabet alphabet
-        cdef size_t i
+        cdef bint encoded = spelling == TOKENS
+        if not 0 <= spelling <= TOKENS or (inner is None) != encoded or (last is None) != encoded:
+            raise ValueError(f"spelling is {spelling}; bytes and characters need tables of symbols, tokens have none")
+        check_offsets(offsets, counts.shape[0], blob.shape[0])
         self.tie_break = <TieBreak>tie_break
         self.plan.floor = max(min_frequency, 1)
         self.plan.ceiling = INT64_MAX
@@ -203,16 +216,16 @@ cdef class Trainer:
         self.keep.max_length = max_length
         self.goal = merges
         self.narrow = min(narrow, <size_t>0xFFFF)
-        for token, ends_word, reserved in tokens:
-            add_token(&self.tokens, token, len(token), ends_word, reserved, 0)
-        for i in range(<size_t>inner.shape[0]):
-            if inner[i] != NO_TOKEN:
-                self.tokens.items[inner[i]].length = 1
-            if last[i] != NO_TOKEN:
-                self.tokens.items[last[i]].length = 1
-        if mark != NO_TOKEN:
-            self.tokens.items[mark].length = 1
-        alphabet.chars, alphabet.inner, alphabet.last, alphabet.mark = chars, &inner[0], &last[0], mark
+        for token, ends_word, reserved, length in tokens:
+            add_token(&self.tokens, token, len(token), ends_word, reserved, length)
+        alphabet.spelling, alphabet.inner, alphabet.last, alphabet.n_symbols = <Spelling>spelling, NULL, NULL, 0
+        if inner is not None and inner.shape[0] > 0 and last.shape[0] > 0:
+            alphabet.inner, alphabet.last = &inner[0], &last[0]
+            alphabet.n_symbols = min(inner.shape[0], last.shape[0])
+        alphabet.n_tokens, alphabet.mark = self.tokens.n, mark
+        if mark != NO_TOKEN and mark >= self.tokens.n:
+            raise ValueError(f"the end-of-word mark is token {mark}; there are {self.tokens.n} tokens")
+        self.mark_occurring(&alphabet, blob)
         self.symbols.wide = self.tokens.n >= self.narrow
         with nogil:
             lay_out(
@@ -228,6 +241,26 @@ cdef class Trainer:
             self.heap.before = smaller_strings
         elif tie_break == BY_GREATEST:
             self.heap.before = greater_strings
+
+    cdef int mark_occurring(self, const Alphabet* alphabet, const byte_t[::1] blob) noexcept:
+        """See to it that no token that words begin with has the length 0: no merge makes such a token again."""
+        cdef const uint32_t* tables[3]
+        cdef size_t sizes[3]
+        cdef uint32_t token
+        cdef size_t i, k
+        tables[0], sizes[0] = alphabet.inner, alphabet.n_symbols
+        tables[1], sizes[1] = alphabet.last, alphabet.n_symbols
+        tables[2], sizes[2] = &alphabet.mark, 1
+        for k in range(3):
+            for i in range(sizes[k]):
+                if tables[k][i] < self.tokens.n:
+                    self.tokens.items[tables[k][i]].length = max(self.tokens.items[tables[k][i]].length, 1)
+        if alphabet.spelling == TOKENS:
+            for i in range(0, <size_t>blob.shape[0] // sizeof(uint32_t)):
+                memcpy(&token, &blob[i * sizeof(uint32_t)], sizeof(uint32_t))
+                if token < self.tokens.n:
+                    self.tokens.items[token].length = max(self.tokens.items[token].length, 1)
+        return 0
 
     cdef int take_memory(self, size_t memory) except -1:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
@@ -384,49 +417,72 @@ cdef class Trainer:
                 merges.append((pair.left, pair.right, token, pair.count))
         return merges
 
-    def replay(self, const uint32_t[::1] left, const uint32_t[::1] right, const uint32_t[::1] token):
-        """Make given merges in their order, before the first `run`: nothing is searched, and no rule is asked.
+    def replay(
+        self, const uint32_t[::1] left, const uint32_t[::1] right, const uint32_t[::1] token, const int64_t[::1] count
+    ):
+        """Make the merges that a training has made, in their order, before the first `run`.
+
+        Nothing is searched, but each pair must occur as often as it did: a merge that this training does not make is
+        refused, and so none makes a token that is in the symbols already, or one of absurd length.
 
         Args:
             left, right: the pairs, (n,) each.
-            token: what each makes: the id of a token that the constructor was given, or the next id that is free,
-                which the new token takes. A pair that does not occur has its token all the same.
+            token: what each makes, (n,): always a new token, so that these are the ids from the first free one on.
+            count: how often each pair occurred, (n,).
 
         Raises:
-            ValueError: where a pair or its token is none of these.
+            ValueError: for a merge of tokens that there are not, that makes no new token, or whose count is another.
 
         """
-        cdef size_t i, rank = 0, n = left.shape[0]
-        cdef token_t free_id = <token_t>self.tokens.n
+        cdef size_t i, rank = 0, n = left.shape[0], first = self.tokens.n
+        if <size_t>right.shape[0] != n or <size_t>token.shape[0] != n or <size_t>count.shape[0] != n:
+            raise ValueError("the parts of the merges to replay differ in number")
+        if self.n_made > 0:
+            raise ValueError(f"{self.n_made} merges are made already; merges are replayed before the first")
         for i in range(n):
-            if left[i] >= free_id or right[i] >= free_id or token[i] > free_id:
-                raise ValueError(f"merge {i}, of {left[i]} and {right[i]} to {token[i]}, is of tokens that are unknown")
-            free_id += token[i] == free_id
+            if left[i] >= first + i or right[i] >= first + i or token[i] != first + i:
+                raise ValueError(
+                    f"merge {i} makes token {token[i]} of {left[i]} and {right[i]}; it must make token {first + i} of "
+                    "tokens before that"
+                )
         for i in range(n):
             add_pair(&self.given, left[i], right[i], pair_hash(left[i], right[i]))
         self.keep.given, self.keep.limit = &self.given, 0
-        while rank < n:
-            with nogil:
-                for rank in range(rank, min(rank + STEPS, n)):
-                    self.replay_one(rank, token[rank])
-                rank += 1
-            PyErr_CheckSignals()
-        self.keep.given = NULL
-        self.pool.full = True
-        free_pairs(&self.given)
-        self.given = Pairs(NULL, 0, 0, NULL, 0)
+        try:
+            while rank < n:
+                with nogil:
+                    for rank in range(rank, min(rank + STEPS, n)):
+                        self.replay_one(rank, count[rank])
+                    rank += 1
+                PyErr_CheckSignals()
+        finally:
+            self.keep.given = NULL
+            self.pool.full = True
+            free_pairs(&self.given)
+            self.given = Pairs(NULL, 0, 0, NULL, 0)
 
-    cdef int replay_one(self, size_t rank, token_t token) except -1 nogil:
+    cdef int replay_one(self, size_t rank, count_t count) except -1 nogil:
         cdef Pair merge = self.given.items[rank]
+        cdef token_t token
         cdef uint32_t number
+        cdef count_t found = 0
         if self.is_over() or rank >= self.keep.limit:
             self.keep.first = rank
             self.next_epoch()
         number = find_pair(&self.pairs, merge.left, merge.right, pair_hash(merge.left, merge.right))
+        if number != NO_PAIR:
+            found = self.pairs.items[number].count
+        token = token_of(&self.tokens, merge.left, merge.right, self.keep.max_length)
+        if found <= 0 or found != count or token != self.tokens.n:
+            with gil:
+                raise ValueError(
+                    f"merge {rank}, of tokens {merge.left} and {merge.right}, is said to occur {count} times, but "
+                    f"occurs {found} times here" if found != count or found <= 0 else
+                    f"merge {rank}, of tokens {merge.left} and {merge.right}, makes a token that there is already"
+                )
         self.make_token(merge.left, merge.right, token)
-        self.note(merge.left, merge.right, token, self.pairs.items[number].count if number != NO_PAIR else 0)
-        if number != NO_PAIR and self.pairs.items[number].count > 0:
-            self.merge(number, token)
+        self.note(merge.left, merge.right, token, found)
+        self.merge(number, token)
         return 0
 
     @property
@@ -436,6 +492,8 @@ cdef class Trainer:
 
     def spelled(self, size_t token):
         """The bytes of a token that there is."""
+        if token >= self.tokens.n:
+            raise ValueError(f"there is no token {token}; there are {self.tokens.n}")
         cdef Token* found = &self.tokens.items[token]
         return self.tokens.bytes[found.offset : found.offset + found.size]
 
