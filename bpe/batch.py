@@ -21,7 +21,9 @@ class TokenBatch:
 
     Attributes:
         ids: uint32 (or uint16), 1-D: the ids of all texts, one after the other.
-        offsets: int64, shape (n + 1,): text i is `ids[offsets[i]:offsets[i + 1]]`.
+        offsets: int64, shape (n + 1,), read-only: text i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    Offsets given to the class are copied, ids are not.
 
     >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
     >>> batch[0], len(batch), batch.offsets
@@ -35,15 +37,15 @@ class TokenBatch:
     offsets: NDArray[np.int64]
 
     def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> None:
-        ids, offsets = np.asarray(ids), np.asarray(offsets)
+        ids, offsets = np.asarray(ids), np.array(offsets)
         if ids.ndim != 1 or ids.dtype not in (np.uint16, np.uint32):
             raise TypeError(f"ids are {ids.dtype} of shape {ids.shape}; they must be uint32 or uint16, 1-D")
         if offsets.ndim != 1 or offsets.dtype != np.int64 or not len(offsets):
             raise TypeError(
                 f"offsets are {offsets.dtype} of shape {offsets.shape}; they must be int64, 1-D, n + 1 long"
             )
-        if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
-            raise ValueError(f"offsets {shown(offsets)} must rise from 0 to the number of ids, {len(ids)}")
+        _check_offsets(offsets, len(ids))
+        offsets.flags.writeable = False
         self.ids, self.offsets = ids, offsets
 
     @classmethod
@@ -161,6 +163,7 @@ class TokenBatch:
         """
         check_choice("side", side, ("right", "left"))
         pad_id = check_int("pad_id", pad_id, 0, int(np.iinfo(self.ids.dtype).max))
+        _check_offsets(self.offsets, len(self.ids))
         lengths = self.lengths
         longest = int(lengths.max(initial=0))
         width = longest if length is None else check_int("length", length, 0)
@@ -191,7 +194,14 @@ class TokenBatch:
             import pyarrow as pa
         except ModuleNotFoundError:
             raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bpe[arrow]'") from None
-        return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
+        offsets = np.array(self.offsets)  # Arrow keeps what it is given, and reads by it unchecked
+        _check_offsets(offsets, len(self.ids))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(self.ids))
+
+
+def _check_offsets(offsets: NDArray[np.int64], n: int) -> None:
+    if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"offsets {shown(offsets)} must rise from 0 to the number of ids, {n}")
 
 
 def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:

@@ -242,7 +242,7 @@ def made_as(counts: WordCounts) -> dict[str, Any]:
 
 def fingerprint(counts: WordCounts) -> str:
     """A hash of all words, their counts and their order, and of how they were made: SHA-256 in hex."""
-    blob, offsets, numbers = counts.arrays()
+    blob, offsets, numbers = counts._snapshot()
     digest = hashlib.sha256(json.dumps(made_as(counts), sort_keys=True).encode())
     for array, kind in ((offsets, "<i8"), (numbers, "<i8"), (blob, "u1")):
         digest.update(np.ascontiguousarray(array, dtype=kind).data)

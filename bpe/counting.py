@@ -135,10 +135,11 @@ def count_into(
             # What gives texts may be bound to the caller's thread; files are not.
             for done in (in_order if files is None else shared_out)(count, enumerate(blocks), threads):
                 bar(done)
-        counts._filled = tables.joined()
+        joined = tables.joined()
     finally:
         tables.close()
-    counts._place = 1 << 62  # behind every place used so far
+    with counts._lock:
+        counts._filled, counts._place = joined, 1 << 62  # behind every place used so far
 
 
 class _Tables:

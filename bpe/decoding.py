@@ -25,8 +25,9 @@ class TokenDecoder:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
-        self._blob, self._offsets = spec.vocabulary.blob, spec.vocabulary.offsets
-        self._ends_word = spec.ends_word
+        # Copies, since the kernel reads by them: the spec's can be written to by whoever holds it.
+        self._blob, self._offsets = spec.vocabulary.blob, spec.vocabulary.offsets.copy()
+        self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
         if spec.end_of_word is not None and spec.ends_word is not None:
             shown = _unmarked(spec.vocabulary, spec.ends_word, len(spec.end_of_word.encode()))
             self._blob, self._offsets = shown

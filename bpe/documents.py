@@ -164,6 +164,7 @@ def arrow_documents(array: Any) -> list[Documents] | None:
 
     Raises:
         TypeError: for an Arrow array of another type.
+        ValueError: for one whose offsets are wrong.
 
     """
     chunks = getattr(array, "chunks", None)
@@ -183,6 +184,12 @@ def arrow_documents(array: Any) -> list[Documents] | None:
     if n == 0:
         return []
     bounds = np.frombuffer(offsets, dtype=widths[name])[first : first + n + 1].astype(np.int64)
+    size = 0 if data is None else data.size
+    if len(bounds) != n + 1 or bounds[0] < 0 or bounds[-1] > size or (bounds[1:] < bounds[:-1]).any():
+        raise ValueError(
+            f"texts is an Arrow array of {n} rows whose offsets are wrong: they must rise within its {size} bytes; "
+            "array.validate(full=True) says where"
+        )
     starts, ends = bounds[:-1], bounds[1:]
     if valid is not None:
         bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[first : first + n]

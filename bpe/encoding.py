@@ -93,30 +93,34 @@ class Encoder:
     def _kernel(self) -> core.Encoder:
         """The tables that the kernels use; words that are one token are still to be set."""
         spec, (inner, last, mark) = self.spec, self._symbols
-        ends = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-        ranks = spec.merge_ranks if spec.merge_ranks is not None else np.arange(len(spec.merges), dtype=np.int32)
+        # The kernels check these arrays once and read them as long as they live, so they are copies: those of the spec
+        # can be written to by whoever holds it.
+        merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_ids, dtype=np.int32)
+        ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
+        if ends is not None and spec.ends_word is not None:
+            ends[:] = spec.ends_word
+        ranks = np.arange(len(merges)) if spec.merge_ranks is None else spec.merge_ranks
         scanner = scanner_of(spec.pretokenizer)
-        merges = np.ascontiguousarray(spec.merges)
         merger = Merger(
             inner,
             last,
             merges,
-            spec.merge_ids,
-            ranks,
+            ids,
+            np.array(ranks, dtype=np.int32),
             spec.vocabulary.limit,
             mark,
             self._unk,
             spec.fuse_unk,
             self._chars,
-            spec.unreached if spec.ignore_merges else None,
+            np.array(spec.unreached, dtype=np.int32) if spec.ignore_merges and spec.unreached is not None else None,
         )
         return core.Encoder(
             merger,
             merges,
-            spec.merge_ids,
+            ids,
             spec.vocabulary.blob,
-            spec.vocabulary.offsets,
-            None if spec.end_of_word is None else ends.view(np.uint8),
+            spec.vocabulary.offsets.copy(),
+            ends,
             0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
             -1 if scanner is None else scanner,
             self.cache_memory,
@@ -348,7 +352,10 @@ def unk_id(spec: TokenizerSpec) -> int:
     if spec.unk_token in spec.special_tokens:
         return spec.special_tokens[spec.unk_token]
     name = spec.unk_token.encode()
-    return next(number for number, token in spec.vocabulary.items() if token == name)
+    for number, token in spec.vocabulary.items():
+        if token == name:
+            return number
+    raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; it must be there as a special token")
 
 
 def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:

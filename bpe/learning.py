@@ -230,7 +230,7 @@ class Words:
 
 def words_of(counts: WordCounts, options: TrainOptions) -> Words:
     """The words that occur, checked, with their symbols counted."""
-    blob, offsets, numbers = counts.arrays()
+    blob, offsets, numbers = counts._snapshot()
     if not numbers.any():
         raise ValueError(
             "the corpus has no words: there is nothing to learn from; give text that is not empty"

@@ -15,9 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core.pairtable import wrong_merge
+from bpe.errors import check_choice, shown, typed
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
-from bpe.vocabulary import Vocabulary
+from bpe.vocabulary import NONE, ORDINARY, Vocabulary
 
 #: What symbols are.
 Model = Literal["byte", "char"]
@@ -95,6 +97,80 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
         return False
     ends = spec.ends_word
     return bool(np.any(ends[spec.merge_ids] & ~ends[spec.merges[:, 1]]))
+
+
+def check_spec(spec: TokenizerSpec) -> None:
+    """Refuse a description that does not fit together, before a kernel reads by it.
+
+    A merge of ordinary tokens must make the token that is spelled as its two parts. Several merges may make one token,
+    and a merge may make the token of a symbol, as in files of Hugging Face's. Tokens that are no ordinary ones are not
+    compared: in a byte model they can be spelled otherwise than they are written.
+
+    Raises:
+        TypeError: for arrays of a wrong type or shape.
+        ValueError: for ids that the vocabulary does not have, ranks that fall, a merge that makes another token.
+
+    """
+    vocabulary, n = spec.vocabulary, len(spec.merges)
+    check_choice("model", spec.model, ("byte", "char"))
+    if not isinstance(vocabulary, Vocabulary):
+        raise TypeError(f"vocabulary is {typed(vocabulary)}; it must be a bpe.vocabulary.Vocabulary")
+    limit = vocabulary.limit
+    for name, value, dtype, shape in (
+        ("vocabulary.offsets", vocabulary.offsets, np.int64, (limit + 1,)),
+        ("vocabulary.kinds", vocabulary.kinds, np.uint8, (limit,)),
+        ("merges", spec.merges, np.int32, (n, 2)),
+        ("merge_ids", spec.merge_ids, np.int32, (n,)),
+        ("merge_ranks", spec.merge_ranks, np.int32, (n,)),
+        ("ends_word", spec.ends_word, np.bool_, (limit,)),
+        ("unreached", spec.unreached, np.int32, getattr(spec.unreached, "shape", ())[:1]),
+    ):
+        if value is None and name in ("merge_ranks", "ends_word", "unreached"):
+            continue
+        if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
+            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else typed(value)
+            raise TypeError(f"{name} is {found}; it must be an array of {np.dtype(dtype)} of shape {shape}")
+    if type(vocabulary.blob) is not bytes:
+        raise TypeError(f"vocabulary.blob is {typed(vocabulary.blob)}; it must be bytes")
+    known = vocabulary.kinds != NONE
+    for name, ids in (("a merge", spec.merges.ravel()), ("a merge", spec.merge_ids), ("unreached", spec.unreached)):
+        if ids is None:
+            continue
+        within = (ids >= 0) & (ids < limit)
+        wrong = ids[~within] if not within.all() else ids[~known[ids]]
+        if len(wrong):
+            raise ValueError(f"{name} has id {wrong[0]}, which the vocabulary does not have; give it a token there")
+    _check_names(spec)
+    ranks = spec.merge_ranks
+    if ranks is not None and n and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
+        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0, and none less than the one before")
+    ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
+    at = wrong_merge(
+        np.ascontiguousarray(spec.merges),
+        spec.merge_ids,
+        vocabulary.blob,
+        np.ascontiguousarray(vocabulary.offsets),
+        ordinary,
+    )
+    if at >= 0:
+        (left, right), made = spec.merges[at].tolist(), int(spec.merge_ids[at])
+        raise ValueError(
+            f"merge {at} makes token {made}, {shown(vocabulary[made])}, of {shown(vocabulary[left])} and "
+            f"{shown(vocabulary[right])}; it must make the token {shown(vocabulary[left] + vocabulary[right])}"
+        )
+
+
+def _check_names(spec: TokenizerSpec) -> None:
+    """Refuse tokens by name or number that the vocabulary does not have."""
+    for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
+        if value is not None and (not isinstance(value, str) or not value):
+            raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
+    numbers: list[tuple[str, object]] = [(f"special token {name!r}", id_) for name, id_ in spec.special_tokens.items()]
+    numbers += [("template", number) for part in spec.template or () for number in part]
+    numbers += [("clip", number) for number in spec.clip or ()]
+    for name, number in numbers:
+        if not isinstance(number, (int, np.integer)) or int(number) not in spec.vocabulary:
+            raise ValueError(f"{name} has the id {shown(number)}, which the vocabulary does not have")
 
 
 @cache

@@ -32,10 +32,10 @@ from bpe.learning import Training
 from bpe.memory import byte_count
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
-from bpe.spec import Model, TokenizerSpec
+from bpe.spec import Model, TokenizerSpec, check_spec
 from bpe.text import to_bytes
 from bpe.textencoder import TextEncoder, _listed
-from bpe.vocabulary import NONE, SPECIAL, Vocabulary
+from bpe.vocabulary import SPECIAL, Vocabulary
 
 
 class Tokenizer(TextEncoder):
@@ -67,6 +67,7 @@ class Tokenizer(TextEncoder):
                 f"spec is {typed(spec)}; it must be a bpe.TokenizerSpec: tokenizers are made by bpe.train, "
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
+        check_spec(spec)
         memory = CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
         self._spec = spec
         for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word, spec.unreached):
@@ -548,7 +549,8 @@ class Tokenizer(TextEncoder):
 
         Raises:
             TypeError: for what is no TokenizerSpec.
-            ValueError: for a merge of ids that the vocabulary does not have.
+            TypeError, ValueError: for fields that do not fit together, such as a merge of ids that the vocabulary does
+                not have, or one that makes another token than its parts spell.
 
         >>> import bpe, dataclasses
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -559,14 +561,6 @@ class Tokenizer(TextEncoder):
         """
         if not isinstance(spec, TokenizerSpec):
             raise TypeError(f"spec is {typed(spec)}; it must be a bpe.TokenizerSpec")
-        known = spec.vocabulary.kinds != NONE
-        for ids in (spec.merges.ravel(), spec.merge_ids):
-            within = (ids >= 0) & (ids < len(known))
-            wrong = ids[~within] if not within.all() else ids[~known[ids]]
-            if len(wrong):
-                raise ValueError(
-                    f"a merge has id {wrong[0]}, which the vocabulary does not have; give it a token there"
-                )
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod

@@ -12,8 +12,9 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,10 @@ class WordCounts:
 
     Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings can be merged.
 
+    Safe to use from any number of threads: each call is done as a whole, one after the other, and what reads all words
+    (`items`, `most_common`, `save`, `train`, …) reads them as they are when it is called. One object is filled no
+    faster by several threads; `count_words` uses them all.
+
     >>> counts = WordCounts("whitespace")
     >>> counts.add("low lower low")
     >>> dict(counts.items())
@@ -78,6 +83,9 @@ class WordCounts:
         self._filled: WordTable | Arrays = WordTable()
         self._place = 0  # where in the corpus the next text begins
         self._warned = False  # whether `update` has warned of spaces in words
+        #: Held while the table is filled or read, since that is done without the GIL. One thread may come again: a
+        #: normalizer or a mapping is code of the caller's. No call holds the locks of two objects.
+        self._lock = RLock()
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -94,7 +102,8 @@ class WordCounts:
         """
         data = to_bytes(text)
         bounds = np.array([0, len(data)], dtype=np.int64)
-        self._place = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._place)
+        with self._lock:
+            self._place = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._place)
 
     def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
         """Add words with their counts, in the mapping's order; a word is a pretoken already and is taken as it is.
@@ -116,7 +125,7 @@ class WordCounts:
         if not isinstance(counts, Mapping):
             raise TypeError(f"counts is {typed(counts)}; it must be a mapping of word to count")
         checked: list[tuple[bytes, int]] = []
-        total = self.total
+        total = 0
         for word, count in counts.items():
             if not isinstance(word, (str, bytes)):
                 raise TypeError(f"word {shown(word)} is {type_name(word)}; it must be str or bytes")
@@ -128,13 +137,15 @@ class WordCounts:
                 raise ValueError(f"the count of {shown(word)} is {count}; it must be at least 0")
             total += int(count)
             checked.append((to_bytes(word), int(count)))
-        _check_total(total)
         if not self._warned and (spaced := _spaced(word for word, _ in checked)) is not None:
             self._warned = True
             _warn_of_spaces(spaced)
-        for word, count in checked:
-            self._table.add(word, count, self._place)
-            self._place += 1
+        with self._lock:
+            _check_total(self.total + total)
+            table = self._table
+            for word, count in checked:
+                table.add(word, count, self._place)
+                self._place += 1
 
     def merge(self, other: WordCounts) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.
@@ -164,9 +175,10 @@ class WordCounts:
                     f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made alike merge: "
                     "count one of the corpora anew"
                 )
-        _check_total(self.total + other.total)
-        blob, offsets, counts = other.arrays()
-        self._add_arrays(blob, offsets, counts)
+        blob, offsets, counts = other._snapshot()  # whose lock is let go before ours is taken
+        with self._lock:
+            _check_total(self.total + int(counts.sum()))
+            self._add_arrays(blob, offsets, counts)
 
     def __ior__(self, other: WordCounts) -> Self:
         self.merge(other)
@@ -174,12 +186,16 @@ class WordCounts:
 
     def clear(self) -> None:
         """Forget all words, and give their memory back."""
-        self._filled = WordTable()
-        self._place = 0
+        with self._lock:
+            self._filled = WordTable()
+            self._place = 0
 
     @property
     def _table(self) -> WordTable:
-        """The table to fill and to look words up in; made now of the arrays that counting left on disk came to."""
+        """The table to fill and to look words up in; made now of the arrays that counting left on disk came to.
+
+        For who holds the lock.
+        """
         if not isinstance(self._filled, WordTable):
             arrays, self._filled, self._place = self._filled, WordTable(), 0
             self._add_arrays(*arrays)
@@ -194,11 +210,13 @@ class WordCounts:
 
     def __len__(self) -> int:
         """How many distinct words there are."""
-        return len(self._filled) if isinstance(self._filled, WordTable) else len(self._filled[2])
+        with self._lock:
+            return len(self._filled) if isinstance(self._filled, WordTable) else len(self._filled[2])
 
     def __getitem__(self, word: str | bytes) -> int:
         """The count of a word, 0 if it does not occur."""
-        return self._table.get(to_bytes(word))
+        with self._lock:
+            return self._table.get(to_bytes(word))
 
     def __contains__(self, word: str | bytes) -> bool:
         return self[word] > 0
@@ -206,7 +224,8 @@ class WordCounts:
     @property
     def total(self) -> int:
         """The sum of all counts."""
-        return self._table.total
+        with self._lock:
+            return self._table.total
 
     def arrays(self) -> Arrays:
         """The words in order of first appearance, as arrays.
@@ -215,14 +234,21 @@ class WordCounts:
             (uint8 blob; int64 offsets, shape (n + 1,): word i is `blob[offsets[i]:offsets[i + 1]]`; int64 counts).
 
         """
-        return self._filled.arrays()[:3] if isinstance(self._filled, WordTable) else self._filled
+        with self._lock:
+            blob, offsets, counts = self._snapshot()
+            held = not isinstance(self._filled, WordTable)
+        return (blob.copy(), offsets.copy(), counts.copy()) if held else (blob, offsets, counts)
+
+    def _snapshot(self) -> Arrays:
+        """The same for reading only: the arrays may be those that the counts are in."""
+        with self._lock:
+            return self._filled.arrays()[:3] if isinstance(self._filled, WordTable) else self._filled
 
     def items(self) -> Iterator[tuple[bytes, int]]:
         """(word, count) in order of first appearance."""
-        blob, offsets, counts = self.arrays()
-        data, bounds = blob.tobytes(), offsets.tolist()
-        for start, end, count in zip(bounds, bounds[1:], counts.tolist(), strict=False):
-            yield data[start:end], count
+        blob, offsets, counts = self._snapshot()
+        data = blob.tobytes()
+        return ((data[a:b], count) for (a, b), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True))
 
     def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
         """The n words with the highest counts (all by default), of equal ones the earlier first.
@@ -232,14 +258,14 @@ class WordCounts:
         >>> counts.most_common(2)
         [(b'b', 5), (b'a', 2)]
         """
-        blob, offsets, counts = self.arrays()
+        blob, offsets, counts = self._snapshot()
         order = np.argsort(-counts, kind="stable")[: None if n is None else check_int("n", n, 0)]
         return [(blob[offsets[i] : offsets[i + 1]].tobytes(), int(counts[i])) for i in order.tolist()]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        ours, theirs = self.arrays(), other.arrays()
+        ours, theirs = self._snapshot(), other._snapshot()
         return self._made() == other._made() and all(np.array_equal(ours[i], theirs[i]) for i in range(3))
 
     __hash__ = None  # type: ignore[assignment]
@@ -248,7 +274,7 @@ class WordCounts:
         return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (*self._made(), *self.arrays())
+        return _rebuild, (*self._made(), *self._snapshot())
 
     def _made(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...]]:
         return self.pretokenizer, self.normalizer, self.special_tokens
@@ -277,7 +303,7 @@ class WordCounts:
         True
 
         """
-        blob, offsets, counts = self.arrays()
+        blob, offsets, counts = self._snapshot()
         lengths = _narrow(np.diff(offsets))
         counts = _narrow(counts)
         header = json.dumps(
@@ -355,7 +381,7 @@ class WordCounts:
             import pyarrow as pa
         except ModuleNotFoundError:
             raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bpe[arrow]'") from None
-        blob, offsets, counts = self.arrays()
+        blob, offsets, counts = self.arrays()  # the table has them for good
         words = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
         )
@@ -379,7 +405,7 @@ class WordCounts:
             special_tokens: likewise.
 
         Raises:
-            ValueError: for missing columns, nulls, empty words or negative counts.
+            ValueError: for missing columns, nulls, empty words, negative counts or an invalid table.
 
         """
         made = cls(pretokenizer, normalizer, special_tokens)
@@ -390,7 +416,9 @@ class WordCounts:
                 raise ValueError(
                     f"column {name} has {counted(table.column(name).null_count, 'null')}; it must have none"
                 )
-        for batch in table.select(["word", "count"]).to_batches():
+        table = table.select(["word", "count"])
+        table.validate(full=True)  # pyarrow reads by offsets that nobody has checked
+        for batch in table.to_batches():
             words, counts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
             merged: dict[bytes, int] = {}
             for word, count in zip(words, counts, strict=True):

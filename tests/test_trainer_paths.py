@@ -271,9 +271,9 @@ def test_replay_refuses_what_the_training_did_not_make() -> None:
 @pytest.mark.parametrize("table", [True, False], ids=["symbols", "tokens"])
 def test_the_kernel_bounds_what_it_is_given(table: bool) -> None:
     """Offsets outside the words, symbols outside the tables and tokens that there are not."""
-    with pytest.raises(ValueError, match="offset 1 of the words is 99 after 0; offsets must rise, up to the 8 bytes"):
+    with pytest.raises(ValueError, match="offset 1 is 99 after 0; offsets must rise, up to the 8 bytes"):
         trainer_of(b"abababab", np.array([0, 99], dtype=np.int64), {"x": 1}, "id", None, [])
-    with pytest.raises(ValueError, match="there are 1 offsets for 1 words"):
+    with pytest.raises(ValueError, match="there are 1 offsets for 1 strings"):
         trainer_of(b"abababab", np.array([0], dtype=np.int64), {"x": 1}, "id", None, [])
     tables = np.array([0, 7, 0xFFFFFFF0], dtype=np.uint32) if table else None
     data = bytes([0, 1, 2, 3, 255, 0, 0, 0] * 5)

@@ -19,6 +19,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+cdef enum:
+    LONGEST = 0x7FFFFFFF      # symbols of a token, and of all tokens of a trie together
+
 
 cdef class Origins:
 
@@ -63,6 +66,9 @@ cdef class Origins:
                 a, b, made = <token_t>merges[i, 0], <token_t>merges[i, 1], <token_t>ids[i]
                 if self.parts[a].order >= self.parts[made].order or self.parts[b].order >= self.parts[made].order:
                     self.ordered = False
+                if <uint64_t>self.parts[a].size + self.parts[b].size > LONGEST:
+                    self.ordered = False
+                    break
                 self.parts[made].size = self.parts[a].size + self.parts[b].size
                 self.reached[made] = known or (
                     self.reached[a] and self.reached[b] and self.side_by_side(&table.pairs, a, b, <uint64_t>ranks[i])
@@ -132,14 +138,14 @@ cdef class Backtracker:
             for i in range(n):
                 token = <token_t>ids[i]
                 first[token] = <uint32_t>total
-                total += origins.parts[token].size
+                total = min(total + <Py_ssize_t>origins.parts[token].size, <Py_ssize_t>LONGEST)
             while size < <size_t>total * 2:
                 size *= 2
             spelled = <uint32_t*>malloc((total + 1) * sizeof(uint32_t))
             self.edges = <Edge*>malloc(size * sizeof(Edge))
             self.token_at = <token_t*>malloc((total + 2) * sizeof(token_t))
             self.parent = <uint32_t*>calloc(total + 2, sizeof(uint32_t))
-        if spelled == NULL or self.edges == NULL or self.token_at == NULL or self.parent == NULL or total >= 2**31:
+        if spelled == NULL or self.edges == NULL or self.token_at == NULL or self.parent == NULL or total >= LONGEST:
             free(first)
             free(spelled)
             raise MemoryError("no memory for a trie of tokens")
@@ -147,7 +153,7 @@ cdef class Backtracker:
             memset(self.edges, 0xFF, size * sizeof(Edge))
             self.mask = size - 1
             self.n_nodes = 2                               # 0 is none, 1 the root
-            self.token_at[1] = NO_TOKEN
+            self.token_at[0] = self.token_at[1] = NO_TOKEN
             for i in range(symbols.shape[0]):
                 token = symbols[i]
                 spelled[first[token]] = token

@@ -133,6 +133,7 @@ cdef object encode_few(Encoder encoder, list texts, kind):
         encoder.give_back(space)
         return None
     batch = blank(kind)
+    cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
     batch.ids, batch.offsets = encoder.taken(space), bounds
     return batch
 

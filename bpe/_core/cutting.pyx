@@ -27,6 +27,7 @@ def certain(int scanner, const byte_t[::1] text, Py_ssize_t pos):
     cdef Py_ssize_t end = text.shape[0]
     if pos >= end:
         return end
+    pos = max(pos, <Py_ssize_t>0)
     with nogil:
         pos = certain_start(scanner, &text[0], pos, end)
     return pos

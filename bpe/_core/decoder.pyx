@@ -9,6 +9,7 @@ Not here: text, errors in it, incremental decoding (`bpe/decoding.py`).
 
 import numpy as np
 
+from bpe._core.bounds cimport check_offsets
 from bpe._core.fresh cimport Fresh, fresh_begin, fresh_reach
 from bpe._core.interrupts cimport hear
 from bpe._core.memory cimport grown, prefetch
@@ -45,6 +46,7 @@ def token_table(
     """
     cdef Py_ssize_t n = offsets.shape[0] - 1, i
     cdef int64_t size
+    check_offsets(offsets, n, blob.shape[0])
     table = np.zeros((n, CELL), dtype=np.uint8)
     sizes = np.zeros(n, dtype=np.uint8)
     cdef byte_t[:, ::1] cells = table
@@ -77,8 +79,10 @@ def gather(
     cdef PyObject* data = NULL
     cdef byte_t* out
     cdef Fresh fresh
+    cdef uint32_t token
     if n == 0:
         return b""
+    check_tables(cells, sizes, offsets)
     with nogil:
         room = likely_size(&ids[0], n, sizes, offsets)
     try:
@@ -95,13 +99,26 @@ def gather(
                     if not copy_tokens(&ids[0], min(n, i + BLOCK), cells, blob, offsets, out, room, &i, &done):
                         break
             if i < n:
-                if <size_t>ids[i] >= <size_t>sizes.shape[0] or sizes[ids[i]] == 0:
+                token = ids[i]                             # read once: the array is the caller's
+                if <size_t>token >= <size_t>sizes.shape[0] or sizes[token] == 0:
                     return i
-                room += room // 4 + size_of(ids[i], sizes, offsets) + CELL
+                room += room // 4 + size_of(token, sizes, offsets) + CELL
         resize(&data, done)
         return <object>data
     finally:
         Py_XDECREF(data)
+
+
+cdef int check_tables(
+    const byte_t[:, ::1] cells, const byte_t[::1] sizes, const int64_t[::1] offsets
+) except -1:
+    """Raise ValueError unless the tables are of the same tokens."""
+    if cells.shape[0] != sizes.shape[0] or offsets.shape[0] != sizes.shape[0] + 1 or cells.shape[1] != CELL:
+        raise ValueError(
+            f"the tables are of {cells.shape[0]}, {sizes.shape[0]} and {offsets.shape[0] - 1} tokens; they must be of "
+            "the same tokens"
+        )
+    return 0
 
 
 cdef int resize(PyObject** data, Py_ssize_t size) except -1:
@@ -120,11 +137,13 @@ cdef Py_ssize_t likely_size(
     """The bytes of n tokens together and a little more; of many tokens by the sizes of some of them."""
     cdef size_t limit = sizes.shape[0]
     cdef Py_ssize_t i = 0, total = 0
+    cdef uint32_t token
     if n < FEW:
         return exact_size(ids, n, sizes, offsets) + CELL
     while i < n:
-        if ids[i] < limit:
-            total += size_of(ids[i], sizes, offsets)
+        token = ids[i]
+        if token < limit:
+            total += size_of(token, sizes, offsets)
         i += STEP
     return total * STEP + total * STEP // 64 + CELL
 
@@ -139,7 +158,7 @@ cdef bint copy_tokens(
     """
     cdef Py_ssize_t i = first[0], size
     cdef uint32_t limit = <uint32_t>cells.shape[0], token
-    cdef const byte_t* table = &cells[0, 0]
+    cdef const byte_t* table = &cells[0, 0] if limit else NULL
     cdef const byte_t* cell
     cdef byte_t* place = out + done[0]
     cdef byte_t* last = out + room - CELL
@@ -177,25 +196,35 @@ def texts_of_rows(
     """The text of each row, as a list; or the row of the first id that is no token.
 
     The bytes are put together where they stay in the cache, so that no row is an object before it is text.
+
+    Raises:
+        ValueError: for a row that is not within the ids; rows and ids are the caller's, and read once.
+
     """
-    cdef Py_ssize_t n = rows.shape[0] - 1, i, first, done
+    cdef Py_ssize_t n = rows.shape[0] - 1, n_ids = ids.shape[0], i, start, end, first, done
+    cdef uint32_t last
     cdef size_t held = 0, room
     cdef byte_t* data = NULL
     cdef bytes how = errors.encode()
     texts = []
+    check_tables(cells, sizes, offsets)
     try:
         for i in range(n):
             if i % ROWS == 0:
                 PyErr_CheckSignals()
-            if rows[i] == rows[i + 1]:
+            start, end = rows[i], rows[i + 1]
+            if not 0 <= start <= end <= n_ids:
+                raise ValueError(f"row {i} is ids {start} to {end}; it must be within the {n_ids} ids of the batch")
+            if start == end:
                 texts.append("")
                 continue
-            room = exact_size(&ids[rows[i]], rows[i + 1] - rows[i], sizes, offsets) + CELL
+            room = exact_size(&ids[start], end - start, sizes, offsets) + CELL
             data = <byte_t*>grown(data, &held, room, 1)
-            first, done = rows[i], 0
-            if not copy_tokens(&ids[0], rows[i + 1], cells, blob, offsets, data, room, &first, &done):
+            first, done = start, 0
+            if not copy_tokens(&ids[0], end, cells, blob, offsets, data, room, &first, &done):
                 return i
-            if ends_word.shape[0] and ends_word[ids[rows[i + 1] - 1]]:
+            last = ids[end - 1]
+            if last < <size_t>ends_word.shape[0] and ends_word[last] and done > 0:
                 done -= 1
             texts.append(PyUnicode_DecodeUTF8(<const char*>data, done, <const char*>how))
     finally:
@@ -209,7 +238,9 @@ cdef Py_ssize_t exact_size(
     """The bytes of n tokens together; an id that is no token has none."""
     cdef size_t limit = sizes.shape[0]
     cdef Py_ssize_t i, total = 0
+    cdef uint32_t token
     for i in range(n):
-        if ids[i] < limit:
-            total += size_of(ids[i], sizes, offsets)
+        token = ids[i]
+        if token < limit:
+            total += size_of(token, sizes, offsets)
     return total

@@ -6,6 +6,7 @@ a text may be cut without changing its pretokens (`cutting.pyx`).
 
 import numpy as np
 
+from bpe._core.bounds cimport check_spans
 from bpe._core.interrupts cimport hear
 from bpe._core.memory cimport grown
 from bpe._core.types cimport byte_t
@@ -108,8 +109,11 @@ def split(
     pieces.bounds = NULL
     pieces.n = pieces.room = 0
     try:
+        check_spans(starts, ends, text.shape[0])
         for i in range(n):
             string = strings[i]
+            if not string:
+                raise ValueError("a string to cut at is empty; it must have at least one byte")
             needles[i].bytes = string
             needles[i].size = len(string)
         data = &text[0] if text.shape[0] else NULL

@@ -9,6 +9,7 @@ symbols and pretokens are (`bpe/encoding.py`).
 """
 
 from bpe._core.arrays cimport as_array
+from bpe._core.bounds cimport check_spans
 from bpe._core.encoder cimport Encoder
 from bpe._core.interrupts cimport begin_watch, look_if_due
 from bpe._core.memory cimport grown
@@ -65,6 +66,7 @@ cdef class Dropout:
         cdef Queue skipped = Queue(entries=NULL, n=0, room=0)
         cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
         cdef Scratch scratch
+        check_spans(starts, ends, text.shape[0])
         memset(&scratch, 0, sizeof(Scratch))
         begin_watch(&scratch.watch)
         try:

@@ -18,6 +18,7 @@ cimport cython
 
 from bpe._core.arrays cimport as_array, lent_as_array
 from bpe._core.backtrack cimport Origins
+from bpe._core.bounds cimport check_offsets, check_spans
 from bpe._core.chunk cimport (
     ALL,
     EARLIER,
@@ -72,6 +73,9 @@ cdef class Encoder:
         int scanner,                       # of _core/scan; -1 where spans are given
         size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
     ):
+        check_offsets(offsets, merger.origins.limit, len(blob))
+        if len(merges) != len(ids) or (ends is not None and <size_t>ends.shape[0] != merger.origins.limit):
+            raise ValueError(f"there are {len(merges)} merges, {len(ids)} ids that they make; they must be as many")
         self.scanner, self.memory = scanner, memory
         self.pool = ResultPool()
         self.values = Values(merger, ends is not None)
@@ -90,6 +94,9 @@ cdef class Encoder:
         cdef Origins origins = self.values.merger.origins
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
+        check_offsets(offsets, n, len(blob))
+        if n and np.max(ids) >= origins.limit:
+            raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {origins.limit}")
         kept = np.ones(n, dtype=np.uint8)
         cdef byte_t[::1] keep = kept
         if not all_of_them:
@@ -114,7 +121,7 @@ cdef class Encoder:
     def unreached_of(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
         cdef Origins origins = self.values.merger.origins
-        if not origins.ordered or not origins.limit:
+        if not origins.ordered or not origins.limit or <size_t>wanted.shape[0] != origins.limit:
             return None
         reached = np.asarray(<const byte_t[: origins.limit]>origins.reached)
         return np.flatnonzero(np.asarray(wanted) > reached).astype(np.int32)
@@ -247,6 +254,7 @@ cdef class Encoder:
     def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
         """The last place found, beyond `low`, where a text may be cut, whatever follows it; else `low`."""
         cdef Py_ssize_t end = text.shape[0], found
+        low = max(low, <Py_ssize_t>0)
         cdef const Joints* joints = self.text_joints()
         if end <= low:
             return low
@@ -280,6 +288,7 @@ cdef class Encoder:
         """The same for a text whose pretokens, none of them empty, lie at the given byte offsets."""
         cdef Workspace space = self.workspace()
         cdef Fragment fragment
+        check_spans(starts, ends, text.shape[0], False)
         if starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
             feed_fragments(space.feed, &fragment, 1, -1)

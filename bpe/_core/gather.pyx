@@ -13,6 +13,7 @@ import numpy as np
 from bpe._core.interrupts import StoppedError
 
 from bpe._core.atomic cimport store
+from bpe._core.bounds cimport check_offsets
 from bpe._core.chunk cimport Fragment, feed_fragments
 from bpe._core.delivery cimport Delivery
 from bpe._core.encoder cimport Encoder
@@ -164,6 +165,7 @@ cdef class Job:
     def add_items(self, list items, const int64_t[::1] bounds):
         """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
         cdef Py_ssize_t i, k
+        check_offsets(bounds, bounds.shape[0] - 1, len(items))
         self.held.append(items)
         for i in range(bounds.shape[0] - 1):
             self.begin_text()
@@ -178,7 +180,10 @@ cdef class Job:
 
         """
         cdef Py_ssize_t i, size = buffer.shape[0]
+        cdef int64_t start, end
         cdef const byte_t* text = NULL
+        if starts.shape[0] != ends.shape[0]:
+            raise ValueError(f"there are {starts.shape[0]} starts and {ends.shape[0]} ends; they must be as many")
         cdef Units utf8
         utf8.width = 0
         if size:
@@ -186,12 +191,13 @@ cdef class Job:
             self.buffer_end = text + size
         self.held.append(buffer)
         for i in range(starts.shape[0]):
-            if not 0 <= starts[i] <= ends[i] <= size:
+            start, end = starts[i], ends[i]                # read once: the arrays may be a caller's
+            if not 0 <= start <= end <= size:
                 raise ValueError(
-                    f"document {i} is from {starts[i]} to {ends[i]}, which is not within the buffer of {size} bytes"
+                    f"document {i} is from {start} to {end}, which is not within the buffer of {size} bytes"
                 )
             self.begin_text()
-            utf8.data, utf8.n = text + starts[i] if size else text, ends[i] - starts[i]
+            utf8.data, utf8.n = text + start if size else text, end - start
             self.add(utf8)
 
     # Working ----------------------------------------------------------------------------------------------------------

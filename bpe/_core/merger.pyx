@@ -30,6 +30,24 @@ cdef enum:
     MOST_RANK = 1 << 25       # what the merging of short pieces has bits for
 
 
+cdef int check_merges(merges, ids, ranks, limit) except -1:
+    """Raise ValueError unless merges are of ids below a limit, and their ranks rise or stay."""
+    pairs, made, order = np.asarray(merges), np.asarray(ids), np.asarray(ranks)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or made.shape != (len(pairs),) or order.shape != made.shape:
+        raise ValueError(
+            f"merges, ids and ranks are of the shapes {pairs.shape}, {made.shape} and {order.shape}; they must be of "
+            "(n, 2), (n,) and (n,)"
+        )
+    if not len(pairs):
+        return 0
+    for found in (pairs, made):
+        if found.min() < 0 or found.max() >= limit:
+            raise ValueError(f"merges have ids from {found.min()} to {found.max()}; ids are from 0 to {limit - 1}")
+    if order[0] < 0 or (order[1:] < order[:-1]).any():
+        raise ValueError("the ranks of merges must be at least 0 and must not fall")
+    return 0
+
+
 cdef class Merger:
 
     def __init__(
@@ -46,6 +64,11 @@ cdef class Merger:
         bint chars,                        # symbols are characters, not bytes
         unreached,                         # int32: tokens that merging their own bytes does not give; None: not known
     ):
+        check_merges(merges, ids, ranks, limit)
+        if not chars and (inner.shape[0] < 256 or last.shape[0] < 256):
+            raise ValueError(f"there are tokens for {inner.shape[0]} and {last.shape[0]} bytes; there must be 256")
+        if inner.shape[0] == 0 or last.shape[0] == 0 or (unk != NO_TOKEN and unk >= limit):
+            raise ValueError(f"the unknown token is {unk}; ids are below {limit}, and there must be symbols")
         self.ids = ids
         self.held = (inner, last)
         self.alphabet.inner, self.alphabet.n_inner = &inner[0], inner.shape[0]

@@ -48,7 +48,6 @@ cdef struct Alphabet:
     size_t n_tokens           # what is not below this is no token
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
 
-cdef int check_offsets(const int64_t[::1] offsets, Py_ssize_t n, Py_ssize_t size) except -1
 cdef int lay_out(
     Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
     size_t n_words, bint by_count,

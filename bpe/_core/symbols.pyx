@@ -3,6 +3,7 @@
 Not here: pairs of symbols and merging.
 """
 
+from bpe._core.bounds cimport check_offsets
 from bpe._core.memory cimport add_overflows, grown, mul_overflows
 from bpe._core.pages cimport ask_for_huge_pages
 from bpe._core.team cimport MOST_PARTS, Team
@@ -60,22 +61,6 @@ def symbol_counts(
             if overflow:
                 break
     return cells, overflow
-
-
-cdef int check_offsets(const int64_t[::1] offsets, Py_ssize_t n, Py_ssize_t size) except -1:
-    """Raise ValueError unless n words lie within `size` bytes, one after the other."""
-    cdef Py_ssize_t i
-    cdef int64_t before = 0
-    if offsets.shape[0] != n + 1:
-        raise ValueError(f"there are {offsets.shape[0]} offsets for {n} words; there must be one more than words")
-    for i in range(n + 1):
-        if not before <= offsets[i] <= size:
-            raise ValueError(
-                f"offset {i} of the words is {offsets[i]} after {before}; offsets must rise, up to the {size} bytes "
-                "of all words"
-            )
-        before = offsets[i]
-    return 0
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -17,12 +17,15 @@ def in_bytes(
 ):
     """Where each token begins and ends: int64, shape (n, 2)."""
     cdef Py_ssize_t n = ids.shape[0], i
+    cdef size_t limit = lengths.shape[0]
+    cdef uint32_t token
     spans = np.empty((n, 2), dtype=np.int64)
     cdef int64_t[:, ::1] span = spans
     with nogil:
         for i in range(n):
             span[i, 0] = start
-            start += lengths[ids[i]]
+            token = ids[i]
+            start += lengths[token] if token < limit else 0    # which the encoder gives for no symbol
             span[i, 1] = start
     return spans
 
@@ -35,14 +38,16 @@ def to_characters(
 
     A token that begins within a character has its number too: of `é` in two tokens, both are 0 to 1.
     """
-    cdef Py_ssize_t n = span.shape[0], i, at = 0
+    cdef Py_ssize_t n = span.shape[0], i, at = 0, end
+    cdef Py_ssize_t size = text.shape[0] if span.shape[1] == 2 else 0
     cdef int64_t begun = 0             # characters whose first byte lies before `at`
     cdef bint within
     with nogil:
         for i in range(n):
-            within = at < span[i, 1] and text[at] & 0xC0 == 0x80
+            end = min(span[i, 1], size)
+            within = at < end and text[at] & 0xC0 == 0x80
             span[i, 0] = begun - within
-            while at < span[i, 1]:
+            while at < end:
                 begun += text[at] & 0xC0 != 0x80
                 at += 1
             span[i, 1] = begun

@@ -13,6 +13,7 @@ Not here: counting words, alphabets, what ids and options mean (`bpe/learning.py
 import numpy as np
 
 from bpe._core.applying cimport SPARE, Gather, Keep, Pool, first_place, fit_gather, free_gather, merge_pair
+from bpe._core.bounds cimport check_offsets
 from bpe._core.heap cimport Entry, Heap, heapify, pop, push
 from bpe._core.memory cimport grown
 from bpe._core.pages cimport ask_for_huge_pages
@@ -23,7 +24,6 @@ from bpe._core.symbols cimport (
     Alphabet,
     Spelling,
     Symbols,
-    check_offsets,
     compact,
     free_symbols,
     id_t,

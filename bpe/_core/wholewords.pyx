@@ -3,6 +3,7 @@
 Not here: when a piece is a whole word, and which words merging makes the same of (`encoder.pyx`).
 """
 
+from bpe._core.bounds cimport check_offsets
 from bpe._core.memory cimport hash_bytes
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t
@@ -21,6 +22,7 @@ cdef class WholeWords:
     ):
         cdef size_t size = 16, at
         cdef Py_ssize_t i, j
+        check_offsets(offsets, ids.shape[0], blob.shape[0])
         while size < <size_t>chosen.shape[0] * 2:
             size *= 2
         self.slots = <uint32_t*>calloc(size, sizeof(uint32_t))
@@ -30,6 +32,8 @@ cdef class WholeWords:
         self.blob, self.offsets, self.ids = blob, offsets, ids
         for j in range(chosen.shape[0]):
             i = chosen[j]
+            if not 0 <= i < ids.shape[0]:
+                raise ValueError(f"word {i} is chosen; there are {ids.shape[0]}")
             at = hash_bytes(&blob[0] + offsets[i], offsets[i + 1] - offsets[i]) & self.mask
             while self.slots[at] != 0:
                 at = (at + 1) & self.mask

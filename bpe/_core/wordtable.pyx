@@ -8,6 +8,7 @@ merge into one whose order is that of the corpus. Not here: what a word is (scan
 
 import numpy as np
 
+from bpe._core.bounds cimport check_offsets, check_spans
 from bpe._core.masks cimport Cursor
 from bpe._core.memory cimport (
     INLINE_BYTES,
@@ -146,6 +147,7 @@ cdef class WordTable:
         cdef Batch batch
         cdef Py_ssize_t i, size = text.shape[0]
         cdef Cursor cursor
+        check_spans(starts, ends, size)
         if size == 0:
             return
         batch.n = 0
@@ -175,6 +177,9 @@ cdef class WordTable:
         """Count the pretokens that lie at the given byte offsets of a text, which lies at `place` of the corpus."""
         cdef Batch batch
         cdef Py_ssize_t i, size = text.shape[0]
+        check_spans(starts, ends, size, False)
+        if size == 0:
+            return
         batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
@@ -204,8 +209,15 @@ cdef class WordTable:
     ):
         """Add word i, `blob[offsets[i]:offsets[i + 1]]`, `counts[i]` times, first seen at `places[i]`."""
         cdef Py_ssize_t i, total = counts.shape[0], size = blob.shape[0]
-        if total == 0:
-            return
+        check_offsets(offsets, total, size)
+        if places.shape[0] != total:
+            raise ValueError(f"there are {total} counts and {places.shape[0]} places; they must be as many")
+        for i in range(total):
+            if offsets[i] == offsets[i + 1] or counts[i] < 0:
+                raise ValueError(
+                    f"word {i} has {offsets[i + 1] - offsets[i]} bytes and the count {counts[i]}; a word has at least "
+                    "one byte, and a count is at least 0"
+                )
         with nogil:
             for i in range(total):
                 self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], places[i])
@@ -323,7 +335,7 @@ cdef class WordTable:
     ) except -1 nogil:
         cdef Key key
         cdef Longer word
-        if not self.count_more(count):
+        if size <= 0 or not self.count_more(count):        # a key without bytes would be an empty slot
             return 0
         self.behind = max(self.behind, place + 1)
         if size <= INLINE_BYTES:
@@ -579,9 +591,15 @@ def scatter_words(
     byte_t[::1] out,               # OUT
 ):
     """Copy word i, `blob[offsets[i]:offsets[i + 1]]`, to `out[targets[i]:]`."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, n = targets.shape[0]
+    check_offsets(offsets, n, blob.shape[0])
+    for i in range(n):
+        if not 0 <= targets[i] <= out.shape[0] - (offsets[i + 1] - offsets[i]):
+            raise ValueError(f"word {i} goes to {targets[i]}, which is not within the {out.shape[0]} bytes for all")
+    if blob.shape[0] == 0 or out.shape[0] == 0:
+        return
     with nogil:
-        for i in range(targets.shape[0]):
+        for i in range(n):
             memcpy(&out[targets[i]], &blob[offsets[i]], offsets[i + 1] - offsets[i])
 
 

@@ -1,0 +1,530 @@
+"""Nothing that a caller passes in or holds decides what memory is read: forged descriptions, offsets and buffers that
+are written to meanwhile, and objects that several threads use. Each ends as an error of a documented type or a right
+result; the sanitizers see to the rest.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe._core import decoder, documents, tokenspans
+from bpe._core.dropout import Dropout
+from bpe._core.gather import Job
+from bpe._core.wordtable import WordTable, scatter_words
+from bpe.spec import TokenizerSpec
+from bpe.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.usefixtures("quiet")
+WORDS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "é語": 4, "aaaaaaaa": 2}
+TEXT = "low lower newest é語 aaaaaaaaaaaaaaaa widest " * 3
+
+
+def at_once(*jobs: Callable[[], object]) -> list[BaseException]:
+    """Run each job on a thread of its own, all at the same time; what they raised."""
+    start = threading.Barrier(len(jobs))
+    raised: list[BaseException] = []
+
+    def run(job: Callable[[], object]) -> None:
+        start.wait()
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001 (returned)
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+def expect(call: Callable[[], object], *messages: str) -> None:
+    """Call something that may raise ValueError, with one of the messages."""
+    try:
+        call()
+    except ValueError as error:
+        if not any(message in str(error) for message in messages):
+            raise
+
+
+# WordCounts on several threads ----------------------------------------------------------------------------------------
+
+DOCUMENTS = ["".join(f"w{i * 79 + j} longer-word-{j * i} " for j in range(40)) for i in range(60)]
+
+
+def counted() -> bpe.WordCounts:
+    counts = bpe.WordCounts("whitespace")
+    for document in DOCUMENTS:
+        counts.add(document)
+    return counts
+
+
+def test_counts_filled_by_several_threads() -> None:
+    one, counts = counted(), bpe.WordCounts("whitespace")
+
+    def add() -> None:
+        for document in DOCUMENTS:
+            counts.add(document)
+
+    def update() -> None:
+        for document in DOCUMENTS:
+            counts.update(dict.fromkeys(document.split(), 1))
+
+    assert at_once(add, add, add, update) == []
+    distinct = sum(len(set(document.split())) for document in DOCUMENTS)
+    assert (len(counts), counts.total) == (len(one), 3 * one.total + distinct)
+
+
+def test_counts_read_while_they_are_filled(tmp_path: Any) -> None:
+    """Whatever reads all words gets them as they were at one moment."""
+    counts = bpe.WordCounts("whitespace")
+    counts.update({"low": 2})
+    done = threading.Event()
+
+    def add() -> None:
+        for _ in range(3):
+            for document in DOCUMENTS:
+                counts.add(document)
+        done.set()
+
+    def again(read: Callable[[], object]) -> Callable[[], None]:
+        def reading() -> None:
+            while not done.is_set():
+                read()
+
+        return reading
+
+    def whole() -> None:
+        copy = pickle.loads(pickle.dumps(counts))
+        assert copy.total == sum(count for _, count in copy.items())
+
+    def saved() -> None:
+        counts.save(tmp_path / "a.counts")
+        assert bpe.WordCounts.load(tmp_path / "a.counts").total >= 2
+
+    readers = [
+        lambda: (counts.most_common(3), len(counts), counts.total, counts["low"], b"low" in counts),
+        lambda: bpe.train(counts=counts, num_merges=2, pretokenizer="whitespace"),
+        lambda: [count for _, count in counts.items()],
+        whole,
+        saved,
+        lambda: (counts == counts, repr(counts), counts.arrays()),
+    ]
+    assert at_once(add, *map(again, readers)) == []
+    assert counts.total == 3 * counted().total + 2
+
+
+def test_counts_merged_into_each_other_at_once() -> None:
+    """Neither waits for the other for ever, and nothing is lost: no call holds both locks."""
+    one, other = bpe.WordCounts("whitespace"), bpe.WordCounts("whitespace")
+    one.add("a b")
+    other.add("b c")
+
+    def merge(into: bpe.WordCounts, source: bpe.WordCounts) -> None:
+        for _ in range(15):
+            into.merge(source)
+
+    assert at_once(lambda: merge(one, other), lambda: merge(other, one), lambda: one.merge(one)) == []
+    assert len(one) == len(other) == 3
+    assert one.total == sum(count for _, count in one.items())
+
+
+def test_items_are_those_of_the_call() -> None:
+    counts = bpe.WordCounts("whitespace")
+    counts.add("a b")
+    items = counts.items()
+    counts.add("c")
+    assert list(items) == [(b"a", 1), (b"b", 1)]
+
+
+def test_arrays_of_counts_are_the_callers() -> None:
+    """Those of counts that came from disk, too, which are not in a table."""
+    counts = counted()
+    total, words = counts.total, dict(counts.items())
+    counts._filled = counts.arrays()
+    for array in counts.arrays():
+        array[:] = 77
+    assert (counts.total, dict(counts.items())) == (total, words)
+
+
+# Batches --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tok() -> bpe.Tokenizer:
+    """A small byte model."""
+    return bpe.train(counts=WORDS, num_merges=12)
+
+
+def test_offsets_of_a_batch_are_read_only_and_its_own(tok: bpe.Tokenizer) -> None:
+    for batch in (
+        tok.encode_batch(["low lower"] * 3),
+        tok.encode_batch(("low lower",) * 3),
+        tok.encode_batch(["low lower"] * 3, out=np.empty(99, np.uint32)),
+        bpe.TokenBatch.from_lists([[1], [2]])[:1],
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            batch.offsets[1] = 10**9
+    offsets = np.array([0, 3, 6], dtype=np.int64)
+    batch = bpe.TokenBatch(np.full(6, 65, dtype=np.uint32), offsets)
+    offsets[:] = [0, 10**9, 2 * 10**9]
+    assert batch.offsets.tolist() == [0, 3, 6]
+    assert tok.decode_batch(batch) == [tok.decode([65] * 3)] * 2
+
+
+def wrong_offsets() -> list[list[int]]:
+    return [[0, 10**9, 2 * 10**9], [0, -5, 6], [5, 2, 6], [-(2**62), 0, 6], [0, 7, 6], [3, 7, 2**63 - 1]]
+
+
+@pytest.mark.parametrize("wrong", wrong_offsets(), ids=str)
+def test_offsets_that_are_made_writable(tok: bpe.Tokenizer, wrong: list[int]) -> None:
+    """What NumPy lets its owner do: whatever is read by them then is within the ids."""
+    batch = bpe.TokenBatch(np.full(6, 65, dtype=np.uint32), np.array([0, 3, 6], dtype=np.int64))
+    batch.offsets.flags.writeable = True
+    batch.offsets[:] = wrong
+    with pytest.raises(ValueError, match=r"row \d is ids .* to .*; it must be within the 6 ids of the batch"):
+        tok.decode_batch(batch)
+    with pytest.raises(ValueError, match="must rise from 0 to the number of ids, 6"):
+        batch.padded()
+    for read in (batch.to_list, lambda: batch[1], lambda: list(batch)):
+        read()  # type: ignore[operator]
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="must rise from 0 to the number of ids, 6"):
+        batch.to_arrow()
+
+
+def test_ids_that_are_no_tokens_and_change_meanwhile(tok: bpe.Tokenizer) -> None:
+    """A thread that writes to the ids while another decodes them gets an error, or the text of some of them."""
+    ids = np.full(4096, 65, dtype=np.uint32)
+    batch = bpe.TokenBatch(ids, np.arange(0, 4097, 64))
+    random_ = np.random.default_rng(1)
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            ids[:] = random_.integers(0, 2**32 - 1, len(ids), dtype=np.uint32)
+            ids[:] = random_.integers(0, tok.vocab_size, len(ids), dtype=np.uint32)
+
+    def read() -> None:
+        for _ in range(200):
+            for call in (lambda: tok.decode_batch(batch), lambda: tok.decode(ids), lambda: batch.padded(70)):
+                expect(call, "is no token of this vocabulary")
+        done.set()
+
+    assert at_once(write, read) == []
+
+
+def test_an_array_of_results_that_two_threads_share(tok: bpe.Tokenizer) -> None:
+    out = np.empty(10_000, dtype=np.uint32)
+    jobs = [lambda text=text: [tok.encode_batch([text] * 20, out=out) for _ in range(50)] for text in (TEXT, "low")]
+    assert at_once(*jobs) == []
+
+
+def test_a_decoder_that_two_threads_share(tok: bpe.Tokenizer) -> None:
+    shared = tok.decoder()
+    ids = tok.encode(TEXT)
+
+    def push() -> None:
+        for _ in range(50):
+            shared.push(ids)
+            shared.flush()
+
+    at_once(push, push, push)
+    shared.flush()
+    assert shared.push(ids) == TEXT
+
+
+# Descriptions ---------------------------------------------------------------------------------------------------------
+
+
+def specs() -> dict[str, TokenizerSpec]:
+    train: Any = bpe.train
+    plain = train(counts=WORDS, num_merges=12).spec
+    mark = {"model": "char", "end_of_word": "</w>", "pretokenizer": "whitespace", "initial_alphabet": [*"xyz"]}
+    return {
+        "byte": plain,
+        "ignore_merges": replace(plain, ignore_merges=True),
+        "unreached": replace(plain, ignore_merges=True, unreached=np.array([260], dtype=np.int32)),
+        "ranks": replace(plain, merge_ranks=np.arange(12, dtype=np.int32) // 2),
+        "char": train(counts=WORDS, num_merges=12, model="char", unk_token="<unk>", special_tokens=["<s>"]).spec,
+        "mark": train(counts=WORDS, num_merges=12, **mark).spec,
+        "glued": train(counts=WORDS, num_merges=12, end_of_word_glued=True, **mark).spec,
+    }
+
+
+def forged_array(random_: random.Random, array: Any) -> Any:
+    """An array with some of its numbers changed, or of another length or type."""
+    array = np.array(array)
+    kind = random_.random()
+    if kind < 0.1:
+        return array[: random_.randrange(len(array) + 1)]
+    if kind < 0.15:
+        return array.astype(random_.choice([np.int64, np.uint32, np.float64, np.bool_, object]))
+    if kind < 0.2:
+        return np.concatenate((array, array[:1]))
+    if kind < 0.23:
+        return random_.choice([None, 3, "x", array.tolist()])
+    flat = array.reshape(-1)
+    least, most = (0, 1) if array.dtype == np.bool_ else (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
+    for _ in range(random_.choice((1, 1, 2, 9, 60))):
+        near = [0, 1, 2, len(array), random_.randrange(300), int(flat[random_.randrange(len(flat))])]
+        flat[random_.randrange(len(flat))] = min(random_.choice([*near, least, most, 65536]), most)
+    return array
+
+
+def forged(random_: random.Random, spec: TokenizerSpec) -> TokenizerSpec:
+    names = ["merges", "merge_ids", "merge_ranks", "ends_word", "unreached", "offsets", "kinds", "blob", "others"]
+    name = random_.choice(names)
+    old = spec.vocabulary
+    if name == "others":
+        value: Any = random_.choice([-1, 2**31, 2**40, 300, 0, None, "x"])
+        return replace(
+            spec,
+            **random_.choice(
+                [
+                    {"special_tokens": {"<x>": value}},
+                    {"unk_token": "<nothing>"},
+                    {"end_of_word": "no such mark", "end_of_word_glued": bool(random_.randrange(2))},
+                    {"model": random_.choice(["byte", "char", "word"])},
+                    {"clip": (value, value)},
+                    {"fuse_unk": True},
+                    {"template": ((value,), ())},
+                ]
+            ),
+        )
+    if name in ("offsets", "kinds", "blob"):
+        parts: dict[str, Any] = {"blob": old.blob, "offsets": old.offsets.copy(), "kinds": old.kinds.copy()}
+        if name == "blob":
+            parts["blob"] = random_.choice(
+                [b"", old.blob[:9], old.blob + b"xx", bytearray(old.blob), bytes(len(old.blob))]
+            )
+        else:
+            value = forged_array(random_, parts[name])
+            parts[name] = value if isinstance(value, np.ndarray) else parts[name][:-1]
+        return replace(spec, vocabulary=Vocabulary.from_arrays(**parts))
+    value = getattr(spec, name)
+    limit = old.limit
+    if value is None:
+        sizes = {"merge_ranks": len(spec.merges), "ends_word": limit, "unreached": 3}
+        value = np.zeros(sizes[name], dtype=np.bool_ if name == "ends_word" else np.int32)
+    return replace(spec, **{name: forged_array(random_, value)})
+
+
+def use(tok: bpe.Tokenizer) -> None:
+    """All that reads by a tokenizer's arrays."""
+    for text in (TEXT, "low", "xyzlow" * 900, "aaaa" * 300, "語" * 100):
+        ids = tok.encode(text)
+        tok.decode(ids)
+        tok.encode(text, dropout=0.3, seed=1)
+        tok.encode_with_offsets(text)
+        tok.tokens(text[:30])
+    batch = tok.encode_batch([TEXT] * 5 + ["", "low"])
+    tok.decode_batch(batch)
+    tok.count_tokens([TEXT, "a"])
+    bpe.extend(tok, WORDS, tok.vocab_size + 3)
+    tok.truncate_vocab(tok.vocab_size)
+    tok.prune([int(ids[0])] if len(ids) else [])
+    assert pickle.loads(pickle.dumps(tok)) == tok
+    _ = tok.merges, tok.ranks, tok.vocab(), tok.token_byte_lengths, tok.fingerprint
+
+
+@pytest.mark.parametrize("kind", specs())
+def test_forged_descriptions(kind: str) -> None:
+    """Each is refused with a TypeError or ValueError, when it is given or used, or it can be used."""
+    random_ = random.Random(f"forged {kind}")
+    refused = 0
+    spec = specs()[kind]
+    use(bpe.Tokenizer.from_spec(spec))
+    for _ in range(40):
+        try:
+            use(bpe.Tokenizer.from_spec(forged(random_, spec)))
+        except (TypeError, ValueError):  # noqa: PERF203
+            refused += 1
+    assert refused > 10
+
+
+def test_a_merge_that_makes_another_token_is_named() -> None:
+    spec = bpe.train(counts={"abcabcab": 3, "cab": 2}, model="char", num_merges=2).spec
+    wrong = replace(spec, merge_ids=np.full(2, 2, dtype=np.int32))
+    with pytest.raises(
+        ValueError, match=r"merge 0 makes token 2, b'c', of b'a' and b'b'; it must make the token b'ab'"
+    ):
+        bpe.Tokenizer.from_spec(wrong)
+    with pytest.raises(ValueError, match="merge 0 makes token 2"):
+        bpe.Tokenizer(wrong)
+    with pytest.raises(ValueError, match=r"merge_ranks are .*; they must be at least 0, and none less"):
+        bpe.Tokenizer.from_spec(replace(spec, merge_ranks=np.array([1, 0], dtype=np.int32)))
+    with pytest.raises(TypeError, match=r"merges is int64 of shape \(2, 2\); it must be an array of int32 of shape"):
+        bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges.astype(np.int64)))
+
+
+def test_pickles_with_other_arrays(tok: bpe.Tokenizer) -> None:
+    rebuild, (blob, offsets, kinds, fields, training, memory) = tok.__reduce__()[:2]  # type: ignore[misc]
+    far = offsets.copy()
+    far[5:] += 10**9
+    with pytest.raises(ValueError, match="offset 5 is"):
+        rebuild(blob, far, kinds, fields, training, memory)  # type: ignore[operator]
+    merges = np.full_like(fields["merges"], 2**31 - 1)
+    with pytest.raises(ValueError, match="a merge has id 2147483647"):
+        rebuild(blob, offsets, kinds, fields | {"merges": merges}, training, memory)  # type: ignore[operator]
+
+
+def test_arrays_written_to_after_the_tokenizer_is_made() -> None:
+    """The kernels have copies: ids and text stay what they were."""
+    for spec in specs().values():
+        fresh = replace(
+            spec,
+            merges=spec.merges.copy(),
+            merge_ids=spec.merge_ids.copy(),
+            vocabulary=Vocabulary.from_arrays(
+                spec.vocabulary.blob, spec.vocabulary.offsets.copy(), spec.vocabulary.kinds.copy()
+            ),
+            unreached=None if spec.unreached is None else spec.unreached.copy(),
+            ends_word=None if spec.ends_word is None else spec.ends_word.copy(),
+        )
+        right = bpe.Tokenizer.from_spec(spec, cache_memory=0)
+        tok = bpe.Tokenizer.from_spec(fresh, cache_memory=0)
+        tok.decode([0])  # the decoder's tables are made then
+        for array in (fresh.merges, fresh.merge_ids, fresh.vocabulary.offsets, fresh.unreached, fresh.ends_word):
+            if array is not None:
+                array.flags.writeable = True
+                array[...] = np.iinfo(array.dtype).max if array.dtype != np.bool_ else True
+        for text in (TEXT, "low" * 2000, "語" * 999):
+            assert tok.encode(text).tolist() == right.encode(text).tolist()
+            assert tok.decode_bytes(right.encode(text)) == right.decode_bytes(right.encode(text))
+
+
+# Kernels --------------------------------------------------------------------------------------------------------------
+
+
+def int64s(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.int64)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 99), (-1, 3), (3, 2), (2**62, 2**62), (-(2**63), 2**63 - 1)])
+def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
+    text = b"low lower"
+    starts, ends = int64s(0, start), int64s(3, end)
+    core = tok._encoder._core
+    message = r"within|span 1"
+    with pytest.raises(ValueError, match=message):
+        documents.split(text, starts, ends, [b"x"])
+    with pytest.raises(ValueError, match=message):
+        WordTable().count_spans(text, starts, ends, 0)
+    with pytest.raises(ValueError, match=message):
+        WordTable().count_scanned(1, text, starts, ends, 0)
+    with pytest.raises(ValueError, match=message):
+        core.encode_spans(text, starts, ends)
+    with pytest.raises(ValueError, match=message):
+        Dropout(core).encode(text, starts, ends, 1, 1)
+    with pytest.raises(ValueError, match=message):
+        Job(core, 1).add_documents(text, starts, ends)
+    for few in (int64s(), int64s(0)):
+        with pytest.raises(ValueError, match="they must be as many"):
+            documents.split(text, starts, few, [b"x"])
+
+
+@pytest.mark.parametrize("wrong", [[0, 99, 4], [0, -1, 4], [0, 3, 2], [0, 3], [0, 3, 2**62], [1, 1, 1]], ids=str)
+def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
+    blob, offsets, counts = np.frombuffer(b"abcd", dtype=np.uint8), int64s(*wrong), int64s(1, 1)
+    places = np.arange(2, dtype=np.uint64)
+    with pytest.raises(ValueError, match=r"offset|bytes"):
+        WordTable().add_arrays(blob, offsets, counts, places)
+    if wrong != [1, 1, 1]:
+        with pytest.raises(ValueError, match="offset"):
+            scatter_words(blob, offsets, int64s(0, 1), np.empty(4, dtype=np.uint8))
+        with pytest.raises(ValueError, match="offset"):
+            tok._encoder._core.set_whole_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
+        if len(wrong) == 3:
+            with pytest.raises(ValueError, match="offset"):
+                decoder.token_table(blob, offsets)
+    for targets in (int64s(0, 4), int64s(-1, 0), int64s(2**62, 0)):
+        with pytest.raises(ValueError, match="which is not within"):
+            scatter_words(blob, int64s(0, 2, 4), targets, np.empty(4, dtype=np.uint8))
+
+
+def test_counts_and_words_that_cannot_be() -> None:
+    blob = np.frombuffer(b"abcd", dtype=np.uint8)
+    for offsets, counts in ((int64s(0, 0, 4), int64s(1, 1)), (int64s(0, 2, 4), int64s(1, -1))):
+        with pytest.raises(ValueError, match="a word has at least one byte, and a count is at least 0"):
+            WordTable().add_arrays(blob, offsets, counts, np.arange(2, dtype=np.uint64))
+    rebuild, made = bpe.WordCounts().__reduce__()  # type: ignore[misc]
+    with pytest.raises(ValueError, match="offset 1 is 99 after 0"):
+        rebuild(*made[:3], blob, int64s(0, 99), int64s(1))  # type: ignore[operator]
+
+
+def test_places_of_tokens_beyond_a_text() -> None:
+    ids, lengths = np.array([0, 7, 2**32 - 1], dtype=np.uint32), np.array([2], dtype=np.uint32)
+    assert tokenspans.in_bytes(ids, lengths, 0).tolist() == [[0, 2], [2, 2], [2, 2]]
+    spans = int64s(0, 2, 2, 10**9).reshape(2, 2)
+    tokenspans.to_characters("é".encode(), spans)
+    assert spans.tolist() == [[0, 1], [1, 1]]
+
+
+# Arrow ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [*wrong_offsets(), [1, 0, 0]], ids=str)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_arrow_arrays_with_wrong_offsets(tok: bpe.Tokenizer, wrong: list[int], nulls: bool) -> None:
+    pa = pytest.importorskip("pyarrow")
+    valid = pa.py_buffer(b"\x03") if nulls else None
+    offsets = int64s(0, 2, 4)
+    array = pa.Array.from_buffers(pa.large_binary(), 2, [valid, pa.py_buffer(offsets), pa.py_buffer(b"abcd")])
+    table = pa.table({"word": array, "count": pa.array([1, 2])})
+    offsets[:] = wrong  # after pyarrow has checked them
+    with pytest.raises(ValueError, match=r"offset|Length spanned"):
+        bpe.WordCounts.from_arrow(table)
+    for call in (tok.encode_batch, lambda texts: bpe.count_words(texts=texts)):
+        with pytest.raises(ValueError, match="an Arrow array of 2 rows whose offsets are wrong"):
+            call(array)
+
+
+@pytest.mark.parametrize("kind", ["byte", "char", "glued", "ignore_merges"])
+def test_texts_that_are_written_to_while_they_are_encoded(kind: str) -> None:
+    """Ids are those of some text, and the kernels stay within bounds; a bytearray is copied first."""
+    pa = pytest.importorskip("pyarrow")
+    tok = bpe.Tokenizer.from_spec(specs()[kind])
+    size = 60_000
+    data = np.zeros(size, dtype=np.uint8)
+    buffers = [None, pa.py_buffer(np.arange(0, size + 1, 5_000, dtype=np.int64).tobytes()), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(pa.large_binary(), size // 5_000, buffers)
+    whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(int64s(0, size).tobytes()), buffers[2]])
+    held = bytearray(data)
+    texts = [np.frombuffer((text * size)[:size], np.uint8) for text in (b"low ", b"\xff", b"  \n ", b"'re 12", b"a")]
+    texts += [np.frombuffer((text * size).encode()[:size], np.uint8) for text in ("語", "é", "\U0001f600 ", "가나")]
+    done = threading.Event()
+
+    def write() -> None:
+        random_ = random.Random(3)
+        while not done.is_set():
+            at = random_.randrange(size)
+            text = random_.choice(texts)
+            data[at:] = text[at:]
+            held[at:] = text[at:].tobytes()
+
+    def read() -> None:
+        try:
+            for _ in range(12):
+                for call in (
+                    lambda: tok.encode_batch(array, threads=2),
+                    lambda: tok.encode_batch(whole, threads=1),
+                    lambda: bpe.count_words(texts=whole, pretokenizer="cl100k", threads=1),
+                    lambda: tok.encode_batch([held, memoryview(held)]),
+                    lambda: tok.encode_batch(array, threads=1, dropout=0.5, seed=7),
+                ):
+                    expect(call, "UTF-8", "is not in the vocabulary")
+        finally:
+            done.set()
+
+    assert at_once(write, read) == []
