@@ -7,10 +7,9 @@ Not here: training shards, and text in other containers than plain files.
 
 from __future__ import annotations
 
-import io
 import os
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -27,8 +26,13 @@ _PIECE = 1 << 18
 #: A file that comes through a pipe is read in pieces of this many bytes, or of as many as are held of a document.
 _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
-#: The header of a .npy file has fewer bytes, or NumPy refuses it.
+#: The header of a .npy file has at most so many bytes; NumPy itself takes no more than 10,000 unless it is told to.
 _HEADER = 1 << 16
+_VALUE = r"""'[^'\\]*'|"[^"\\]*"|True|False|\(\s*(?:\d{1,19}\s*(?:,\s*\d{1,19}\s*)*,?\s*)?\)"""
+_FIELD = rf"""\s*['"](descr|fortran_order|shape)['"]\s*:\s*({_VALUE})\s*"""
+_FIELDS = re.compile(rf"\s*\{{{_FIELD},{_FIELD},{_FIELD},?\s*\}}\s*")
+#: The dtypes of ids.
+_INTEGERS = re.compile(r"[<>=|]?[iu][1248]")
 #: A word of more bytes is no id, and is not held whole to be refused.
 _LONGEST = 100
 
@@ -202,53 +206,77 @@ def _parsed(line: bytes, path: str, where: str) -> NDArray[np.int64]:
 
 def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
     """The (number of the document, ids, whether it begins) in a .npy file, of which something is read."""
+    count, pieces = _npy_pieces(first, file, path or "stdin")
     if path is None or not os.path.isfile(path) or not os.path.isfile(offsets_path(path)):
         begins = True
-        for ids in _npy_pieces(first, file, path or "stdin"):
+        for ids in pieces:
             yield 0, ids, begins
             begins = False
         return
-    with _as_npy(path):
-        flat = id_array(np.load(path, mmap_mode="r"))
-    with _as_npy(offsets_path(path)):
-        offsets = id_array(np.load(offsets_path(path)))
-    try:
-        batch = TokenBatch(flat.astype(np.uint32, copy=False), offsets.astype(np.int64, copy=False))
-    except (TypeError, ValueError) as error:
-        raise FormatError(str(error), path=offsets_path(path)) from None
-    for number, ids in enumerate(batch):
-        yield number, ids, True
+    with open(offsets_path(path), "rb") as beside:
+        _, parts = _npy_pieces(b"", beside, offsets_path(path))
+        bounds = np.concatenate(list(parts))
+    rises = len(bounds) > 0 and bounds[0] == 0 and bounds[-1] == count and not np.any(bounds[1:] < bounds[:-1])
+    if not rises:
+        raise FormatError(
+            f"the offsets must rise from 0 to the number of ids, {count}; these are {shown(bounds.tolist(), 40)}",
+            path=offsets_path(path),
+        )
+    held, at = np.empty(0, dtype=np.int64), 0
+    for number, end in enumerate(bounds[1:].tolist()):
+        begins = True
+        while begins or at < end:
+            if not len(held) and at < end:
+                held = next(pieces)
+            part, held = held[: end - at], held[end - at :]
+            at += len(part)
+            yield number, part, begins
+            begins = False
 
 
-def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> Iterator[NDArray[Any]]:
-    """The ids of a .npy file, of which something is read, in pieces of some _READ bytes; of no ids, one piece."""
-    head = io.BytesIO(first + file.read(_HEADER))
-    with _as_npy(path):
-        of_version_1 = np.lib.format.read_magic(head)[0] == 1
-        read = np.lib.format.read_array_header_1_0 if of_version_1 else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(head)
-        id_array(np.ones([1] * len(shape), dtype=dtype))  # or it says what is wrong with these
-    held, left, most = head.read(), shape[0], max(_READ // dtype.itemsize, 1)
+def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
+    """How many numbers a .npy file has, of which something is read, and these in pieces of some _READ bytes.
+
+    Of no numbers there is one piece. The header is read here, as NumPy reads it with Python's parser: that takes any
+    expression, and what it raises, or needs, for an odd one is not limited.
+    """
+    held = first + file.read(max(_HEADER + 12 - len(first), 0))
+    width = 2 if held[6:7] == b"\x01" else 4
+    start = len(_MAGIC) + 2 + width
+    if not held.startswith(_MAGIC) or held[6:8] not in (b"\x01\0", b"\x02\0", b"\x03\0"):
+        raise FormatError("it does not begin as version 1, 2 or 3 does; it must be a .npy file", path=path)
+    size = int.from_bytes(held[start - width : start], "little")
+    if len(held) < start or len(held) < start + size <= start + _HEADER:
+        raise FormatError("the file ends within its header; it must be a whole .npy file", path=path)
+    header = held[start : start + min(size, _HEADER)].decode("latin-1")
+    found = _FIELDS.fullmatch(header)
+    fields = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
+    if size > _HEADER or len(fields) < 3:
+        raise FormatError(
+            f"its header is {shown(header)}; it must have descr, fortran_order and shape, as of an array of token ids",
+            path=path,
+        )
+    shape = [int(number) for number in re.findall(r"\d+", fields["shape"])]
+    kind = fields["descr"][1:-1]
+    if len(shape) != 1 or not _INTEGERS.fullmatch(kind):
+        raise FormatError(
+            f"it has {kind} of shape {fields['shape']}; it must be a .npy file of token ids, integers in one dimension",
+            path=path,
+        )
+    return shape[0], _npy_numbers(held[start + size :], file, path, shape[0], np.dtype(kind))
+
+
+def _npy_numbers(held: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    left, most = count, max(_READ // dtype.itemsize, 1)
     while True:
-        count = min(left, most)
-        size = count * dtype.itemsize
+        size = min(left, most) * dtype.itemsize
         held += file.read(max(size - len(held), 0))
-        if len(held) < size or left < 0:
-            raise FormatError(f"it ends before its {shape[0]} ids do; it must be a whole .npy file", path=path)
-        with _as_npy(path):
-            ids = id_array(np.frombuffer(held[:size], dtype=dtype))
-        yield ids
-        held, left = held[size:], left - count
+        if len(held) < size:
+            raise FormatError(f"it ends before its {count} ids do; it must be a whole .npy file", path=path)
+        try:
+            yield id_array(np.frombuffer(held[:size], dtype=dtype))
+        except ValueError as error:
+            raise FormatError(f"{error}; it must be a .npy file of token ids", path=path) from None
+        held, left = held[size:], left - size // dtype.itemsize
         if not left:
             return
-
-
-@contextmanager
-def _as_npy(path: str) -> Iterator[None]:
-    """Name the file in NumPy's errors, and say what it must be."""
-    try:
-        yield
-    except EOFError:
-        raise FormatError("the file ends within its header; it must be a whole .npy file", path=path) from None
-    except (TypeError, ValueError) as error:
-        raise FormatError(f"{error}; it must be a .npy file of token ids", path=path) from None

@@ -15,7 +15,7 @@ import pytest
 from conftest import fails
 
 import bpe
-from bpe import arguments, cli
+from bpe import arguments, cli, idfiles
 from bpe.cli import main
 
 # Bad use: 2 -----------------------------------------------------------------------------------------------------------
@@ -189,24 +189,59 @@ def test_bad_npy(tmp_path, tokenizer_file, capsys, monkeypatch, through):
     if through == "a file with offsets":
         np.save(offsets, np.array([0, 3]))
     for array, message in (
-        (np.zeros(3), "dtype float64"),
-        (np.zeros((2, 2), dtype=np.uint32), r"shape \("),
-        (np.array(3), "must be a sequence|must be one sequence|shape"),
+        (np.zeros(3), "<f8 of shape"),
+        (np.zeros((2, 2), dtype=np.uint32), r"shape \(2, 2\)"),
+        (np.array(3), r"shape \(\)"),
         (np.array([-1]), "-1 is out of range"),
         (np.array([1, 2**40]), "1099511627776 is out of range"),
         (np.array([{}], dtype=object), "must be a .npy file of token ids"),
-        (np.array(["a"]), "dtype <U1"),
+        (np.array(["a"]), "<U1 of shape"),
     ):
         whole = io.BytesIO()
         np.save(whole, array, allow_pickle=True)
+        if through == "a file with offsets":
+            np.save(offsets, np.array([0, array.size]))
         bad(whole.getvalue(), message)
+    if through == "a file with offsets":
+        np.save(offsets, np.array([0, 3]))
     for size in (6, 8, 9, 50, 127, 128, len(data) - 8, len(data) - 4):
         bad(data[:size], "must be a (whole )?.npy file")
     if through == "a file with offsets":
         path.write_bytes(data)
+        np.save(offsets, np.array([0, 0, 2, 3, 3]))
+        assert main(["decode", str(path), "-t", tokenizer_file, "--separator", "|"]) == 0
+        assert capsys.readouterr().out.count("|") == 3
         for wrong in ([0, 2], [0, 3, 2, 3], [], [0.0, 3.0]):
             np.save(offsets, np.array(wrong))
             bad(data, "", r"x\.offsets\.npy")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (1,), ",
+        "{'descr': '''<u4",
+        "  a\n b\n{",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (" + "-" * 9000 + "1,)}",
+        "(" * 100_000,
+        "{'descr': [('a'," * 200,
+        "{'descr': '<u4\0', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': ('<u4', (0,)), 'fortran_order': False, 'shape': (4,)}",
+        "{'descr': '|V0', 'fortran_order': False, 'shape': (4,)}",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (True,)}",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (-1,)}",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (4611686018427387904,)}",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (1000000000000000000000000000000,)}",
+        "{'descr': '<u4', 'descr': '<u4', 'shape': (4,)}",
+    ],
+)
+def test_headers_of_npy_files_are_not_evaluated(header):
+    """NumPy parses them as Python: a TokenError, an IndentationError, or all memory."""
+    for version, width in ((1, 2), (2, 4), (3, 4), (9, 4)):
+        if len(header) < 1 << 8 * width:
+            data = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(width, "little") + header.encode()
+            with pytest.raises(bpe.FormatError, match=r"npy file|token ids"):
+                list(idfiles.read_ids(io.BytesIO(data + bytes(64)), None))
 
 
 def test_a_character_model_names_the_file_that_it_cannot_encode(tmp_path, text_file, capsys):
