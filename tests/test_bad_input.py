@@ -288,7 +288,7 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
         ({"pretokenizer": "gpt5"}, ValueError, "pretokenizer is 'gpt5'; it must be one of 'gpt2'"),
         ({"pretokenizer": r"\w+"}, ValueError, "no name; a regular expression is given as bpe.Pretokenizer.from_regex"),
         ({"pretokenizer": 5}, TypeError, "pretokenizer is 5, an int; it must be a name"),
-        ({"normalizer": "NFC"}, TypeError, "normalizer is 'NFC', a str; it must be one of bpe.normalizers"),
+        ({"normalizer": "NFC"}, ValueError, "normalizer 'NFC' is not known; the names are nfc, "),
         ({"special_tokens": "<s>"}, TypeError, "special_tokens is '<s>'; it must be a list of str"),
         ({"special_tokens": ["<s>", "<s>"]}, ValueError, "special token '<s>' is given twice"),
         ({"special_tokens": {"<s>", "<t>"}}, TypeError, "whose order differs from run to run; it must be a list"),
