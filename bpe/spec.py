@@ -19,7 +19,7 @@ from bpe._core.pairtable import wrong_merge
 from bpe.errors import check_choice, shown, typed
 from bpe.normalizers import Normalizer, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
-from bpe.vocabulary import NONE, ORDINARY, Vocabulary
+from bpe.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 #: What symbols are.
 Model = Literal["byte", "char"]
@@ -140,10 +140,6 @@ def check_spec(spec: TokenizerSpec) -> None:
         wrong = ids[~within] if not within.all() else ids[~known[ids]]
         if len(wrong):
             raise ValueError(f"{name} has id {wrong[0]}, which the vocabulary does not have; give it a token there")
-    _check_names(spec)
-    ranks = spec.merge_ranks
-    if ranks is not None and n and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
-        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0, and none less than the one before")
     ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
     at = wrong_merge(
         np.ascontiguousarray(spec.merges),
@@ -158,6 +154,28 @@ def check_spec(spec: TokenizerSpec) -> None:
             f"merge {at} makes token {made}, {shown(vocabulary[made])}, of {shown(vocabulary[left])} and "
             f"{shown(vocabulary[right])}; it must make the token {shown(vocabulary[left] + vocabulary[right])}"
         )
+    ranks = spec.merge_ranks
+    if ranks is not None and n and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
+        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0, and none less than the one before")
+    _check_names(spec)
+    _check_ends(spec)
+
+
+def _check_ends(spec: TokenizerSpec) -> None:
+    """Refuse tokens that are said to end with a mark and do not."""
+    if spec.ends_word is None or spec.end_of_word is None or not spec.ends_word.any():
+        return
+    numbers, mark = np.flatnonzero(spec.ends_word), np.frombuffer(spec.end_of_word.encode(), dtype=np.uint8)
+    blob, ends = np.frombuffer(spec.vocabulary.blob, dtype=np.uint8), spec.vocabulary.offsets[1:][numbers]
+    wrong = ends - spec.vocabulary.offsets[numbers] < len(mark)
+    if not wrong.any():
+        wrong = (blob[ends[:, None] + np.arange(-len(mark), 0)] != mark).any(axis=1)
+    if wrong.any():
+        number = int(numbers[wrong][0])
+        raise ValueError(
+            f"ends_word has token {number}, {shown(spec.vocabulary[number])}, which does not end with the end-of-word "
+            f"mark {spec.end_of_word!r}; it must be False there"
+        )
 
 
 def _check_names(spec: TokenizerSpec) -> None:
@@ -165,12 +183,17 @@ def _check_names(spec: TokenizerSpec) -> None:
     for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
         if value is not None and (not isinstance(value, str) or not value):
             raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
-    numbers: list[tuple[str, object]] = [(f"special token {name!r}", id_) for name, id_ in spec.special_tokens.items()]
-    numbers += [("template", number) for part in spec.template or () for number in part]
-    numbers += [("clip", number) for number in spec.clip or ()]
-    for name, number in numbers:
-        if not isinstance(number, (int, np.integer)) or int(number) not in spec.vocabulary:
-            raise ValueError(f"{name} has the id {shown(number)}, which the vocabulary does not have")
+    numbers = [*spec.special_tokens.values(), *(number for part in spec.template or () for number in part)]
+    numbers += spec.clip or ()
+    wrong = [number for number in numbers if not isinstance(number, (int, np.integer)) or not 0 <= number < ID_LIMIT]
+    if not wrong:
+        ids = np.array(numbers, dtype=np.int64)
+        wrong = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
+    if wrong:
+        raise ValueError(
+            f"special_tokens, template or clip has the id {shown(wrong[0])}, which the vocabulary does not have; give "
+            "it a token there"
+        )
 
 
 @cache

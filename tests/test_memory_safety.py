@@ -18,6 +18,7 @@ import pytest
 import bpe
 from bpe._core import decoder, documents, tokenspans
 from bpe._core.dropout import Dropout
+from bpe._core.finder import Finder
 from bpe._core.gather import Job
 from bpe._core.wordtable import WordTable, scatter_words
 from bpe.spec import TokenizerSpec
@@ -364,6 +365,14 @@ def test_a_merge_that_makes_another_token_is_named() -> None:
         bpe.Tokenizer(wrong)
     with pytest.raises(ValueError, match=r"merge_ranks are .*; they must be at least 0, and none less"):
         bpe.Tokenizer.from_spec(replace(spec, merge_ranks=np.array([1, 0], dtype=np.int32)))
+    ends = np.array([True, False, False, False, True])
+    with pytest.raises(ValueError, match=r"ends_word has token 0, b'a', which does not end with the end-of-word mark"):
+        bpe.Tokenizer.from_spec(replace(spec, end_of_word="ab", end_of_word_glued=True, ends_word=ends))
+    for names in ({"special_tokens": {"<x>": 99}}, {"template": ((2**40,), ())}, {"clip": (0, "x")}):
+        with pytest.raises(ValueError, match=r"special_tokens, template or clip has the id .*vocabulary does not have"):
+            bpe.Tokenizer.from_spec(replace(spec, **names))
+    with pytest.raises(ValueError, match="unk_token '<u>' is not in the vocabulary"):
+        bpe.Tokenizer.from_spec(replace(spec, unk_token="<u>"))
     with pytest.raises(TypeError, match=r"merges is int64 of shape \(2, 2\); it must be an array of int32 of shape"):
         bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges.astype(np.int64)))
 
@@ -419,6 +428,8 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     message = r"within|span 1"
     with pytest.raises(ValueError, match=message):
         documents.split(text, starts, ends, [b"x"])
+    with pytest.raises(ValueError, match=message):
+        Finder([b"x"]).between(text, starts, ends)
     with pytest.raises(ValueError, match=message):
         WordTable().count_spans(text, starts, ends, 0)
     with pytest.raises(ValueError, match=message):

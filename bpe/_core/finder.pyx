@@ -12,6 +12,7 @@ The tree of `ab` and `b`, reversed, numbered level by level:
 
 import numpy as np
 
+from bpe._core.bounds cimport check_spans
 from bpe._core.interrupts cimport hear
 from bpe._core.memory cimport grown
 from bpe._core.types cimport byte_t
@@ -265,6 +266,7 @@ cdef class Finder:
         cdef Py_ssize_t i, k, n, done, size = 0
         cdef const byte_t* data = &text[0] if text.shape[0] else NULL
         cdef int64_t[:, ::1] rows
+        check_spans(starts, ends, text.shape[0])
         try:
             with nogil:
                 for i in range(starts.shape[0]):
