@@ -62,7 +62,7 @@ def make_spec(
         unk_token=unk,
         end_of_word=mark,
         end_of_word_glued=glued,
-        ends_word=None if mark is None else ending(vocabulary, mark),
+        ends_word=None if mark is None else ending(vocabulary, mark, glued),
         **options,
     )
 
