@@ -16,10 +16,10 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_train_oracle import TIE_BREAKS, corpora, rules
+from test_visualize import unspelled
 
 import bpe
 from bpe.spec import TokenizerSpec, has_text_marks
-from bpe.visualize import spell
 from bpe.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -361,9 +361,10 @@ def test_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject)
 
 def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
     """The merges that a word meets on its way."""
-    names = {spell(token): number for token, number in tok.vocab().items()}
+    numbers = {token if isinstance(token, bytes) else token.encode(): number for token, number in tok.vocab().items()}
     steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
-    return {(names[step[0]], names[step[2]]) for step in steps}
+    pairs = [unspelled(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
+    return {(numbers[left], numbers[right]) for left, right in pairs}
 
 
 def test_pruned_rank_files_keep_tokens_that_no_merge_makes(tmp_path: Path) -> None:
