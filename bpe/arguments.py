@@ -183,15 +183,17 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "turn text into token ids",
         "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array, and beside "
         "it x.offsets.npy, int64, one longer than the documents: document i is ids[offsets[i]:offsets[i + 1]]. An OUT "
-        "named like a file of another format, such as .parquet, is refused without --format. What "
-        "comes through a pipe is one document that is encoded as it comes, in bounded memory, if the tokenizer's "
-        "pretokenizer is a named one; with --separator or --per-line each document is held whole.",
+        "named like a file of another format, such as .parquet, is refused without --format. Text "
+        "is read while it is encoded, in bounded memory, if the tokenizer's pretokenizer is a named one; with a "
+        "normalizer and --separator or --per-line each document is held whole. The separator itself gives no id: see "
+        "--append.",
     )
     _add_files(encode, "+")
     _add_tokenizer(encode)
     encode.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
     encode.add_argument("--format", choices=("ids", "npy"), help="default ids, or npy where OUT ends in .npy")
     _add_documents(encode)
+    _add_around(encode)
     _add_threads(encode)
     _add_special(encode)
 
@@ -209,6 +211,8 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     count = command("count", "count the tokens of files")
     _add_files(count, "+")
     _add_tokenizer(count)
+    _add_encoding_errors(count)
+    _add_around(count)
     _add_threads(count)
     _add_special(count)
     count.set_defaults(per_line=False, separator=None)
@@ -401,10 +405,29 @@ def _add_documents(parser: _Parser) -> None:
         "--separator",
         metavar="S",
         type=_unescaped,
-        help="S separates the documents in a file and belongs to none of them (in S, \\n \\r \\t \\0 and \\\\ are "
-        "understood); otherwise a file is one document",
+        help="S separates the documents in a file and belongs to none of them, nor gives an id (in S, \\n \\r \\t \\0 "
+        "and \\\\ are understood); otherwise a file is one document",
     )
     cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")
+    _add_encoding_errors(parser)
+
+
+def _add_encoding_errors(parser: _Parser) -> None:
+    parser.add_argument(
+        "--encoding-errors",
+        choices=("strict", "replace", "bytes"),
+        default="strict",
+        help="bytes that are not UTF-8 are an error (default), or become U+FFFD, or are taken as they are",
+    )
+
+
+def _add_around(parser: _Parser) -> None:
+    for flag, where in (("--prepend", "before"), ("--append", "after")):
+        parser.add_argument(
+            flag,
+            metavar="ID_OR_TOKEN",
+            help=f"write this id, or that of this special token, {where} each document, such as '<|endoftext|>'",
+        )
 
 
 def _add_threads(parser: _Parser) -> None:

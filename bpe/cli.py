@@ -14,8 +14,9 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -28,11 +29,13 @@ from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
 from bpe.checkpoint import saved_state
 from bpe.completion import script
+from bpe.corpus import Block, PathLike, document_cut, file_blocks, open_file, separators_of
 from bpe.decoding import ByteDecoder
-from bpe.documents import Documents, FileText, blamed, file_texts, joined_documents
+from bpe.encoding import Around, BlockIds
 from bpe.errors import FormatError, counted
 from bpe.manual import commands_of, page
 from bpe.progress import Advance, Stage, progress_bar, progress_note
+from bpe.reading import EndCut, Readable, character_cut, checked_encoding_errors
 from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts
@@ -77,8 +80,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"error: {named}{error.strerror or error}")
     except MemoryError:
         return _fail("error: out of memory")
-    except (FormatError, ImportError) as error:
+    except ImportError as error:
         return _fail(f"error: {error}")
+    except FormatError as error:  # what files hold may look like arguments
+        advises = "encoding_errors=" in error.message
+        return _fail(f"error: {in_flags(str(error), args.parser) if advises else error}")
     except (ValueError, OverflowError) as error:
         return _fail(f"error: {in_flags(str(error), args.parser)}")
 
@@ -149,7 +155,8 @@ def _corpus(args: argparse.Namespace) -> dict[str, Any]:
     """The documents, as arguments of `bpe.train` and `bpe.count_words`, which open files themselves, but not stdin."""
     if "-" in args.files:
         return {"texts": (document for path in args.files for document in _documents(path, args))}
-    return {"files": args.files, "separator": args.separator, "per_line": args.per_line}
+    files = {"files": args.files, "separator": args.separator, "per_line": args.per_line}
+    return files if args.encoding_errors == "strict" else {**files, "encoding_errors": args.encoding_errors}
 
 
 def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
@@ -215,12 +222,26 @@ def _encode(args: argparse.Namespace) -> None:
     _check_output(args.output, [*args.files, args.tokenizer])
     if as_npy:
         _check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
-    batches = ((batch, goes_on) for _, _, batch, goes_on in _batches(bpe.Tokenizer.load(args.tokenizer), args))
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    _note_separator(tokenizer, args, as_npy=as_npy)
+    batches = ((batch, goes_on) for _, _, batch, goes_on in _batches(tokenizer, args))
     if as_npy:
         idfiles.write_npy(args.output, batches)
         return
     with _output(args.output) as out:
         idfiles.write_lines(out, batches)
+
+
+def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
+    """Say so where somebody may expect an id between documents, and none is written."""
+    if args.separator in tokenizer.special_tokens and args.append is None and args.prepend is None:
+        where = f"{idfiles.offsets_path(args.output)} says" if as_npy else "line ends say"
+        log.info(
+            "the separator %s gives no id: only %s where documents end; add --append '%s' to write its id after each",
+            args.separator,
+            where,
+            args.separator,
+        )
 
 
 def _as_npy(args: argparse.Namespace) -> bool:
@@ -238,40 +259,68 @@ def _as_npy(args: argparse.Namespace) -> bool:
 
 def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
     """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
-    threads, always = thread_count(args.threads), tokenizer._encoder.specials.always
-    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else always
+    encoder, threads = tokenizer._encoder, thread_count(args.threads)
+    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else encoder.specials.always
+    around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
+    separators = separators_of(args.separator, args.per_line)
+    streamed = not separators and not encoder.cuts_documents(allowed)  # so that no document is held whole
+    cut = character_cut if streamed else encoder.end_cut(separators, args.per_line, allowed)
     with _bar(args, "encode", args.files) as advance:
         for number, path in enumerate(args.files):
-            if not os.path.isfile(path) and args.separator is None and not args.per_line:
-                for size, ids, goes_on in _streamed(tokenizer, path, allowed):
-                    yield number, size, TokenBatch(ids, np.array([0, len(ids)], dtype=np.int64)), goes_on
-                    advance(size)
-                continue
-            for documents in _groups(path, args):
-                with blamed(documents.source):
-                    batch = tokenizer._encode_buffer(documents, threads, allowed)
-                size = documents.n_bytes if isinstance(documents, Documents) else documents.n_bytes_of(len(batch))
-                yield number, size, batch, False
-                advance(size)
+            blocks = _blocks(path, args, cut, threads, chars=tokenizer.model == "char")
+            if streamed:
+                parts = _streamed(tokenizer, blocks, allowed, around)
+            else:
+                parts = tokenizer._block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP)
+            for part in parts:
+                offsets = np.zeros(len(part.lengths) + 1, dtype=np.int64)
+                np.cumsum(part.lengths, out=offsets[1:])
+                yield number, part.n_bytes, TokenBatch(part.ids, offsets), not part.ends
+                advance(part.n_bytes)
+
+
+def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | None:
+    """The id that a flag names: a special token, or a number."""
+    is_number = text is not None and text.isdecimal() and text not in tokenizer.special_tokens
+    return tokenizer._token_id(flag, int(text) if text is not None and is_number else text)
 
 
 def _streamed(
-    tokenizer: bpe.Tokenizer, path: str, allowed: frozenset[str]
-) -> Iterator[tuple[int, NDArray[np.uint32], bool]]:
-    """(Bytes, ids, whether it goes on) of pieces of one document that comes through a pipe and is not held whole."""
-    came = 0
+    tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], around: Around
+) -> Iterator[BlockIds]:
+    """The ids of one document that comes in blocks and is not held whole."""
+    came, begins, source = 0, True, ""
 
-    def chunks(file: BinaryIO) -> Iterator[bytes]:
-        nonlocal came
-        for data in idfiles.chunks(file):
+    def chunks() -> Iterator[bytes]:
+        nonlocal came, source
+        for block in blocks:
+            source = block.source
+            block.check()
+            data = bytes(block.text)
+            block.release()
             came += len(data)
             yield data
 
-    with _opened(path) as file, _blamed_on(path):
-        for ids in tokenizer.encode_stream(chunks(file), allowed_special=allowed):
-            size, came = came, 0
-            yield size, ids, True
-    yield came, np.empty(0, dtype=np.uint32), False
+    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
+    stream = tokenizer.encode_stream(chunks(), allowed_special=allowed)
+    for ids in chain([before], _naming(stream, lambda: source)):
+        yield BlockIds(ids, np.array([len(ids)]), begins, False, came)
+        came, begins = 0, False
+    yield BlockIds(after, np.array([len(after)]), False, True, came)
+
+
+def _naming(ids: Iterator[NDArray[np.uint32]], source: Callable[[], str]) -> Iterator[NDArray[np.uint32]]:
+    """The same ids; errors about the text name where it comes from."""
+    while True:
+        try:
+            more = next(ids, None)
+        except ValueError as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(str(error), path=source()) from None
+        if more is None:
+            return
+        yield more
 
 
 def _decode(args: argparse.Namespace) -> None:
@@ -424,19 +473,39 @@ def _completion(args: argparse.Namespace) -> None:
 # Files, terminal, errors ----------------------------------------------------------------------------------------------
 
 
-def _groups(path: str, args: argparse.Namespace) -> Iterator[Documents | FileText]:
-    """The documents of a file in groups: of a regular file mapped into memory, of any other read one by one."""
-    if os.path.isfile(path):
-        for text in file_texts(path, args.separator, args.per_line):
-            yield from text.groups(_GROUP)
-        return
-    for group in idfiles.grouped(_documents(path, args), _GROUP):
-        yield joined_documents(group, "stdin" if path == "-" else path)
+def _blocks(
+    path: str, args: argparse.Namespace, cut: EndCut | None, threads: int = 1, *, chars: bool = False
+) -> Iterator[Block]:
+    """The text of a file in blocks."""
+    return file_blocks(
+        [path],
+        separators_of(args.separator, args.per_line),
+        args.per_line,
+        cut,
+        threads=threads,
+        encoding_errors=checked_encoding_errors(args.encoding_errors, chars=chars),
+        opened=_open_text,
+    )
 
 
 def _documents(path: str, args: argparse.Namespace) -> Iterator[bytes]:
-    with _opened(path) as file:
-        yield from idfiles.documents(file, separator=args.separator, per_line=args.per_line)
+    """The documents of a file one by one."""
+    for block in _blocks(path, args, document_cut(separators_of(args.separator, args.per_line), args.per_line)):
+        block.check()
+        for start, end in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
+            yield bytes(block.text[start:end])
+        block.release()
+
+
+@contextmanager
+def _open_text(path: PathLike) -> Iterator[tuple[Readable, int | None, str]]:
+    """Open a file for `file_blocks`."""
+    if path == "-":
+        with _opened("-") as file:
+            yield file, None, "stdin"
+    else:
+        with open_file(path) as found:
+            yield found
 
 
 def _opened(path: str) -> Any:

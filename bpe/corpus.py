@@ -6,25 +6,34 @@ Not here: what is done with the documents (`bpe/counting.py`).
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from io import BufferedReader
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.documents import split
+from bpe._core.finder import Finder
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
+from bpe.reading import (
+    Buffers,
+    EncodingErrors,
+    EndCut,
+    Readable,
+    Schedule,
+    check_file_text,
+    read_text,
+    regular_size,
+)
 from bpe.text import Bytes, TextLike, check_utf8, no_text, to_bytes
 
 PathLike = str | os.PathLike[str]
 
-#: A block has about this many bytes, or whole documents where those may not be cut.
+#: A block of texts in memory has about this many bytes, or whole documents where those may not be cut.
 BLOCK = 1 << 22
 
 #: Where a text may be cut, at or behind an offset, so that its parts give what the whole does; its length if nowhere.
@@ -42,25 +51,35 @@ class Block:
     keep: bool  # a separator belongs to the document before it
     source: str
     offset: int  # of `text` in its source
-    mapped: mmap.mmap | None = None
+    # Of a block of a file:
+    size: int = 0  # bytes that were read for it
+    begins: bool = True  # a document begins with it; otherwise its first one began in the block before
+    closes: bool = True  # its last document ends with it; otherwise that goes on in the next block
+    checked: bool = True  # it need not be UTF-8, or is known to be
+    buffers: Buffers | None = None  # where its memory goes back to
 
-    def documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the documents of the block start and end in `text`: two int64 arrays."""
+    def documents(self, empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the documents of the block start and end in `text`: two int64 arrays; empty ones only with `empty`."""
         if not self.separators:
             return self.starts, self.ends
-        return split(self.text, self.starts, self.ends, self.separators, self.keep)
+        return split(self.text, self.starts, self.ends, self.separators, self.keep, empty)
 
-    def check_utf8(self) -> None:
-        """Raise ValueError where the text is not UTF-8."""
-        check_utf8(self.text, self.source, self.offset)
+    def check(self) -> None:
+        """Refuse a file's text that is not UTF-8, unless that is allowed.
+
+        Raises:
+            FormatError: with the position in the file.
+
+        """
+        if not self.checked:
+            assert isinstance(self.text, memoryview)
+            check_file_text(self.text, self.source, self.offset)
 
     def release(self) -> None:
-        """Give the memory of a mapped file's pages back; they are read again if anyone asks for them."""
-        if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-            start = -(-self.offset // mmap.PAGESIZE) * mmap.PAGESIZE
-            end = (self.offset + len(self.text)) // mmap.PAGESIZE * mmap.PAGESIZE
-            if start < end:
-                self.mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
+        """Give the memory of a file's block back: its text is not used any more."""
+        if self.buffers is not None:
+            assert isinstance(self.text, memoryview)
+            self.buffers.give_back(self.text)
 
 
 def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1) -> Iterator[Block]:
@@ -97,29 +116,110 @@ def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = Fals
     yield from _joined(waiting)
 
 
-def file_blocks(
-    files: Iterable[PathLike],
-    separator: str | None,
-    per_line: bool,
-    cut: Cut | None,
-    strings: list[bytes],
-    threads: int = 1,
-) -> Iterator[Block]:
-    """The documents of files in blocks for so many threads.
+@contextmanager
+def open_file(path: PathLike) -> Iterator[tuple[Readable, int | None, str]]:
+    """Open a file for `file_blocks`: (the file, its size if it has one, its name)."""
+    with open(path, "rb", buffering=0) as file:
+        yield file, regular_size(file.fileno()), os.fspath(path)
 
-    A regular file is mapped into memory, anything else read bit by bit.
+
+def file_blocks(
+    paths: list[PathLike],
+    separators: list[bytes],
+    keep: bool,
+    cut: EndCut | None,
+    *,
+    threads: int = 1,
+    total: int | None = None,
+    encoding_errors: EncodingErrors = "strict",
+    opened: Callable[[PathLike], AbstractContextManager[tuple[Readable, int | None, str]]] = open_file,
+) -> Iterator[Block]:
+    """The documents of files in blocks for so many threads, which read them as they take them.
+
+    Of a regular file as much is read as it has when it is opened; of anything else, all that comes.
+
+    Raises:
+        FormatError: for a file that is no text by its first bytes. Bytes that are not UTF-8 are for `Block.check`.
+        OSError: for a file that cannot be read, or gets shorter while it is read.
+
     """
-    separators = separators_of(separator, per_line)
-    for path in files:
-        with open(path, "rb") as file:
-            source = os.fspath(path)
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                pieces: Iterator[tuple[Bytes, int, mmap.mmap | None]] = _read(file, cut, strings)
-            else:
-                pieces = _mapped(file, separators, cut, threads)
-            for text, offset, mapped in pieces:
-                block = whole_block(text, source, offset)
-                yield replace(block, separators=separators, keep=per_line, mapped=mapped)
+    buffers, schedule = Buffers(), Schedule(total, threads)
+    line_end = separators[0] if keep else b""
+    for path in paths:
+        with opened(path) as (file, size, source):
+            for text in read_text(
+                file,
+                source,
+                cut,
+                buffers,
+                schedule,
+                size=size,
+                line_end=line_end,
+                encoding_errors=encoding_errors,
+            ):
+                bounds = np.array([0, len(text.text)], dtype=np.int64)
+                yield Block(
+                    text.text,
+                    bounds[:1],
+                    bounds[1:],
+                    separators,
+                    keep,
+                    source,
+                    text.offset,
+                    text.size,
+                    text.begins,
+                    text.ends,
+                    encoding_errors != "strict",
+                    buffers,
+                )
+
+
+def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
+    """A cut that leaves documents whole; None where there are no separators."""
+    if not separators:
+        return None
+    separator = separators[0]
+
+    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+        at = buffer.rfind(separator, max(low - len(separator) + 1, 0), end)
+        behind = at + len(separator)
+        return None if at < 0 else (behind, behind) if keep else (at, behind)
+
+    def cut_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+        del low  # which separators count depends on those before them
+        bounds = np.array([0, end], dtype=np.int64)
+        with memoryview(buffer) as whole:
+            starts, ends = split(whole, bounds[:1], bounds[1:], separators, keep, True)
+        return (int(ends[-2]), int(starts[-1])) if len(starts) > 1 else None
+
+    return cut_in_order if overlaps(separator) else cut
+
+
+def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
+    """A cut at a place that `last` finds, in none of the strings.
+
+    Args:
+        last: called as last(text, low): the last place beyond `low` where the text may be cut whatever follows it, or
+            `low`.
+        strings: separators and special tokens.
+
+    """
+    finder = Finder(list(dict.fromkeys(strings)))
+    longest = max(finder.longest, 1)
+
+    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+        limit, low = end - longest + 1, max(low - longest - 3, 0)  # a string or a character may not have ended there
+        with memoryview(buffer) as whole, whole[:end] as text:
+            while limit > low:
+                with text[:limit] as part:
+                    limit = last(part, low)
+                if limit <= low:
+                    break
+                if not finder.crosses(text, limit):
+                    return limit, limit
+        return None
+
+    return cut
 
 
 def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
@@ -180,14 +280,6 @@ def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
     return paths
 
 
-def map_file(path: PathLike) -> memoryview:
-    """The bytes of a file without reading them: a map of it, or what a pipe gives."""
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return memoryview(file.read())
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
 def total_size(paths: list[PathLike]) -> int | None:
     """The bytes of files together, or None where that is not known before."""
     return sum(Path(path).stat().st_size for path in paths) or None
@@ -220,47 +312,3 @@ def ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
         end = len(text) if left <= 2 * least else cut(text, start + size)
         yield start, end
         start = end
-
-
-def _mapped(
-    file: BufferedReader, separators: list[bytes], cut: Cut | None, threads: int
-) -> Iterator[tuple[Bytes, int, mmap.mmap | None]]:
-    """A file mapped into memory in parts: (text, its offset, the map)."""
-    if not os.fstat(file.fileno()).st_size:
-        return
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    whole = memoryview(mapped)
-    if cut is None:
-        cut = _behind_a_document(mapped, separators)
-    for start, end in ranges(whole, cut, threads):
-        yield whole[start:end], start, mapped
-
-
-def _behind_a_document(mapped: Any, separators: list[bytes]) -> Cut:
-    """A cut that leaves documents whole, for what goes through a text from its beginning to its end."""
-    done = 0
-
-    def cut(text: Bytes, at: int) -> int:
-        nonlocal done
-        while separators and done < at:
-            found = mapped.find(separators[0], done)
-            if found < 0:
-                break
-            done = found + len(separators[0])
-        return done if done >= at else len(text)
-
-    return cut
-
-
-def _read(file: BufferedReader, cut: Cut | None, strings: list[bytes]) -> Iterator[tuple[Bytes, int, mmap.mmap | None]]:
-    """What a pipe gives, in parts: (text, its offset, None). Where texts may not be cut, all of it at once."""
-    beyond = max(map(len, strings), default=0)  # a string that begins behind a cut may end behind what has been read
-    text, offset = b"", 0
-    while more := file.read(BLOCK):
-        text += more
-        if cut is None or (end := cut(text, max(0, len(text) - BLOCK // 2))) + beyond >= len(text):
-            continue
-        yield text[:end], offset, None
-        text, offset = text[end:], offset + end
-    if text:
-        yield text, offset, None

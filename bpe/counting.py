@@ -27,6 +27,7 @@ from bpe.memory import resident
 from bpe.normalizers import NormalizerLike
 from bpe.pretokenize import Pretokenizer
 from bpe.progress import ProgressLike, check_progress, progress_bar
+from bpe.reading import EncodingErrors, checked_encoding_errors
 from bpe.spilling import Spill
 from bpe.text import TextLike
 from bpe.threads import in_order, shared_out, thread_count
@@ -48,6 +49,7 @@ def count_words(
     special_tokens: Iterable[str] = (),
     separator: str | None = None,
     per_line: bool = False,
+    encoding_errors: EncodingErrors = "strict",
     threads: int | None = None,
     progress: ProgressLike = False,
 ) -> WordCounts:
@@ -62,6 +64,8 @@ def count_words(
         special_tokens: strings that separate text and are part of no word.
         separator: the string between the documents of a file, which belongs to none; None makes each file one document.
         per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).
+        encoding_errors: what becomes of bytes in files that are not UTF-8: "strict", an error; "replace", U+FFFD, as
+            `bytes.decode` has it; "bytes", the bytes as they are.
         threads: how many to use; None is one per core. The result does not depend on it.
         progress: True shows a bar of the bytes done on stderr or in a notebook, and a line each 30 s where stderr is
             no terminal; a function is called with a `bpe.Progress` from time to time.
@@ -69,7 +73,8 @@ def count_words(
     Raises:
         TypeError: for texts that are one str, or not str or bytes, or an Arrow array of something else.
         ValueError: for both a separator and `per_line`, or anything else that an argument must not be.
-        OSError: for a file that cannot be read.
+        FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
+        OSError: for a file that cannot be read, or gets shorter while it is read.
 
     >>> count_words(texts=["low lower", "low"], pretokenizer="whitespace").most_common()
     [(b'low', 2), (b'lower', 1)]
@@ -81,7 +86,17 @@ def count_words(
         check_separating(separator, per_line)
     check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
-    count_into(counts, files, texts, separator, per_line, thread_count(threads), progress, utf8=False)
+    count_into(
+        counts,
+        files,
+        texts,
+        separator,
+        per_line,
+        thread_count(threads),
+        progress,
+        utf8=False,
+        encoding_errors=checked_encoding_errors(encoding_errors, given=files is not None),
+    )
     return counts
 
 
@@ -96,8 +111,9 @@ def count_into(
     *,
     utf8: bool,
     max_memory: int | None = None,
+    encoding_errors: EncodingErrors = "strict",
 ) -> None:
-    """Add the words of a corpus to counts that are still empty; with `utf8`, bytes that are not UTF-8 are an error.
+    """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
     Each thread fills a table of its own with whole blocks of the corpus; every word remembers the place of its first
     occurrence in the corpus, so the tables merge into the same counts however the blocks were shared out. Tables that
@@ -109,26 +125,33 @@ def count_into(
     if files is not None:
         paths = listed_files(files)
         separators = separators_of(separator, per_line)
-        cut = splitter.cutter(separators)
         total = total_size(paths)
         slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
-        blocks = file_blocks(paths, separator, per_line, cut, separators + splitter.specials, threads)
+        blocks = file_blocks(
+            paths,
+            separators,
+            per_line,
+            splitter.end_cut(separators, per_line),
+            threads=threads,
+            total=total,
+            encoding_errors=encoding_errors,
+        )
     else:
         rows = arrow_documents(texts)
         if rows is None:
-            blocks = text_blocks(texts, splitter.cutter([]), utf8=utf8, threads=threads)  # type: ignore[arg-type]
+            blocks = text_blocks(texts, splitter.cutter(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
         else:
-            blocks = row_blocks(rows, splitter.cutter([]), utf8=utf8, threads=threads)
+            blocks = row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
     tables = _Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:
         number, block = numbered
-        if utf8 and files is not None:
-            block.check_utf8()
+        block.check()
         with tables.one() as table:
             splitter.count(table, block.text, *block.documents(), number * STRIDE)
+        size = block.size or len(block.text)
         block.release()
-        return len(block.text)
+        return size
 
     try:
         with progress_bar(progress, "count", total, "B") as bar:

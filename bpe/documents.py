@@ -1,34 +1,19 @@
-"""Texts that lie one after the other in a buffer: the documents of a mapped file, the rows of an Arrow array.
+"""Texts that lie one after the other in a buffer: the rows of an Arrow array.
 
-They are passed on as a buffer and two arrays of offsets, so that no Python object is made for each of them. Documents
-that have not been found yet are passed on as a buffer and their separator. Not here: encoding (`bpe/encoding.py`).
+They are passed on as a buffer and two arrays of offsets, so that no Python object is made for each of them. Not here:
+encoding (`bpe/encoding.py`), files (`bpe/reading.py`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.documents import split
-from bpe.corpus import (
-    BLOCK,
-    Block,
-    Cut,
-    PathLike,
-    listed_files,
-    map_file,
-    overlaps,
-    ranges,
-    separators_of,
-    whole_block,
-)
-from bpe.errors import FormatError
+from bpe.corpus import BLOCK, Block, Cut, ranges, whole_block
 from bpe.text import check_utf8
 
 
@@ -53,11 +38,6 @@ class Documents:
         """How many texts there are."""
         return len(self.starts)
 
-    @property
-    def n_bytes(self) -> int:
-        """How many bytes the texts have together."""
-        return int((self.ends - self.starts).sum())
-
     def groups(self, size: int) -> Iterator[Documents]:
         """The texts in order, in groups of about `size` bytes; a longer one is a group by itself, or the end of one."""
         behind = np.cumsum(self.ends - self.starts)
@@ -72,86 +52,6 @@ class Documents:
         """The texts as bytes objects."""
         whole = self.data
         return [bytes(whole[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
-
-
-@contextmanager
-def blamed(source: str) -> Iterator[None]:
-    """Name the source in errors about what texts hold."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except ValueError as error:
-        raise FormatError(str(error), path=source) from None
-
-
-# Files ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FileText:
-    """A file's text, in which the documents have not been found.
-
-    Attributes:
-        data: the bytes.
-        separator: what is between two documents; b"" where all is one.
-        keep: it belongs to the document before it.
-        source: the file, for errors.
-
-    """
-
-    data: memoryview
-    separator: bytes
-    keep: bool
-    source: str
-
-    def documents(self) -> Documents:
-        """Find the documents."""
-        starts, ends = np.zeros(1, dtype=np.int64), np.array([len(self.data)], dtype=np.int64)
-        if self.separator:
-            starts, ends = split(self.data, starts, ends, [self.separator], self.keep, True)
-        return Documents(self.data, starts, ends, self.source)
-
-    def groups(self, size: int) -> Iterator[Documents | FileText]:
-        """The same documents in order, in groups as those of `Documents`."""
-        if overlaps(self.separator):
-            yield from self.documents().groups(size)
-            return
-        whole: Any = self.data.obj  # bytes or a map, which a memoryview cannot search
-        end, start = len(self.data), 0
-        while True:
-            found = whole.find(self.separator, start + size) if self.separator else -1
-            behind = found + len(self.separator) if found >= 0 else end
-            yield replace(self, data=self.data[start : behind if self.keep or found < 0 else found])
-            if found < 0 or (self.keep and behind == end):  # nothing is behind the last that belongs to a document
-                return
-            start = behind
-
-    def n_bytes_of(self, count: int) -> int:
-        """How many bytes the documents have together, which are so many."""
-        return len(self.data) - (0 if self.keep else (count - 1) * len(self.separator))
-
-    def texts(self) -> list[bytes]:
-        """The documents as bytes objects."""
-        return self.documents().texts()
-
-
-def file_texts(files: PathLike | Iterable[PathLike], separator: str | None, per_line: bool) -> Iterator[FileText]:
-    """The text of each file, which is mapped into memory, not read.
-
-    Every file is opened once before the first is handed on.
-    """
-    separators = separators_of(separator, per_line)
-    paths = listed_files(files)
-    for path in paths:
-        yield FileText(map_file(path), b"".join(separators), per_line, os.fspath(path))
-
-
-def joined_documents(texts: list[bytes], source: str) -> Documents:
-    """Texts of their own as texts in one buffer."""
-    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
-    np.cumsum([len(text) for text in texts], out=bounds[1:])
-    return Documents(memoryview(b"".join(texts)), bounds[:-1], bounds[1:], source)
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ This module builds the kernel's tables, cuts texts at special tokens and normali
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from mmap import mmap
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 from bpe import normalizers
 from bpe._core import chunk, merging, pieces, runs, transcoding
 from bpe._core import encoder as core
+from bpe._core.blocks import BlockJob
 from bpe._core.gather import Job
 from bpe._core.merger import Merger
-from bpe._core.separated import SeparatedJob
 from bpe.batch import TokenBatch
-from bpe.corpus import overlaps
-from bpe.errors import shown
+from bpe.corpus import Block, document_cut, safe_cut
+from bpe.errors import error_context, shown
 from bpe.pretokenize import VECTORS, prepared, scanner_of
 from bpe.pretokenize.patterns import WHOLE
+from bpe.reading import EndCut
 from bpe.spec import TokenizerSpec
 from bpe.special import SpecialTokens
 from bpe.text import Bytes, TextLike, check_utf8, to_bytes, unescape
@@ -34,10 +36,16 @@ from bpe.vocabulary import ORDINARY, end_to_end
 NO_TOKEN = 0xFFFFFFFF
 #: Characters from which on a str is not made UTF-8 as a whole.
 LONG_TEXT = 1 << 16
-#: Bytes of documents for each thread from which on the threads find the documents too.
-SEPARATED = 4 << 20
+#: Bytes of files from which on several threads are worth starting.
+SHARED = 1 << 19
 
 Item = str | bytes | int
+
+#: The ids that are put before and after each text, if any.
+Around = tuple[int | None, int | None]
+NOTHING: Around = (None, None)
+
+_NO_IDS = np.empty(0, dtype=np.uint32)
 
 chunk.choose_vectors(VECTORS)
 merging.choose_vectors(VECTORS)
@@ -232,12 +240,17 @@ class Encoder:
     # Many texts -------------------------------------------------------------------------------------------------------
 
     def encode_batch(
-        self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str] = frozenset()
+        self,
+        texts: Sequence[TextLike],
+        threads: int,
+        allowed: frozenset[str] = frozenset(),
+        around: Around = NOTHING,
     ) -> TokenBatch:
         """The ids of many texts, a large batch on several threads."""
         if scanner_of(self.spec.pretokenizer) is None:
-            return self._encode_one_by_one(texts, threads, allowed)
+            return self._encode_one_by_one(texts, threads, allowed, around)
         job = Job(self._core, threads)
+        job.surround(*around)
         if self._direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
             job.add_texts(list(texts), self._checked)
         else:
@@ -251,12 +264,17 @@ class Encoder:
         return batch
 
     def encode_documents(
-        self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], threads: int
+        self,
+        buffer: Bytes,
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        threads: int,
+        around: Around = NOTHING,
     ) -> TokenBatch:
         """The ids of documents that lie in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
 
         Nothing is copied where the pretokenizer has a scanner and nothing is done to a text first. Special tokens are
-        text. A character model takes UTF-8 only; a buffer that is a mapped file must not change while this runs.
+        text. A character model takes UTF-8 only.
 
         Raises:
             ValueError: for a document that is not within the buffer; as for `encode`.
@@ -264,8 +282,9 @@ class Encoder:
         """
         if not self._direct or self._chars:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            return self.encode_batch([buffer[start:end] for start, end in bounds], threads)
+            return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
         job = Job(self._core, threads)
+        job.surround(*around)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         batch, bad = self._run(job, threads)
         if bad >= 0:
@@ -281,19 +300,59 @@ class Encoder:
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run(job, 1)[0]
 
-    def encode_separated(self, buffer: memoryview, separator: bytes, keep: bool, threads: int) -> TokenBatch | None:
-        """The ids of the documents that lie in one buffer of UTF-8, which the threads find that encode them.
+    def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
+        """Where a block of a file may end in which the special tokens named are looked for; None: nowhere."""
+        if not self.cuts_documents(names):
+            return document_cut(separators, keep)
+        return safe_cut(self._core.last_cut, [*separators, *(name.encode() for name in names)])
 
-        A separator ends each document, and belongs to it with `keep`; b"" if there is none. None where the documents
-        have to be found before: for one thread or a small buffer, if they cannot be cut or are changed, if separators
-        can overlap, and to blame one that has a symbol without an id. A map of a file must be for reading only.
+    def cuts_documents(self, names: frozenset[str]) -> bool:
+        """Whether blocks of a file may end within documents."""
+        return self._direct and scanner_of(self.spec.pretokenizer) != WHOLE and self.specials.plain(names)
+
+    def encode_blocks(
+        self,
+        blocks: Iterator[Block],
+        threads: int,
+        n_bytes: int,
+        *,
+        allowed: frozenset[str] = frozenset(),
+        disallowed: frozenset[str] = frozenset(),
+        around: Around = NOTHING,
+        most: int = sys.maxsize,
+    ) -> BlockIds | None:
+        """The ids of blocks of files, cut by `end_cut`, each read and encoded by one of the threads.
+
+        Not more than a certain number of blocks are taken, and none after `most` bytes: call this until there are none.
+
+        Args:
+            blocks: an iterator, on which only one thread at a time calls `next`.
+            threads: how many to use.
+            n_bytes: about how much text there will be.
+            allowed: special tokens to find.
+            disallowed: special tokens to refuse.
+            around: ids to put before and after each document.
+            most: how many bytes are enough.
+
+        Raises:
+            FormatError: for text that is not UTF-8, or where `encode` raises ValueError; it names the file.
+
         """
-        cut = self._direct and not self._chars and scanner_of(self.spec.pretokenizer) != WHOLE
-        if threads == 1 or len(buffer) < threads * SEPARATED or not cut or overlaps(separator):
-            return None
-        job = SeparatedJob(self._core, threads, buffer, separator, keep, isinstance(buffer.obj, mmap))
-        batch, bad = self._run(job, threads)
-        return batch if bad < 0 else None
+        work = _Blocks(self, allowed, disallowed, around)
+        if self._direct and self.specials.plain(allowed):
+            job = BlockJob(
+                self._core, threads if n_bytes >= SHARED else 1, blocks, work.prepare, work.done, n_bytes, most
+            )
+            together(job.work, job.prepare(), job.stop)
+            ids, parts = job.result()
+            return _joined_blocks(ids, parts)
+        batches, parts, taken = [], [], 0
+        while taken < most and (block := next(blocks, None)) is not None:
+            taken += block.size
+            batch, part = work.encode(block, threads)
+            batches.append(batch.ids)
+            parts.append(part)
+        return _joined_blocks(_end_to_end(batches), parts)
 
     def _run(self, job: Job, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
@@ -304,13 +363,15 @@ class Encoder:
         np.cumsum(lengths, out=offsets[1:])
         return TokenBatch(ids, offsets), bad
 
-    def _encode_one_by_one(self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str]) -> TokenBatch:
+    def _encode_one_by_one(
+        self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], around: Around
+    ) -> TokenBatch:
         """The same where the `regex` package finds the pretokens."""
         del threads  # the `regex` package keeps the interpreter to itself
-        rows = [self.encode(text, allowed) for text in texts]
+        rows = [surrounded(self.encode(text, allowed), around) for text in texts]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
-        return TokenBatch(np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32), offsets)
+        return TokenBatch(_end_to_end(rows), offsets)
 
     # Pieces, for people -----------------------------------------------------------------------------------------------
 
@@ -344,6 +405,147 @@ class Encoder:
         if mark != NO_TOKEN:
             found.append((self.spec.vocabulary[mark], mark))
         return found
+
+
+@dataclass(frozen=True)
+class BlockIds:
+    """The ids of some blocks of files.
+
+    Attributes:
+        ids: uint32, those of all documents.
+        lengths: int64, how many each document has, or each part of one.
+        begins: whether the first of these begins in these blocks; otherwise it goes on from blocks before.
+        ends: whether the last of these ends in these blocks.
+        n_bytes: how much text the documents have together.
+
+    """
+
+    ids: NDArray[np.uint32]
+    lengths: NDArray[np.int64]
+    begins: bool
+    ends: bool
+    n_bytes: int
+
+    @staticmethod
+    def joined(parts: list[BlockIds]) -> TokenBatch:
+        """The ids of all the blocks of some files."""
+        whole = _joined_blocks(_end_to_end([part.ids for part in parts]), parts)
+        offsets = np.zeros(1 if whole is None else len(whole.lengths) + 1, dtype=np.int64)
+        if whole is None:
+            return TokenBatch(np.empty(0, dtype=np.uint32), offsets)
+        np.cumsum(whole.lengths, out=offsets[1:])
+        return TokenBatch(whole.ids, offsets)
+
+
+def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
+    """What is known of blocks, and the ids of all of them, as one; None if there are no blocks."""
+    if not parts:
+        return None
+    lengths = np.concatenate([part.lengths for part in parts])
+    sizes = np.array([len(part.lengths) for part in parts])
+    going_on = np.array([not part.begins for part in parts])
+    going_on[0] = False
+    if going_on.any():
+        firsts = (np.cumsum(sizes) - sizes)[going_on]
+        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
+    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, sum(part.n_bytes for part in parts))
+
+
+def _end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    return np.concatenate(rows) if len(rows) > 1 else rows[0] if rows else np.empty(0, dtype=np.uint32)
+
+
+def surrounded(ids: NDArray[np.uint32], around: Around) -> NDArray[np.uint32]:
+    """The ids of a text with those that are put before and after it."""
+    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
+    return ids if around == NOTHING else np.concatenate((before, ids, after))
+
+
+class _Blocks:
+    """What is done with each block of a file: its text is checked, and cut into rows for the kernel."""
+
+    def __init__(self, encoder: Encoder, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
+        self._encoder, self._specials = encoder, encoder.specials
+        self._allowed, self._disallowed, self._around = allowed, disallowed, around
+
+    def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
+        """A block's rows, as `BlockJob` takes them."""
+        starts, ends = self._documents(block)
+        sizes, firsts = ends - starts, None
+        n_bytes = int(sizes.sum())
+        if self._allowed and self._specials.occur(block.text, self._allowed):
+            starts, sizes, firsts = self._cut_at_specials(block.text, starts, ends)
+        if self._around != NOTHING:
+            starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
+        assert isinstance(block.text, memoryview)
+        buffer: Any = block.text.obj  # in which the block's text comes first, and more may be read after it
+        return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
+
+    def done(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
+        """What is known of a block when its rows are encoded; the ids are elsewhere."""
+        block, starts, sizes, firsts, n_bytes = note
+        if bad >= 0:
+            with error_context(block.source):
+                self._encoder._refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
+        if firsts is not None and len(firsts):
+            lengths = np.add.reduceat(lengths, firsts)
+        begins, ends = block.begins, block.closes
+        block.release()
+        return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes)
+
+    def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
+        """The ids of a block of whole documents that the kernel does not take as they are."""
+        starts, ends = self._documents(block)
+        texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        with error_context(block.source):
+            batch = self._encoder.encode_batch(texts, threads, self._allowed, self._around)
+        block.release()
+        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()))
+
+    def _documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the documents are in a block, which is checked."""
+        block.check()
+        starts, ends = block.documents(empty=True)
+        if self._disallowed and self._specials.occur(block.text, self._disallowed):
+            with error_context(block.source):
+                for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                    self._specials.refuse(bytes(block.text[start:end]), self._disallowed, block.offset + start)
+        return starts, ends
+
+    def _cut_at_specials(
+        self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows for documents that hold special tokens: (starts, sizes, the first row of each document)."""
+        rows: list[tuple[int, int]] = []
+        firsts: list[int] = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            firsts.append(len(rows))
+            at = start
+            for piece, special in self._specials.pieces(text[start:end], self._allowed):
+                rows.append((at, len(piece)) if special is None else (special, -1))
+                at += len(piece)
+            if start == end:
+                rows.append((start, 0))
+        made = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        return made[:, 0].copy(), made[:, 1].copy(), np.array(firsts, dtype=np.int64)
+
+    def _surround(
+        self, block: Block, starts: NDArray[np.int64], sizes: NDArray[np.int64], firsts: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The same with the ids before and after each document."""
+        firsts = np.arange(len(starts)) if firsts is None else firsts
+        before, after = self._around
+        begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
+        if not block.closes:
+            end = end[:-1]
+        if before is None:
+            begin = begin[:0]
+        if after is None:
+            end = end[:0]
+        places = np.concatenate((end, begin))  # where one document ends and the next begins, that comes first
+        ids = np.repeat([after or 0, before or 0], [len(end), len(begin)])
+        moved = firsts + np.searchsorted(begin, firsts) + np.searchsorted(end, firsts, side="right")
+        return np.insert(starts, places, ids), np.insert(sizes, places, -1), moved
 
 
 def unk_id(spec: TokenizerSpec) -> int:

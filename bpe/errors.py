@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 COUNT_LIMIT = 2**63 - 1
@@ -39,6 +40,17 @@ class FormatError(ValueError):
 
 def _rebuild_format_error(message: str, path: str | None, where: str | None) -> FormatError:
     return FormatError(message, path=path, where=where)
+
+
+@contextmanager
+def error_context(source: str) -> Iterator[None]:
+    """Name the source in errors about what texts hold."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise FormatError(str(error), path=source) from None
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -1,6 +1,6 @@
-"""Files of documents and files of token ids, as the command line reads and writes them.
+"""Files of token ids, as the command line reads and writes them.
 
-Two formats of ids. Lines: one line of ids in digits per document. `.npy`: the ids of all documents in one flat uint32
+Two formats. Lines: one line of ids in digits per document. `.npy`: the ids of all documents in one flat uint32
 array, and beside `x.npy` the file `x.offsets.npy`, int64: document i is `ids[offsets[i]:offsets[i + 1]]`.
 Not here: training shards, and text in other containers than plain files.
 """
@@ -38,45 +38,6 @@ _LONGEST = 100
 
 #: The ids of some documents, and whether the last of them goes on in the next batch.
 Encoded = tuple[TokenBatch, bool]
-
-
-def chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Read a file to its end in pieces."""
-    while data := file.read(_READ):
-        yield data
-
-
-def documents(file: BinaryIO, *, separator: str | None = None, per_line: bool = False) -> Iterator[bytes]:
-    r"""Cut a file into documents: all of it, the parts between separators, or its lines with their newlines.
-
-    >>> import io
-    >>> list(documents(io.BytesIO(b"a b\nc"), per_line=True)), list(documents(io.BytesIO(b"a b\nc"), separator=" "))
-    ([b'a b\n', b'c'], [b'a', b'b\nc'])
-    """
-    if per_line:
-        yield from file
-    elif separator is not None:
-        held, between = b"", separator.encode()
-        while more := file.read(max(_READ, len(held))):
-            *whole, held = (held + more).split(between)
-            yield from whole
-        yield held
-    else:
-        yield file.read()
-
-
-def grouped(texts: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
-    """Gather texts into lists of at least `size` bytes (the last may have less)."""
-    group: list[bytes] = []
-    held = 0
-    for text in texts:
-        group.append(text)
-        held += len(text)
-        if held >= size:
-            yield group
-            group, held = [], 0
-    if group:
-        yield group
 
 
 def offsets_path(path: str) -> str:

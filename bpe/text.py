@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._core.transcoding import bad_utf8
 from bpe.errors import typed
 
 TextLike = str | bytes | bytearray | memoryview
@@ -63,16 +64,32 @@ def byte_offsets(text: str) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(widths)))
 
 
+def utf8_error(data: Bytes) -> tuple[int, str] | None:
+    """The position of the first byte that is not UTF-8, and what is wrong with it; None if there is none.
+
+    >>> utf8_error(b"low\\xff"), utf8_error("é".encode())
+    ((3, 'invalid start byte'), None)
+    """
+    at = bad_utf8(data)
+    if at < 0:
+        return None
+    try:
+        str(data[at : at + 4], "utf-8")
+    except UnicodeDecodeError as error:
+        return at, error.reason
+    raise AssertionError("the kernel finds an error where Python finds none")
+
+
 def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
     """Raise ValueError with the place where bytes are not UTF-8: a character model has no symbol for them.
 
     `offset` is where the data lies in what `what` names.
     """
-    try:
-        str(data, "utf-8")
-    except UnicodeDecodeError as error:
+    found = utf8_error(data)
+    if found is not None:
+        at, reason = found
         raise ValueError(
-            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {offset + error.start} ({error.reason}); "
+            f"{what} is not UTF-8: byte 0x{data[at]:02x} at offset {offset + at} ({reason}); "
             'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
             "which takes any bytes"
-        ) from None
+        )

@@ -6,6 +6,7 @@ streams, offsets and dropout to the modules of those names.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeVar, cast, overload
@@ -16,19 +17,23 @@ from numpy.typing import NDArray
 from bpe._core import calls
 from bpe._core.encoder import Encoder as Kernel
 from bpe.batch import TokenBatch
-from bpe.corpus import PathLike
-from bpe.documents import Documents, FileText, arrow_documents, blamed, file_texts
+from bpe.corpus import Block, PathLike, file_blocks, listed_files, separators_of, total_size
+from bpe.documents import Documents, arrow_documents
 from bpe.dropout import DropoutEncoder, check_dropout
-from bpe.encoding import NO_TOKEN, Encoder
-from bpe.errors import check_int, check_iterable, shown
+from bpe.encoding import NO_TOKEN, NOTHING, Around, BlockIds, Encoder, surrounded
+from bpe.errors import check_int, check_iterable, error_context, shown
 from bpe.explaining import explain_pieces
 from bpe.offsets import OffsetEncoder, Unit
 from bpe.pretokenize import scanner_of
+from bpe.reading import EncodingErrors, checked_encoding_errors
 from bpe.spec import TokenizerSpec
 from bpe.special import Allowed
 from bpe.streams import encode_stream
 from bpe.text import TextLike, no_text, to_bytes
 from bpe.threads import in_order, thread_count
+
+#: The bytes of files, where they are not known before.
+_UNKNOWN_SIZE = 1 << 24
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -258,6 +263,8 @@ class TextEncoder:
         *,
         threads: int | None = None,
         out: NDArray[Any] | None = None,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
         dropout: float = 0.0,
@@ -271,20 +278,26 @@ class TextEncoder:
             threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
             out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
                 are then a view of its beginning. Using one array many times saves the time that new memory takes.
+            prepend: an id to put before each text, or the name of a special token.
+            append: the same after each text, such as "<|endoftext|>".
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
             dropout: as for `encode`.
             seed: as for `encode`; text i is encoded with `seed + i`.
 
         Raises:
-            ValueError: as `encode`; for an `out` that is too small.
+            ValueError: as `encode`; for an `out` that is too small; for a token that this tokenizer does not have.
 
         >>> import bpe
-        >>> bpe.train(texts=["a b"], vocab_size=256).encode_batch(["a", "", "ab"]).to_list()
-        [[64], [], [64, 65]]
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> tok.encode_batch(["a", "", "ab"]).to_list()
+        [[65], [], [65, 66]]
+        >>> tok.encode_batch(["a", "", "ab"], append="<|end|>").to_list()
+        [[65, 0], [0], [65, 66, 0]]
 
         """
         _check_out(out, self._spec.vocabulary.limit)
+        around = self._around(prepend, append)
         documents = arrow_documents(texts)
         count = thread_count(threads)
         if dropout:
@@ -292,18 +305,22 @@ class TextEncoder:
             listed = _listed(texts) if documents is None else [text for each in documents for text in each.texts()]
             allowed = self._policy(listed, allowed_special, disallowed_special)
             rows = in_order(
-                lambda place: self._dropout_encoder.encode(listed[place], allowed, chance, first + place),
+                lambda place: surrounded(
+                    self._dropout_encoder.encode(listed[place], allowed, chance, first + place), around
+                ),
                 range(len(listed)),
                 min(count, len(listed) or 1),
             )
             return _into(out, TokenBatch.from_lists(rows))
         if documents is not None:
             allowed = self._policy([], allowed_special, disallowed_special)
-            return _into(out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special))
+            return _into(
+                out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special, around)
+            )
         listed = _listed(texts)
         try:
             allowed = self._policy(listed, allowed_special, disallowed_special)
-            batch = self._encoder.encode_batch(listed, count, allowed)
+            batch = self._encoder.encode_batch(listed, count, allowed, around)
         except TypeError:
             for number, text in enumerate(listed):
                 if not isinstance(text, (str, bytes, bytearray, memoryview)):
@@ -318,41 +335,69 @@ class TextEncoder:
         separator: str | None = None,
         per_line: bool = False,
         threads: int | None = None,
+        encoding_errors: EncodingErrors = "strict",
         out: NDArray[Any] | None = None,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> TokenBatch:
-        r"""The ids of the documents in text files, in one flat array. The files are memory-mapped.
+        r"""The ids of the documents in text files, in one flat array.
+
+        Files are read in blocks while they are encoded, so that beside the ids little memory is needed. A file that
+        grows meanwhile is read up to the size that it had when it was opened. Where the tokenizer has a normalizer or a
+        pattern of your own, each document is held whole.
 
         Args:
             files: one path or several, of UTF-8 text.
             separator: the string between the documents of a file, which belongs to none of them, as in `str.split`;
-                None makes each file one document.
+                None makes each file one document. It gives no id, even if it is a special token: see `append`.
             per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
             threads: as for `encode_batch`; several threads also share one large document.
+            encoding_errors: what becomes of bytes that are not UTF-8: "strict", an error; "replace", U+FFFD, as
+                `bytes.decode` has it; "bytes", the bytes as they are (byte models only).
             out: as for `encode_batch`.
+            prepend: as for `encode_batch`.
+            append: as for `encode_batch`.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
         Raises:
-            OSError: for a file that cannot be read.
-            FormatError: where `encode` raises ValueError; it names the file.
-            ValueError: for both a separator and `per_line`.
+            OSError: for a file that cannot be read, or gets shorter while it is read.
+            FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and where
+                `encode` raises ValueError; it names the file.
+            ValueError: for both a separator and `per_line`; for a token that this tokenizer does not have.
 
         >>> import bpe, tempfile
-        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|endoftext|>"])
         >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         ...     _ = file.write(b"ab<|endoftext|>c")
         ...     file.flush()
         ...     tok.encode_files(file.name, separator="<|endoftext|>").to_list()
-        [[64, 65], [66]]
+        ...     tok.encode_files(file.name, separator="<|endoftext|>", append="<|endoftext|>").to_list()
+        [[65, 66], [67]]
+        [[65, 66, 0], [67, 0]]
 
         """
         _check_out(out, self._spec.vocabulary.limit)
+        around = self._around(prepend, append)
+        separators = separators_of(separator, per_line)
+        reading = checked_encoding_errors(encoding_errors, chars=self._spec.model == "char")
         count = thread_count(threads)
-        allowed = self._policy([], allowed_special, disallowed_special)
-        texts = file_texts(files, separator, per_line)
-        return _into(out, self._encode_documents(texts, count, allowed, disallowed_special, allowed_special))
+        allowed, disallowed = self._encoder.specials.policy(allowed_special, disallowed_special)
+        paths = listed_files(files)
+        total = total_size(paths)
+        blocks = file_blocks(
+            paths,
+            separators,
+            per_line,
+            self._encoder.end_cut(separators, per_line, allowed | disallowed),
+            threads=count,
+            total=total,
+            encoding_errors=reading,
+        )
+        parts = self._block_ids(blocks, count, total or _UNKNOWN_SIZE, allowed, disallowed, around)
+        return _into(out, BlockIds.joined(list(parts)))
 
     def encode_stream(
         self,
@@ -561,37 +606,75 @@ class TextEncoder:
     def _dropout_encoder(self) -> DropoutEncoder:
         return DropoutEncoder(self._encoder)
 
+    def _around(self, prepend: object, append: object) -> Around:
+        """The ids that `prepend` and `append` name."""
+        return self._token_id("prepend", prepend), self._token_id("append", append)
+
+    def _token_id(self, argument: str, value: object) -> int | None:
+        specials = self._encoder.specials.ids
+        if value is None:
+            return None
+        if isinstance(value, str):
+            if value not in specials:
+                known = f"its special tokens are {shown(list(specials), 200)}" if specials else "it has none"
+                raise ValueError(
+                    f"{argument} is {shown(value)}, which is no special token of this tokenizer ({known}); give one of "
+                    "those, or the id of any token"
+                )
+            return specials[value]
+        number = check_int(argument, value, 0)
+        if number not in self._spec.vocabulary:
+            raise ValueError(
+                f"{argument} is {number}, which is no id of this tokenizer; give the id of a token, or the name of a "
+                "special token"
+            )
+        return number
+
     def _encode_documents(
         self,
-        groups: Iterable[Documents | FileText],
+        groups: Iterable[Documents],
         threads: int,
         allowed: frozenset[str],
         disallowed_special: Allowed,
         allowed_special: Allowed,
+        around: Around,
     ) -> TokenBatch:
-        """The ids of texts in buffers; an error names the file or array that a text comes from."""
+        """The ids of texts in buffers; an error names the array that a text comes from."""
         batches: list[TokenBatch] = []
         for documents in groups:
-            with blamed(documents.source):
+            with error_context(documents.source):
                 if disallowed_special:
                     self._policy(documents.texts(), allowed_special, disallowed_special)
-                batches.append(self._encode_buffer(documents, threads, allowed))
+                if allowed and self._encoder.specials.occur(documents.data, allowed):
+                    batches.append(self._encoder.encode_batch(documents.texts(), threads, allowed, around))
+                    continue
+                batches.append(
+                    self._encoder.encode_documents(documents.data, documents.starts, documents.ends, threads, around)
+                )
         if len(batches) == 1:
             return batches[0]
         lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
         ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
         return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
-    def _encode_buffer(self, documents: Documents | FileText, threads: int, allowed: frozenset[str]) -> TokenBatch:
-        """The ids of texts in one buffer. The command line calls this for one group of a file's documents at a time."""
-        if allowed and self._encoder.specials.occur(documents.data, allowed):
-            return self._encoder.encode_batch(documents.texts(), threads, allowed)
-        if isinstance(documents, FileText):
-            batch = self._encoder.encode_separated(documents.data, documents.separator, documents.keep, threads)
-            if batch is not None:
-                return batch
-            documents = documents.documents()
-        return self._encoder.encode_documents(documents.data, documents.starts, documents.ends, threads)
+    def _block_ids(
+        self,
+        blocks: Iterator[Block],
+        threads: int,
+        n_bytes: int,
+        allowed: frozenset[str],
+        disallowed: frozenset[str] = frozenset(),
+        around: Around = NOTHING,
+        most: int = sys.maxsize,
+    ) -> Iterator[BlockIds]:
+        """The ids of all blocks of files, in parts of about `most` bytes; the command line calls this too."""
+        while True:
+            part = self._encoder.encode_blocks(
+                blocks, threads, n_bytes, allowed=allowed, disallowed=disallowed, around=around, most=most
+            )
+            if part is None:
+                return
+            yield part
 
 
 def _listed(texts: Iterable[TextLike]) -> Sequence[TextLike]:

@@ -20,6 +20,7 @@ from bpe.memory import check_memory
 from bpe.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.progress import ProgressLike, check_progress, progress_note
+from bpe.reading import EncodingErrors, checked_encoding_errors
 from bpe.spec import Model
 from bpe.text import TextLike
 from bpe.threads import thread_count
@@ -49,6 +50,7 @@ def train(
     first_id: int = 0,
     separator: str | None = None,
     per_line: bool = False,
+    encoding_errors: EncodingErrors = "strict",
     on_merge: OnMerge | None = None,
     threads: int | None = None,
     progress: ProgressLike = False,
@@ -87,6 +89,8 @@ def train(
         first_id: the first id.
         separator: the string between the documents of a file, which belongs to none; None makes each file one document.
         per_line: make each line of a file a document, its newline included.
+        encoding_errors: what becomes of bytes in files that are not UTF-8: "strict", an error; "replace", U+FFFD, as
+            `bytes.decode` has it; "bytes", the bytes as they are (byte models only).
         on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
             tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
         threads: how many to use; None is one per core. The result does not depend on it.
@@ -114,7 +118,8 @@ def train(
         TypeError, ValueError: for arguments that are wrong or contradict each other, an empty corpus, a vocab_size that
             the alphabet does not fit in, counts that overflow 64 bits, bytes that are not UTF-8 in a character model,
             a checkpoint of another training, a max_memory that is too small for the words of the corpus.
-        OSError: for a file that cannot be read.
+        FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
+        OSError: for a file that cannot be read, or gets shorter while it is read.
 
     >>> import bpe
     >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, model="char", num_merges=3)
@@ -153,9 +158,11 @@ def train(
         check_separating(separator, per_line)
     else:
         files = listed_files(files)
+    reading = checked_encoding_errors(encoding_errors, given=files is not None, chars=options.chars)
     saved = None
     if checkpoint is not None:
-        cut = {} if files is None else {"separator": separator, "per_line": per_line or None}
+        cut: dict[str, Any] = {} if files is None else {"separator": separator, "per_line": per_line or None}
+        cut |= {} if reading == "strict" else {"encoding_errors": reading}
         corpus = None if files is None else corpus_of(files)
         saved = Checkpoint(checkpoint, options.to_json() | made_as(words) | cut, corpus)
     known = None if saved is None else saved.counts()
@@ -163,7 +170,18 @@ def train(
         words = known
     elif counts is None:
         utf8 = options.chars
-        count_into(words, files, texts, separator, per_line, threads, progress, utf8=utf8, max_memory=most)
+        count_into(
+            words,
+            files,
+            texts,
+            separator,
+            per_line,
+            threads,
+            progress,
+            utf8=utf8,
+            max_memory=most,
+            encoding_errors=reading,
+        )
     if saved is not None:
         with progress_note(progress, "write"):
             saved.begin(words)

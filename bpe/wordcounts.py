@@ -12,6 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import RLock
@@ -20,16 +21,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.cutting import certain
+from bpe._core import cutting
 from bpe._core.documents import split
 from bpe._core.finder import Finder
 from bpe._core.wordtable import WordTable
 from bpe.atomic import atomic_write
-from bpe.corpus import Cut, PathLike
+from bpe.corpus import Cut, PathLike, document_cut, safe_cut
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.normalizers import from_json as normalizer_from_json
 from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
+from bpe.pretokenize.patterns import WHOLE
+from bpe.reading import EndCut
 from bpe.special import check_special_tokens
 from bpe.text import Bytes, TextLike, to_bytes
 
@@ -441,20 +444,26 @@ class Splitter:
         prefix = counts.pretokenizer is not None and counts.pretokenizer.add_prefix_space
         self.changes = self.normalizer is not None or prefix
 
-    def cutter(self, separators: list[bytes]) -> Cut | None:
-        """Where a document may be cut: certain starts of pretokens, in no separator or special token; None: nowhere."""
+    def cutter(self) -> Cut | None:
+        """Where a document may be cut: certain starts of pretokens, in no special token; None: nowhere."""
         if self.scanner is None or self.changes:
             return None
-        scanner, finder = self.scanner, Finder(list(dict.fromkeys(separators + self.specials)))
+        scanner, finder = self.scanner, Finder(self.specials)
 
         def cut(text: Bytes, at: int) -> int:
-            while (at := certain(scanner, text, at)) < len(text):
+            while (at := cutting.certain(scanner, text, at)) < len(text):
                 if not finder.crosses(text, at):
                     break
                 at += 1
             return at
 
         return cut
+
+    def end_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
+        """Where a block of a file may end."""
+        if self.scanner is None or self.scanner == WHOLE or self.changes:
+            return document_cut(separators, keep)
+        return safe_cut(partial(cutting.last, self.scanner), separators + self.specials)
 
     def count(
         self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], place: int

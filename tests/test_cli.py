@@ -1,5 +1,6 @@
 """The command `bpe`: what it prints and writes."""
 
+import argparse
 import io
 import os
 import re
@@ -12,9 +13,8 @@ import pytest
 from conftest import TEXT
 
 import bpe
-from bpe import cli, idfiles
+from bpe import cli, idfiles, reading
 from bpe.cli import main
-from bpe.documents import file_texts, joined_documents
 
 EXAMPLE_B = """\
 이 영화를 영화관에서 직접 보지 못한 것을 평생 후회할 것 같다.
@@ -189,7 +189,8 @@ def test_ids_come_in_pieces_without_seams(tokenizer_file, text_file, capsys, mon
 def test_decode_gives_the_file_back(tmp_path, tokenizer_file, capsysbinary, cut, name, data):
     (tmp_path / "in.txt").write_bytes(data)
     ids = str(tmp_path / name)
-    assert main(["encode", str(tmp_path / "in.txt"), "-t", tokenizer_file, "-o", ids, *cut]) == 0
+    argv = ["encode", str(tmp_path / "in.txt"), "-t", tokenizer_file, "-o", ids, "--encoding-errors", "bytes", *cut]
+    assert main(argv) == 0
     assert capsysbinary.readouterr().out == b""
     back = cut if "--separator" in cut else []
     assert main(["decode", ids, "-t", tokenizer_file, *back]) == 0
@@ -231,12 +232,12 @@ def test_other_names_take_lines(tmp_path, tokenizer_file, text_file, capsys, nam
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_a_document_that_comes_through_a_pipe(tmp_path, tokenizer_file, stdin, capsysbinary, monkeypatch, size):
     """It is encoded as it comes, not held whole; every output is that of a file with the same bytes."""
-    monkeypatch.setattr(idfiles, "_READ", size)
+    monkeypatch.setattr(reading, "READ", size)
     monkeypatch.setattr("bpe.streams.PIECE", size)
     paths = [str(tmp_path / name) for name in ("text", "ids.npy", "ids.offsets.npy")]
     for data in (b"", TEXT.encode() * 3 + b"\xff<|end|> low " * 20):
         Path(paths[0]).write_bytes(data)
-        for more in ([], ["--allow-special"]):
+        for more in (["--encoding-errors", "bytes"], ["--allow-special", "--encoding-errors", "replace"]):
             written = []
             for way in (paths[0], "-"):
                 outputs = []
@@ -406,19 +407,12 @@ def test_show_takes_bytes_that_are_not_utf8(tokenizer_file, capsys):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
-def test_documents_of_a_pipe_are_those_of_the_file(monkeypatch, tmp_path, size):
-    """Cut as they come, a separator in two pieces, or in groups of a mapped file."""
-    monkeypatch.setattr(idfiles, "_READ", size)
+def test_documents_of_stdin_are_those_of_the_text(monkeypatch, size):
+    """A separator may come in two pieces."""
+    monkeypatch.setattr(reading, "READ", size)
+    args = argparse.Namespace(separator="<|b|>", per_line=False, encoding_errors="strict")
+    lines = argparse.Namespace(separator=None, per_line=True, encoding_errors="strict")
     for data in (b"", b"<|", b"a<|b|>", b"<|b|><|b|>", b"low<|b|>lower <|b<|b|>|>\n" * 3):
-        (tmp_path / "file").write_bytes(data)
-        expected = data.split(b"<|b|>")
-        assert list(idfiles.documents(io.BytesIO(data), separator="<|b|>")) == expected
-        (whole,) = file_texts(tmp_path / "file", "<|b|>", per_line=False)
-        groups = list(whole.groups(size))
-        assert [text for group in groups for text in group.texts()] == expected
-        assert all(sum(map(len, group.texts()[:-1])) < size for group in groups)
-        assert [group.n_bytes_of(len(group.texts())) for group in groups] == [sum(map(len, g.texts())) for g in groups]
-        (whole,) = file_texts(tmp_path / "file", None, per_line=True)
-        assert [text for group in whole.groups(size) for text in group.texts()] == list(io.BytesIO(data))
-        joined = joined_documents(expected, "there")
-        assert (joined.texts(), joined.n_bytes) == (expected, sum(map(len, expected)))
+        for cut, expected in ((args, data.split(b"<|b|>")), (lines, list(io.BytesIO(data)))):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+            assert list(cli._documents("-", cut)) == expected

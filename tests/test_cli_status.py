@@ -248,11 +248,13 @@ def test_a_character_model_names_the_file_that_it_cannot_encode(tmp_path, text_f
     tok = tmp_path / "t.json"
     bpe.train(texts=["abc abd"], num_merges=2, model="char").save(tok)
     (tmp_path / "fine.txt").write_text("ab abc")
+    Path(text_file).write_bytes(b"abc \xff")
     argv = ["encode", str(tmp_path / "fine.txt"), text_file, "-t", str(tok), "-o", str(tmp_path / "ids")]
-    fails(capsys, argv, 1, r"text\.txt: .*0xff at offset \d+")
+    fails(capsys, argv, 1, r"text\.txt, offset 4: byte 0xff is not UTF-8")
     assert not (tmp_path / "ids").exists()
     argv = ["train", text_file, "-o", str(tmp_path / "u.json"), "--model", "char", "--vocab-size", "300"]
-    fails(capsys, argv, 1, r"0xff at offset \d+")
+    fails(capsys, argv, 1, r"offset 4: byte 0xff is not UTF-8 .*pass --encoding-errors replace to read")
+    fails(capsys, [*argv, "--encoding-errors", "bytes"], 1, "--encoding-errors is 'bytes', but a character model")
     assert not (tmp_path / "u.json").exists()
 
 
@@ -270,10 +272,10 @@ def test_impossible_training(tmp_path, text_file, capsys):
 
 @pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt, 130), (MemoryError, 1), (BrokenPipeError, 0)])
 def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file, monkeypatch, capsys, raised, status):
-    def encode_buffer(*args, **kwargs):
+    def block_ids(*args, **kwargs):
         raise raised
 
-    monkeypatch.setattr(bpe.Tokenizer, "_encode_buffer", encode_buffer)
+    monkeypatch.setattr(bpe.Tokenizer, "_block_ids", block_ids)
     monkeypatch.setattr(cli, "_silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe import documents
+from bpe import documents, reading
 from bpe._core.documents import split
-from bpe.corpus import file_blocks, text_blocks
+from bpe.corpus import file_blocks, safe_cut, text_blocks
 
 
 def naive_split(text: bytes, strings: list[bytes], keep: bool, empty: bool) -> list[bytes]:
@@ -95,7 +95,10 @@ def test_blocks_of_every_size(
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": specials}
     expected = bpe.count_words(texts=documents, **made)
     monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    monkeypatch.setattr(reading, "READ", size)
     assert bpe.count_words(files=[path], **options, **made) == expected
+    monkeypatch.setattr(reading, "LEAST", max(size // 2, 1))
+    assert bpe.count_words(files=[path], threads=2, **options, **made) == expected
     assert bpe.count_words(texts=documents, threads=2, **made) == expected
 
 
@@ -103,8 +106,8 @@ def test_blocks_of_every_size(
 @pytest.mark.parametrize("size", [50, 1000, 1 << 20])
 @pytest.mark.parametrize("pretokenizer", ["gpt2", None])
 def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, pretokenizer: str | None) -> None:
-    """What cannot be mapped is read bit by bit, and counts alike."""
-    monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    """What has no size is read to its end, and counts alike."""
+    monkeypatch.setattr(reading, "READ", size)
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": ["e of"]}
     expected = bpe.count_words(texts=TEXT.split("<|x y|>"), **made)
     pipe = tmp_path / "pipe"
@@ -116,32 +119,36 @@ def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, preto
 
 
 def test_a_block_says_where_bytes_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.corpus.BLOCK", 16)
+    monkeypatch.setattr(reading, "READ", 16)
+    monkeypatch.setattr(reading, "LEAST", 8)
     path = tmp_path / "bad.txt"
-    path.write_bytes(b"low lower " * 20 + b"\xff" + b" low" * 20)
-    with pytest.raises(ValueError, match=r"bad\.txt is not UTF-8: byte 0xff at offset 200 "):
+    path.write_bytes(b"low lower " * 20 + b"\xff" + b" low\xfe" * 20)
+    with pytest.raises(bpe.FormatError, match=r"bad\.txt, offset 200: byte 0xff is not UTF-8 \(invalid start byte\); "):
         bpe.train(files=path, num_merges=1, model="char", pretokenizer="whitespace", threads=2)
 
 
 def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks lie one behind the other and are of the size asked for, and pages can be given back at any time."""
-    monkeypatch.setattr("bpe.corpus.BLOCK", 500)
-    path = tmp_path / "text"
-    path.write_bytes(TEXT.encode())
-    blocks = list(file_blocks([path], None, False, lambda text, at: min(len(text), at), []))
-    assert [block.offset for block in blocks] == list(range(0, len(TEXT.encode()) - 500, 500))
-    for threads in (2, 5):  # smaller ones towards the end
-        shared = list(file_blocks([path], None, False, lambda text, at: min(len(text), at), [], threads))
-        sizes = [len(block.text) for block in shared]
-        assert sizes[0] == min(500, len(TEXT.encode()) // (2 * threads))
-        assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
-        assert max(sizes[-2:]) <= 64
-        assert b"".join(bytes(block.text) for block in shared) == TEXT.encode()
-    for _ in range(2):
-        for block in blocks:
-            assert TEXT.encode()[block.offset :].startswith(bytes(block.text))
+    """Blocks lie one behind the other, are of the size asked for, and use few buffers."""
+    monkeypatch.setattr(reading, "READ", 500)
+    monkeypatch.setattr(reading, "LEAST", 60)
+    path, data = tmp_path / "text", TEXT.encode()
+    path.write_bytes(data)
+    for threads, total in ((1, None), (1, len(data)), (2, len(data)), (5, len(data)), (2, None)):
+        came, sizes, buffers = b"", [], set()
+        cut = safe_cut(lambda text, low: len(text), [])
+        for block in file_blocks([path], [], False, cut, threads=threads, total=total):
+            assert block.offset == len(came)
+            came += bytes(block.text)
+            sizes.append(block.size)
+            buffers.add(id(block.text.obj))  # type: ignore[union-attr]
             block.release()
-    assert b"".join(bytes(block.text) for block in blocks) == TEXT.encode()
+        assert came == data
+        assert sum(sizes) == len(data)
+        assert max(sizes) <= 500
+        assert len(buffers) <= 2
+        if threads > 1:
+            assert sizes[0] == 60  # a small one first, so that no thread waits long
+            assert total is None or max(sizes[-4:-1]) <= 60
     small = list(text_blocks(["ab", b"", "cd"], None))
     assert [bytes(block.text) for block in small] == [b"abcd"]
     assert [array.tolist() for array in small[0].documents()] == [[0, 2, 2], [2, 2, 4]]

@@ -51,6 +51,7 @@ LAYERS = [
         "threads",
         "progress",
         "corpus",
+        "reading",
         "memory",
     }
     | {"visualize"},

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import encoding, streams
-from bpe._core import cutting, gather, separated
+from bpe import encoding, reading, streams
+from bpe._core import cutting, gather
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -624,21 +624,20 @@ def test_random_cuts_of_a_long_text() -> None:
 
 @pytest.mark.parametrize("separator", ["ab", "aa", "a", "\n", "low", "<|end|>", None])
 def test_documents_that_threads_find(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
-    """Stretches that end anywhere: in a separator, in a word, in a character, between two separators."""
-    monkeypatch.setattr(encoding, "SEPARATED", 1)
-    monkeypatch.setattr(gather, "LEAST", 10)
+    """Blocks are read that end anywhere: in a separator, in a word, in a character, between two separators."""
+    monkeypatch.setattr(encoding, "SHARED", 1)
     random_ = random.Random(3)
     path = tmp_path / "text"
     tok = tokenizer("cl100k")
     syllables = ["a", "ab", "low", "\n", " ", " ", "<|end|>", "<|end|>", "猫", "é", "1", "<|en", "😊b\n"]
     for size in (0, 1, 5, 40, 40, 600, 6000):
-        monkeypatch.setattr(separated, "STRETCH", random_.choice([1, 3, 7, 40, 300]))
-        monkeypatch.setattr(separated, "LOOKED", random_.choice([1, 10, 100]))
+        monkeypatch.setattr(reading, "READ", random_.choice([1, 3, 7, 40, 300]))
+        monkeypatch.setattr(reading, "LEAST", random_.choice([1, 10, 100]))
         data = "".join(random_.choices(syllables, k=size)).encode()
         path.write_bytes(data)
         for per_line in (False, separator is None):
             documents = list(io.BytesIO(data)) if per_line else data.split(separator.encode()) if separator else [data]
             expected = [tok.encode(document).tolist() for document in documents]
-            for threads in (2, 3):
+            for threads in (1, 2, 3):
                 batch = tok.encode_files(path, separator=separator, per_line=per_line, threads=threads)
                 assert batch.to_list() == expected

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import streams
-from bpe._core import gather, separated
+from bpe import reading, streams
+from bpe._core import gather
 from bpe.encoding import Encoder
 from bpe.pretokenize import NAMES, Pretokenizer
 
@@ -101,7 +101,7 @@ def test_where_no_text_is_cut() -> None:
 @pytest.fixture
 def word(monkeypatch: pytest.MonkeyPatch) -> str:
     """One word of many parts."""
-    for module, name, size in ((gather, "PART", 4000), (gather, "LEAST", 500), (separated, "STRETCH", 2000)):
+    for module, name, size in ((gather, "PART", 4000), (gather, "LEAST", 500), (reading, "READ", 2000)):
         monkeypatch.setattr(module, name, size)
     return "".join(map(chr, np.random.default_rng(1).integers(0x4E00, 0x9FA6, 30_000)))
 

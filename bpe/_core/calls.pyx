@@ -83,11 +83,12 @@ def before_batch(method, kind):
     """
 
     def encode_batch(
-        self, texts, *, threads=None, out=None,
+        self, texts, *, threads=None, out=None, prepend=None, append=None,
         allowed_special=NOTHING, disallowed_special=NOTHING, dropout=NEVER, seed=None,
     ):
         cdef Encoder encoder
-        if out is None and allowed_special is NOTHING and disallowed_special is NOTHING and dropout is NEVER:
+        cdef bint usual = out is None and prepend is None and append is None and dropout is NEVER
+        if usual and allowed_special is NOTHING and disallowed_special is NOTHING:
             if type(texts) is list and is_usual(threads):
                 encoder = self._quick
                 if encoder is not None:
@@ -95,7 +96,7 @@ def before_batch(method, kind):
                     if batch is not None:
                         return batch
         return method(
-            self, texts, threads=threads, out=out,
+            self, texts, threads=threads, out=out, prepend=prepend, append=append,
             allowed_special=allowed_special, disallowed_special=disallowed_special, dropout=dropout, seed=seed,
         )
 

@@ -55,6 +55,8 @@ cdef class Job:
     cdef readonly Py_ssize_t n_bytes   # of UTF-8 at most
     cdef const byte_t* buffer_end      # of the one buffer that all texts lie in, or NULL
     cdef list held                     # what the texts point into
+    cdef token_t prepended             # the id before each text that is added, and that after it; or NO_TOKEN
+    cdef token_t appended
     cdef int64_t* firsts               # the number of the first text of each that was given, and `n` behind them
     cdef size_t firsts_room
     cdef Py_ssize_t n_texts            # how many were given; one more from `prepare` on
@@ -79,15 +81,18 @@ cdef class Job:
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil
     cdef int put(self, Units units, token_t token) except -1
     cdef int begin_text(self) except -1
+    cdef int add_id(self, token_t token) except -1
     cdef int add_item(self, item) except -1
     cdef int add_part(self, Py_ssize_t first) except -1
-    cdef void tidy(self) noexcept nogil
-    cdef Py_ssize_t most_fragments(self) noexcept
+    cdef Room new_room(self)
+    cdef int share_out(self) except -1
+    cdef void learn_all(self, Workspace space, Room room, Py_ssize_t n_told) noexcept nogil
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil
     cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil
     cdef int give_up(self, Room room) except -1
     cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil
     cdef void tell(self, const Words* words) noexcept nogil
+    cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil
     cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil
     cdef Py_ssize_t feed(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef bint is_copied(self, const Text* text) noexcept nogil

@@ -22,7 +22,7 @@ from bpe._core.interrupts cimport begin_watch
 from bpe._core.learned cimport Words, copy_words, free_words, learn
 from bpe._core.memory cimport grown
 from bpe._core.transcoding cimport BEYOND, Units, most_utf8, to_fresh_utf8, units_of
-from bpe._core.types cimport byte_t, token_t
+from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.workspace cimport Workspace, prepare_output
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport (
@@ -79,6 +79,7 @@ cdef class Job:
         self.encoder, self.threads = encoder, threads
         self.held = []
         self.unknown_at = -1
+        self.prepended = self.appended = NO_TOKEN
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
             raise MemoryError("no memory for a lock")
@@ -96,6 +97,11 @@ cdef class Job:
             PyThread_free_lock(self.lock)
 
     # Filling ----------------------------------------------------------------------------------------------------------
+
+    def surround(self, prepend, append):
+        """Put ids before and after each text that is added from here on; None for none."""
+        self.prepended = NO_TOKEN if prepend is None else prepend
+        self.appended = NO_TOKEN if append is None else append
 
     cdef int add(self, Units text) except -1:
         """Add a text, in pieces if it is long and they can be shared out, or are transcoded one by one."""
@@ -139,6 +145,10 @@ cdef class Job:
         self.n_texts += 1
         return 0
 
+    cdef int add_id(self, token_t token) except -1:
+        """Add an id; nothing for NO_TOKEN."""
+        return 0 if token == NO_TOKEN else self.put(Units(data=NULL, n=-1, width=0), token)
+
     cdef int add_item(self, item) except -1:
         cdef Units utf8
         utf8.width = 0
@@ -148,8 +158,7 @@ cdef class Job:
             utf8.data, utf8.n = <bytes>item, len(<bytes>item)
             self.add(utf8)
         else:
-            utf8.data, utf8.n = NULL, -1
-            self.put(utf8, <token_t>item)
+            self.add_id(<token_t>item)
         return 0
 
     def add_texts(self, list texts, checked):
@@ -160,7 +169,9 @@ cdef class Job:
             if not isinstance(texts[i], str):
                 texts[i] = checked(texts[i])
             self.begin_text()
+            self.add_id(self.prepended)
             self.add_item(texts[i])
+            self.add_id(self.appended)
 
     def add_items(self, list items, const int64_t[::1] bounds):
         """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
@@ -169,8 +180,10 @@ cdef class Job:
         self.held.append(items)
         for i in range(bounds.shape[0] - 1):
             self.begin_text()
+            self.add_id(self.prepended)
             for k in range(bounds[i], bounds[i + 1]):
                 self.add_item(items[k])
+            self.add_id(self.appended)
 
     def add_documents(self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends):
         """Add texts that lie in one buffer: text i is `buffer[starts[i]:ends[i]]`.
@@ -197,8 +210,10 @@ cdef class Job:
                     f"document {i} is from {start} to {end}, which is not within the buffer of {size} bytes"
                 )
             self.begin_text()
+            self.add_id(self.prepended)
             utf8.data, utf8.n = text + start if size else text, end - start
             self.add(utf8)
+            self.add_id(self.appended)
 
     # Working ----------------------------------------------------------------------------------------------------------
 
@@ -223,12 +238,17 @@ cdef class Job:
                 wanted = max(min(2 * wanted, PART, (self.n_bytes - done) // (4 * self.threads)), <Py_ssize_t>LEAST)
         self.add_part(self.n)
         self.n_parts -= 1
+        self.share_out()
+        return self.n_parts
+
+    cdef int share_out(self) except -1:
+        """Have room for what the threads do, when it is known how many parts there are."""
         if self.n_parts > 1:
             self.delivery = Delivery(self.n_parts, self.n_bytes // 2 + 1024, self.encoder.pool)
             self.told = <Words*>calloc(self.n_parts, sizeof(Words))
             if self.told == NULL:
                 raise MemoryError(f"no memory for a list of {self.n_parts} parts")
-        return self.n_parts
+        return 0
 
     cdef int add_part(self, Py_ssize_t first) except -1:
         self.parts = <Py_ssize_t*>grown(self.parts, &self.parts_room, self.n_parts + 1, sizeof(Py_ssize_t))
@@ -244,7 +264,6 @@ cdef class Job:
             with nogil:
                 while self.do_next(space, room):
                     pass
-                self.tidy()
         except BaseException as error:
             self.stop()
             if not isinstance(error, MemoryError):         # which may have left something half done
@@ -263,19 +282,15 @@ cdef class Job:
 
     def enter(self):
         """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
-        cdef Room room = Room(self.most_fragments())
+        cdef Room room = self.new_room()
         room.space = self.encoder.workspace()
         room.space.delivery = self.delivery
         begin_watch(&room.space.scratch.watch)
         room.space.scratch.watch.stopped = &self.stopped
         return room
 
-    cdef void tidy(self) noexcept nogil:
-        """What a thread does when there is no part for it."""
-
-    cdef Py_ssize_t most_fragments(self) noexcept:
-        """How many a thread ever encodes at once."""
-        return min(self.n, <Py_ssize_t>FRAGMENTS)
+    cdef Room new_room(self):
+        return Room(min(self.n, <Py_ssize_t>FRAGMENTS))
 
     def step(self, Room room):
         """Encode the next part; False if there is none."""
@@ -304,13 +319,10 @@ cdef class Job:
 
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
         """Learn what other threads have worked out, and encode the next part; False if there is none."""
-        cdef Py_ssize_t n_told, i
+        cdef Py_ssize_t n_told
         cdef bint telling
         cdef Py_ssize_t number = self.begin(&n_told, &telling)
-        for i in range(room.heard, n_told):
-            if self.told[i].known != &space.cache:
-                learn(&space.cache, &self.told[i])
-        room.heard = n_told
+        self.learn_all(space, room, n_told)
         if number >= self.n_parts:
             return False
         if self.n_parts > 1:
@@ -319,6 +331,14 @@ cdef class Job:
             prepare_output(space, self.n_bytes)
             self.unknown_at = self.encode(space, room, 0, self.n)
         return True
+
+    cdef void learn_all(self, Workspace space, Room room, Py_ssize_t n_told) noexcept nogil:
+        """Learn what other threads have published of the first `n_told` parts."""
+        cdef Py_ssize_t i
+        for i in range(room.heard, n_told):
+            if self.told[i].known != &space.cache:
+                learn(&space.cache, &self.told[i])
+        room.heard = n_told
 
     cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil:
         """The number of the next part, at least `n_parts` if there is none.
@@ -343,7 +363,7 @@ cdef class Job:
             space.words = noted
         self.delivery.begin(&space.sender, number)
         try:
-            unknown = self.encode(space, room, self.parts[number], self.parts[number + 1])
+            unknown = self.encode_part(space, room, number)
         finally:
             space.words = NULL
             self.tell(noted)
@@ -364,6 +384,10 @@ cdef class Job:
         self.n_told += 1
         self.n_learned += words.n
         PyThread_release_lock(self.lock)
+
+    cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil:
+        """Encode a part; its first text that has a symbol without an id, or -1."""
+        return self.encode(space, room, self.parts[number], self.parts[number + 1])
 
     cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
         """Encode some of the texts; the first that has a symbol without an id, or -1."""

@@ -61,11 +61,6 @@ static inline void bpe_ask_for_huge_pages(void *start, size_t size) {
     if (size >= 2 * BPE_HUGE) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
 }
 
-static inline void bpe_give_back(const void *start, const void *end) {
-    size_t page = 4096, first = ((size_t)start + page - 1) & ~(page - 1), last = (size_t)end & ~(page - 1);
-    if (first < last) (void)madvise((void *)first, last - first, MADV_DONTNEED);
-}
-
 #else
 
 static inline void *bpe_map_pages(size_t size) { (void)size; return NULL; }
@@ -75,7 +70,6 @@ static inline int bpe_offer_pages(void *start, size_t size) { (void)start; (void
 static inline void *bpe_zeroed(size_t size) { return calloc(size, 1); }
 static inline void bpe_release(void *data, size_t size) { (void)size; free(data); }
 static inline void bpe_ask_for_huge_pages(void *start, size_t size) { (void)start; (void)size; }
-static inline void bpe_give_back(const void *start, const void *end) { (void)start; (void)end; }
 
 #endif
 

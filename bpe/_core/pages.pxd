@@ -15,4 +15,3 @@ cdef extern from "pages.h" nogil:
     void unmap_pages "bpe_unmap_pages"(void* start, size_t size)
     bint move_page "bpe_move_page"(void* page, void* place)     # a large page to a mapped place; if not, that is lost
     bint offer_pages "bpe_offer_pages"(void* start, size_t size)  # the system may take them until they are written to
-    void give_back "bpe_give_back"(const void* start, const void* end)  # a mapped file's; reading has them back

@@ -1,7 +1,8 @@
 """The characters of a str as UTF-8, for threads that do not hold the GIL.
 
 `str.encode` would make an object of it in the one thread that holds the GIL, and `PyUnicode_AsUTF8AndSize` a second
-copy that lives as long as the str. Not here: bytes that are no UTF-8, which encoding takes as they are.
+copy that lives as long as the str. And whether bytes are UTF-8, which must be known of text files. Not here: what
+becomes of bytes that are not (`bpe/reading.py`).
 """
 
 from bpe._core.fresh cimport Fresh, fresh_begin, fresh_reach
@@ -14,6 +15,10 @@ from libc.stdlib cimport free, malloc
 cdef extern from "transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
     int bpe_choose_transcoding(int most)
+
+cdef extern from "utf8.h" nogil:
+    size_t bpe_bad_utf8(const byte_t* text, size_t n)
+    int bpe_choose_utf8(int most)
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
@@ -29,6 +34,7 @@ cdef enum:
 
 def choose_vectors(int most):
     """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
+    bpe_choose_utf8(most)
     return bpe_choose_transcoding(most)
 
 
@@ -98,3 +104,12 @@ def utf8(str text):
         return PyBytes_FromStringAndSize(<char*>out, to_fresh_utf8(&units, out, &fresh))
     finally:
         free(out)
+
+
+def bad_utf8(const byte_t[::1] text):
+    """The position of the first character that is not UTF-8; -1 if there is none."""
+    cdef size_t n = text.shape[0], at
+    cdef const byte_t* data = &text[0] if n else NULL
+    with nogil:
+        at = bpe_bad_utf8(data, n)
+    return at if at < n else -1

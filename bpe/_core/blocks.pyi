@@ -1,0 +1,25 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self
+
+from bpe._core.buffers import Buffer
+from bpe._core.encoder import Encoder
+from bpe._core.gather import Job
+
+BLOCKS: int
+
+class BlockJob(Job):
+    def __new__(
+        cls,
+        encoder: Encoder,
+        threads: int,
+        blocks: Iterator[Any],
+        prepared: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
+        done: Callable[[Any, NDArray[np.int64], int], Any],
+        n_bytes: int,
+        most: int,
+    ) -> Self: ...
+    def result(self) -> tuple[NDArray[np.uint32], list[Any]]: ...  # type: ignore[override]

@@ -1,0 +1,158 @@
+/* Whether bytes are UTF-8: where the first character begins that is not. With AVX2 in blocks of 64; those of ASCII
+ * alone are passed over.
+ *
+ * Two bytes that follow each other are wrong together if three tables, of the halves of the first byte and of the upper
+ * half of the second, agree on a reason (Keiser, Lemire: Validating UTF-8 in less than one instruction per byte, 2020).
+ */
+#ifndef BPE_UTF8_H
+#define BPE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Where the first character begins that is not UTF-8, or n. */
+static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
+    size_t at = 0, size, i;
+    uint64_t word;
+    while (at < n) {
+        uint8_t lead = text[at], least = 0x80, most = 0xBF; /* of the byte after it */
+        if (lead < 0x80) {
+            at++;
+            while (at + 8 <= n) {
+                memcpy(&word, text + at, 8);
+                if (word & 0x8080808080808080u) break;
+                at += 8;
+            }
+            continue;
+        }
+        if (lead < 0xC2 || lead > 0xF4) return at;
+        size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+        if (lead == 0xE0) least = 0xA0; /* nothing longer than it need be, no surrogate, nothing beyond U+10FFFF */
+        if (lead == 0xED) most = 0x9F;
+        if (lead == 0xF0) least = 0x90;
+        if (lead == 0xF4) most = 0x8F;
+        if (at + size > n || text[at + 1] < least || text[at + 1] > most) return at;
+        for (i = 2; i < size; i++) {
+            if ((text[at + i] & 0xC0) != 0x80) return at;
+        }
+        at += size;
+    }
+    return n;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#define BPE_UTF8_AVX2 __attribute__((target("avx2")))
+#define BPE_UTF8_BLOCK 64
+
+enum {
+    TOO_SHORT = 1,    /* a lead byte, or ASCII, where a character goes on */
+    TOO_LONG = 2,     /* a continuation after ASCII */
+    OVERLONG_3 = 4,   /* E0 80 to E0 9F */
+    TOO_LARGE = 8,    /* beyond U+10FFFF: F4 90 and more */
+    SURROGATE = 16,   /* ED A0 to ED BF */
+    OVERLONG_2 = 32,  /* C0, C1 */
+    OVERLONG_4 = 64,  /* F0 80 to F0 8F; F5 and more with 80 to 8F too */
+    TWO_MORE = 128,   /* a continuation after another: right if a longer character began two or three bytes before */
+    ANY_LOW = TOO_SHORT | TOO_LONG | TWO_MORE
+};
+
+static const uint8_t bpe_utf8_first_high[16] = {
+    TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG,
+    TWO_MORE, TWO_MORE, TWO_MORE, TWO_MORE,
+    TOO_SHORT | OVERLONG_2, TOO_SHORT, TOO_SHORT | OVERLONG_3 | SURROGATE, TOO_SHORT | TOO_LARGE | OVERLONG_4,
+};
+static const uint8_t bpe_utf8_first_low[16] = {
+    ANY_LOW | OVERLONG_2 | OVERLONG_3 | OVERLONG_4, ANY_LOW | OVERLONG_2, ANY_LOW, ANY_LOW, ANY_LOW | TOO_LARGE,
+    ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4,
+    ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4,
+    ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4 | SURROGATE,
+    ANY_LOW | TOO_LARGE | OVERLONG_4, ANY_LOW | TOO_LARGE | OVERLONG_4,
+};
+static const uint8_t bpe_utf8_second_high[16] = {
+    TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT,
+    TOO_LONG | TWO_MORE | OVERLONG_2 | OVERLONG_3 | OVERLONG_4,
+    TOO_LONG | TWO_MORE | OVERLONG_2 | OVERLONG_3 | TOO_LARGE,
+    TOO_LONG | TWO_MORE | OVERLONG_2 | SURROGATE | TOO_LARGE, TOO_LONG | TWO_MORE | OVERLONG_2 | SURROGATE | TOO_LARGE,
+    TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT,
+};
+
+BPE_UTF8_AVX2 static inline __m256i bpe_utf8_halves(const uint8_t table[16], __m256i halves) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), halves);
+}
+
+/* A byte is not 0 where it is wrong, as above. */
+BPE_UTF8_AVX2 static inline __m256i bpe_bad_bytes(const uint8_t *text) {
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i here = _mm256_loadu_si256((const __m256i *)text), first = _mm256_loadu_si256((const __m256i *)(text - 1));
+    __m256i second = _mm256_loadu_si256((const __m256i *)(text - 2));
+    __m256i third = _mm256_loadu_si256((const __m256i *)(text - 3));
+    __m256i more = _mm256_or_si256(_mm256_subs_epu8(second, _mm256_set1_epi8(0xE0 - 0x80)),
+                                   _mm256_subs_epu8(third, _mm256_set1_epi8(0xF0 - 0x80)));
+    __m256i wrong = _mm256_and_si256(
+        _mm256_and_si256(bpe_utf8_halves(bpe_utf8_first_high, _mm256_and_si256(_mm256_srli_epi16(first, 4), low)),
+                         bpe_utf8_halves(bpe_utf8_first_low, _mm256_and_si256(first, low))),
+        bpe_utf8_halves(bpe_utf8_second_high, _mm256_and_si256(_mm256_srli_epi16(here, 4), low)));
+    return _mm256_xor_si256(wrong, _mm256_and_si256(more, _mm256_set1_epi8((char)TWO_MORE)));
+}
+
+BPE_UTF8_AVX2 static inline __m256i bpe_either(const uint8_t *text) {
+    return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)text), _mm256_loadu_si256((const __m256i *)(text + 32)));
+}
+
+/* Whether something is wrong in a block, of which the three bytes before it are known to be right so far. */
+BPE_UTF8_AVX2 static inline int bpe_bad_block(const uint8_t *text) {
+    __m256i bad;
+    if (!_mm256_movemask_epi8(bpe_either(text)) && text[-1] < 0xC0 && text[-2] < 0xE0 && text[-3] < 0xF0) return 0;
+    bad = _mm256_or_si256(bpe_bad_bytes(text), bpe_bad_bytes(text + 32));
+    return !_mm256_testz_si256(bad, bad);
+}
+
+BPE_UTF8_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
+    uint8_t edge[BPE_UTF8_BLOCK + 3]; /* the first block and the last, with what is not there as zeros */
+    size_t at = 0, some, before;
+    for (; at <= n; at += BPE_UTF8_BLOCK) { /* behind a last block that is full, a character may still want more */
+        if (at >= 3 && at + BPE_UTF8_BLOCK <= n) {
+            if (bpe_bad_block(text + at)) break;
+            while (text[at + BPE_UTF8_BLOCK - 1] < 0x80 && at + 5 * BPE_UTF8_BLOCK <= n) { /* ASCII four at a time */
+                __m256i first = _mm256_or_si256(bpe_either(text + at + 64), bpe_either(text + at + 128));
+                __m256i second = _mm256_or_si256(bpe_either(text + at + 192), bpe_either(text + at + 256));
+                if (_mm256_movemask_epi8(_mm256_or_si256(first, second))) break;
+                at += 4 * BPE_UTF8_BLOCK;
+            }
+        } else {
+            some = n - at < BPE_UTF8_BLOCK ? n - at : BPE_UTF8_BLOCK;
+            before = at < 3 ? at : 3;
+            memset(edge, 0, sizeof(edge));
+            if (some + before) memcpy(edge + 3 - before, text + at - before, some + before);
+            if (bpe_bad_block(edge + 3)) break;
+        }
+    }
+    if (at > n) return n;
+    for (some = 0; some < 3 && at > 0; some++) { /* the character that is wrong may have begun before */
+        at--;
+        if (text[at] >= 0xC0) break;
+    }
+    while (at > 0 && (text[at] & 0xC0) == 0x80) at--;
+    return at + bpe_bad_utf8_plain(text + at, n - at);
+}
+#endif
+
+static size_t (*bpe_bad_utf8)(const uint8_t *text, size_t n) = bpe_bad_utf8_plain;
+
+static int bpe_choose_utf8(int most) {
+    bpe_bad_utf8 = bpe_bad_utf8_plain;
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+    if (most >= 2 && __builtin_cpu_supports("avx2")) {
+        bpe_bad_utf8 = bpe_bad_utf8_avx2;
+        return 2;
+    }
+#endif
+    (void)most;
+    return 0;
+}
+
+#endif
