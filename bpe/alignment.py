@@ -17,6 +17,8 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from bpe.unicode import combining, is_new, normalized
+
 #: A character, and from where to where it was made.
 Made = tuple[str, int, int]
 
@@ -114,7 +116,7 @@ def composed(form: Any, text: str) -> Aligned:
     if unicodedata.is_normalized(form, text):
         return unchanged(text)
     joined = {char for char in set(text) if not begins_anew(char)}
-    other = {char for char in set(text) if unicodedata.normalize(form, char) != char}
+    other = {char for char in set(text) if normalized(form, char) != char}
     joining, changing = (f"[{regex.escape(''.join(sorted(chars)))}]" if chars else "(?!)" for chars in (joined, other))
     stretches = regex.compile(rf"(?s:.)?{joining}+|{changing}", regex.V0)
     return edited(text, ((*match.span(), _form(form, match[0], match.start())) for match in stretches.finditer(text)))
@@ -128,10 +130,10 @@ def begins_anew(char: str) -> bool:
     >>> begins_anew("e"), begins_anew("\\u0301"), begins_anew("가"), begins_anew("\\u1161")
     (True, False, True, False)
     """
-    if char < "\u0300":
+    if char < "\u0300" or is_new(char):
         return True
-    first = unicodedata.normalize("NFKD", char)[0]
-    return not {char, first} & _seconds() and not unicodedata.combining(char) and not unicodedata.combining(first)
+    first = normalized("NFKD", char)[0]
+    return not {char, first} & _seconds() and not combining(char) and not combining(first)
 
 
 @cache
@@ -147,11 +149,11 @@ def _form(form: str, text: str, place: int) -> list[Made]:
     compatible = "NFKD" if "K" in form else "NFD"
     made: list[Made] = []
     for at, char in enumerate(text, place):
-        for part in unicodedata.normalize(compatible, char):  # type: ignore[arg-type]
+        for part in normalized(compatible, char):
             made.append((part, at, at + 1))
             here = len(made) - 1
-            order = unicodedata.combining(part)
-            while order and here and unicodedata.combining(made[here - 1][0]) > order:
+            order = combining(part)
+            while order and here and combining(made[here - 1][0]) > order:
                 made[here - 1], made[here] = made[here], made[here - 1]
                 here -= 1
     return made if form.endswith("D") else _compose(made)
@@ -162,10 +164,10 @@ def _compose(decomposed: list[Made]) -> list[Made]:
     made: list[Made] = []
     starter, last = -1, 0
     for char, start, end in decomposed:
-        order = unicodedata.combining(char)
+        order = combining(char)
         if starter >= 0 and (last < order or last == 0):
             before, first, behind = made[starter]
-            both = unicodedata.normalize("NFC", before + char)
+            both = normalized("NFC", before + char)
             if len(both) == 1:
                 made[starter] = (both, min(first, start), max(behind, end))
                 continue

@@ -95,6 +95,9 @@ class Checkpoint:
         except (OSError, FormatError) as error:
             log.warning("the counts of the checkpoint cannot be used, so the files are counted again: %s", error)
             return None
+        if counts.pretokenizer is not None and counts.unicode_version != counts.pretokenizer.unicode_version:
+            log.warning("the counts of the checkpoint are by Unicode %s: counting again", counts.unicode_version)
+            return None
         self._has_counts = fingerprint(counts) == made
         return counts if self._has_counts else None
 

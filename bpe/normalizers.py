@@ -22,7 +22,6 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
-import unicodedata
 from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from bpe import alignment
 from bpe.alignment import Aligned
 from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import escape, unescape
+from bpe.unicode import lower, normalized
 
 
 class Normalizer:
@@ -81,7 +81,7 @@ class _Unicode(Normalizer):
     form: ClassVar[Any]
 
     def _made(self, text: str) -> str:
-        return unicodedata.normalize(self.form, text)
+        return normalized(self.form, text)
 
     def _aligned(self, text: str) -> Aligned:
         return alignment.composed(self.form, text)
@@ -151,14 +151,14 @@ class Lowercase(Normalizer):
         object.__setattr__(self, "final_sigma", bool(self.final_sigma))
 
     def _made(self, text: str) -> str:
-        return text.lower() if self.final_sigma else text.replace("Σ", "σ").lower()
+        return lower(text, self.final_sigma)
 
     def _aligned(self, text: str) -> Aligned:
         made = self._made(text)
         before = alignment.unchanged(text)
         if len(made) == len(text):
             return Aligned(made, before.starts, before.ends, in_place=True)
-        widths = [len(char.lower()) for char in text]
+        widths = [len(lower(char)) for char in text]
         return Aligned(made, before.starts.repeat(widths), before.ends.repeat(widths))
 
     def last_cut(self, text: str, low: int) -> int:
@@ -205,7 +205,7 @@ class CollapseWhitespace(Normalizer):
 
     def _made(self, text: str) -> str:
         if any(map(text.__contains__, _SEPARATORS)):
-            return str(_SPACE.sub(" ", text))
+            return _SPACE.sub(" ", text)
         words = text.split()  # which takes those to be white space too, and the same characters otherwise
         if text[:1].isspace():
             words.insert(0, "")
@@ -420,7 +420,7 @@ def _odd_lines(text: str) -> Iterator[tuple[int, int]]:
 
 def _ends_word(char: str) -> bool:
     """Whether a character is neither a letter with case nor passed over between such letters."""
-    return f"AΣ{char}A".lower()[1] == "ς"
+    return lower(f"AΣ{char}A", final_sigma=True)[1] == "ς"
 
 
 def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
@@ -438,11 +438,11 @@ _ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\
 #: What ftfy may change, or other characters because of it: all but ASCII without `&` and control characters, and the
 #: most frequent kana, ideographs and Hangul.
 _ODD = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
-_SPACE = regex.compile(r"\p{White_Space}+")
-#: What is not one space already.
-_WIDE_SPACE = regex.compile(r"\p{White_Space}{2,}|[^\P{White_Space} ]")
 #: All white space; from U+2000 to U+200A spaces of several widths.
 _WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_SPACE = re.compile(f"[{_WHITE}]+")
+#: What is not one space already.
+_WIDE_SPACE = re.compile(f"[{_WHITE}]{{2,}}|[{_WHITE.replace(' ', '')}]")
 #: White space for `str.split`, and not for Unicode.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
 _BY_NAME: dict[str, Any] = {

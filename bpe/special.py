@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-import regex
 
 from bpe._core.finder import Finder
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 from bpe.normalizers import Normalizer
 from bpe.text import Bytes, to_bytes
+from bpe.unicode import is_word
 
 if TYPE_CHECKING:
     from bpe._core.buffers import Buffer
@@ -27,8 +27,6 @@ Allowed = Literal["all"] | Collection[str]
 SPACES = frozenset(char.encode() for char in "\t\n\x0b\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | frozenset(
     chr(code).encode() for code in range(0x2000, 0x200B)
 )
-#: What `\w` is in the engine that `tokenizers` uses for tokens that are single words.
-_WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 _NONE: frozenset[str] = frozenset()
 #: A str is searched for so many names one by one; for more it is made UTF-8, so many characters at a time.
 _FEW, _STR_BLOCK = 4, 1 << 16
@@ -300,7 +298,7 @@ def _within_word(data: Bytes, start: int, end: int) -> bool:
     """Whether a character of a word stands right before or behind a part of a text."""
     before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
     behind = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
-    return _WORD.match(before) is not None or _WORD.match(behind) is not None
+    return (before != "" and is_word(before)) or (behind != "" and is_word(behind))
 
 
 def check_special_tokens(

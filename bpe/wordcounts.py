@@ -51,6 +51,8 @@ VERSION = 1
 _KINDS = ("|u1", "<u2", "<u4", "<u8")
 #: So many special tokens are sought one by one, which is the fastest for few.
 _FEW = 4
+#: The Unicode version of named pretokenizers in releases that did not write it.
+_BEFORE = "18.0"
 
 
 class WordCounts:
@@ -61,7 +63,8 @@ class WordCounts:
         normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: strings that separate text and are part of no word.
 
-    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings can be merged.
+    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings can be merged,
+    and the same `unicode_version`: that of the pretokenizer, or the one in the file they were loaded from.
 
     Safe to use from any number of threads: each call is done as a whole, one after the other, and what reads all words
     (`items`, `most_common`, `save`, `train`, …) reads them as they are when it is called. One object is filled no
@@ -83,6 +86,8 @@ class WordCounts:
         self.pretokenizer = as_pretokenizer(pretokenizer)
         self.normalizer = as_normalizer(normalizer)
         self.special_tokens = check_special_tokens(special_tokens)
+        #: The Unicode version that words were cut by: `pretokenizer.unicode_version`, but for files of other releases.
+        self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
         self._filled: WordTable | Arrays = WordTable()
         self._place = 0  # where in the corpus the next text begins
         self._warned = False  # whether `update` has warned of spaces in words
@@ -158,8 +163,8 @@ class WordCounts:
 
         Raises:
             TypeError: for what is no WordCounts.
-            ValueError: where the other was made with another pretokenizer, normalizer or other special tokens; for a
-                total beyond 2**63 - 1.
+            ValueError: where the other was made with another pretokenizer, normalizer or other special tokens, or in a
+                release whose pretokenizer has another version of Unicode; for a total beyond 2**63 - 1.
 
         >>> one, other = WordCounts("whitespace"), WordCounts("whitespace")
         >>> one.add("low lower")
@@ -178,6 +183,11 @@ class WordCounts:
                     f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made alike merge: "
                     "count one of the corpora anew"
                 )
+        if self.unicode_version != other.unicode_version:
+            raise ValueError(
+                f"the counts were made with Unicode {other.unicode_version}, these with {self.unicode_version}, which "
+                "cut newly assigned characters otherwise; only counts made alike merge: count one of the corpora anew"
+            )
         blob, offsets, counts = other._snapshot()  # whose lock is let go before ours is taken
         with self._lock:
             _check_total(self.total + int(counts.sum()))
@@ -277,10 +287,11 @@ class WordCounts:
         return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (*self._made(), *self._snapshot())
+        ours = self.pretokenizer, self.normalizer, self.special_tokens
+        return _rebuild, (*ours, *self._snapshot(), self.unicode_version)
 
-    def _made(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...]]:
-        return self.pretokenizer, self.normalizer, self.special_tokens
+    def _made(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None]:
+        return self.pretokenizer, self.normalizer, self.special_tokens, self.unicode_version
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -318,6 +329,7 @@ class WordCounts:
                 "pretokenizer": None if self.pretokenizer is None else self.pretokenizer.to_json(),
                 "normalizer": None if self.normalizer is None else self.normalizer.to_json(),
                 "special_tokens": list(self.special_tokens),
+                "unicode_version": self.unicode_version,
             }
         ).encode()
         digest = hashlib.sha256()
@@ -362,6 +374,7 @@ class WordCounts:
                 None if made[1] is None else normalizer_from_json(made[1]),
                 header["special_tokens"],
             )
+            loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
             arrays = _arrays_in(data[end:-32], header)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise FormatError(f"the header is not understood: {error}", path=path) from None
@@ -440,6 +453,12 @@ class Splitter:
         self._finder = Finder(self.specials) if len(self.specials) > _FEW else None
         self.normalizer = counts.normalizer
         self.pretokenizer = counts.pretokenizer
+        own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
+        if counts.unicode_version != own:
+            raise ValueError(
+                f"the counts were made with Unicode {counts.unicode_version}; in this release {self.pretokenizer!r} "
+                f"has {own}, so no more texts can be added to them: count the corpus anew"
+            )
         self.scanner = scanner_of(counts.pretokenizer)
         prefix = counts.pretokenizer is not None and counts.pretokenizer.add_prefix_space
         self.changes = self.normalizer is not None or prefix
@@ -557,6 +576,17 @@ def _arrays_in(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
 
 
+def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
+    """The Unicode version by which the words in a file were cut; ValueError where the header cannot say so."""
+    own = None if pretokenizer is None else pretokenizer.unicode_version
+    version = header.get("unicode_version", own and _BEFORE)
+    if own is None and version is None:
+        return None
+    if own is None or not isinstance(version, str):
+        raise ValueError(f"unicode_version is {shown(version)}; it must be {'null' if own is None else 'a str'}")
+    return version
+
+
 def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
     """Where each of several things of these lengths begins, one behind the other: int64, one more than there are."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
@@ -571,7 +601,9 @@ def _rebuild(
     blob: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     counts: NDArray[np.int64],
+    unicode_version: str | None = None,
 ) -> WordCounts:
     made = WordCounts(pretokenizer, normalizer, special_tokens)
+    made.unicode_version = unicode_version if unicode_version is not None else made.unicode_version
     made._add_arrays(blob, offsets, counts)
     return made

@@ -38,6 +38,7 @@ from bpe.normalizers import (
     by_name,
     from_json,
 )
+from bpe.unicode import is_new
 
 ALL: list[Normalizer] = [
     NFC(),
@@ -97,8 +98,9 @@ def test_cases(one: Normalizer, text: str, expected: str) -> None:
 @settings(max_examples=100)
 @given(text=st.text(max_size=20))
 def test_unicode_forms(one: Normalizer, form: str, text: str) -> None:
-    assert one(text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
     assert one(one(text)) == one(text)
+    if not any(map(is_new, text)):  # which the Python that runs this may not know, or know otherwise
+        assert one(text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
 
 def test_lowercase_is_the_one_of_each_character() -> None:
@@ -106,9 +108,9 @@ def test_lowercase_is_the_one_of_each_character() -> None:
     cased = [
         chr(code)
         for code in range(sys.maxunicode + 1)
-        if not 0xD800 <= code < 0xE000 and chr(code) != chr(code).lower()
+        if not 0xD800 <= code < 0xE000 and chr(code) != chr(code).lower() and not is_new(chr(code))
     ]
-    assert len(cased) > 1400
+    assert len(cased) > 1300
     for char in cased:
         assert Lowercase()(f"a{char} ") == f"a{char.lower() if char != 'Σ' else 'σ'} "
 

@@ -1,73 +1,231 @@
-"""The generated character classes are what the `regex` package says, code point by code point."""
+"""The generated tables of characters: what the other libraries' engines say, code point by code point."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
 import regex
+from characters import CODES, HEADER, arrays, classes, table
 
-import bpe._core.scan
+from bpe import normalizers as n
+from bpe import unicode, unicode_data
 from bpe._core import generate_unicode
-from bpe._core.scan import UNICODE_VERSION
-from bpe.pretokenize import Pretokenizer
+from bpe._core.generate_unicode import BITS, NEW
+from bpe._core.scan import CLIP_UNICODE_VERSION, UNICODE_VERSION
+from bpe.pretokenize import NAMES, Pretokenizer
 
-HEADER = Path(bpe._core.scan.__file__).with_name("unicode_classes.h")
-
-
-def test_version_is_recorded() -> None:
-    assert regex.fullmatch(r"\d+\.\d+", UNICODE_VERSION)
+#: The releases whose classes the tables are.
+PINNED = {"tiktoken": "0.14", "tokenizers": "0.23", "regex": "2026.11"}
 
 
-def test_file_is_what_the_generator_writes() -> None:
-    if generate_unicode.unicode_version() != UNICODE_VERSION:
-        pytest.skip(
-            f"the tables are of Unicode {UNICODE_VERSION}, the installed regex {regex.__version__} is of "
-            f"{generate_unicode.unicode_version()}"
-        )
-    if not HEADER.exists():
-        pytest.skip("the package was installed without its C header")
-    assert generate_unicode.header() == HEADER.read_text(encoding="ascii")
+def pinned(*packages: str) -> None:
+    """Skip unless the packages that the tables were made from are installed."""
+    for package in packages:
+        pytest.importorskip(package)
+        if not importlib.metadata.version(package).startswith(PINNED[package]):
+            pytest.skip(f"the tables are those of {package} {PINNED[package]}")
+
+
+def digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def bit_of(name: str) -> int:
+    return 1 << list(BITS).index(name)
+
+
+# Content --------------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_those_that_were_compared() -> None:
+    """A change of any class of any character shows here, also where no other library is installed."""
+    assert digest(table().tobytes()) == "df25b2b4f46f8fba"
+    assert digest(classes("clip").tobytes(), classes("starcoder").tobytes()) == "4801d875f46dde43"
+    assert digest(repr(unicode_data.LOWER).encode(), unicode_data.WORD.encode()) == "dc78f412c402851d"
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_classes_are_those_of_tiktoken_and_tokenizers(name: str) -> None:
+    pinned("tiktoken", "tokenizers")
+    found = set(np.flatnonzero(table() & bit_of(name)).tolist())
+    assert found == generate_unicode.by_tiktoken(BITS[name])
+    if name != "NEWLINE":
+        assert found == generate_unicode.by_tokenizers(BITS[name])
+
+
+def test_clip_has_the_classes_of_regex() -> None:
+    pinned("regex")
+    for bit, pattern in ((1, r"\p{L}"), (2, r"\p{N}"), (4, r"\p{White_Space}")):
+        assert set(np.flatnonzero(classes("clip") & bit).tolist()) == generate_unicode.by_regex(pattern)
+
+
+def test_starcoder_has_the_digits_of_tokenizers() -> None:
+    pinned("tokenizers")
+    assert set(np.flatnonzero(classes("starcoder") & 2).tolist()) == generate_unicode.numeric()
+
+
+def test_word_characters_are_those_of_the_engine() -> None:
+    pinned("tiktoken")  # whose engine `tokenizers` uses for this too
+    assert {code for code in CODES if unicode.is_word(chr(code))} == generate_unicode.by_tiktoken(r"\w")
+
+
+def test_word_characters_beside_a_single_word_token() -> None:
+    """The same asked of `tokenizers` itself, where Oniguruma, its other engine, would say something else."""
+    pinned("tokenizers")
+    import tokenizers
+
+    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"x": 0}, merges=[], unk_token="x", fuse_unk=True))
+    model.add_tokens([tokenizers.AddedToken("@@", single_word=True, normalized=False)])
+    for code in (0x20, 0x5F, 0xB2, 0xBC, 0x24B6, 0x345, 0x200C, 0x200D, 0x203F, 0x1F130, 0x16EBB, 0x1C89, 0x558):
+        found = 1 in model.encode(f"{chr(code)}@@").ids
+        assert found != unicode.is_word(chr(code)), hex(code)
 
 
 def test_surrogates_have_no_class() -> None:
-    table = generate_unicode.classes()
-    assert not any(table[0xD800:0xE000])
-    assert len(table) == sys.maxunicode + 1
+    assert not table()[0xD800:0xE000].any()
+    assert len(table()) == sys.maxunicode + 1
 
 
 def test_white_space_is_the_unicode_property() -> None:
     """All 25 characters of White_Space and no other: not U+001C to U+001F, not U+180E, not U+200B."""
-    table = np.frombuffer(bytes(generate_unicode.classes()), dtype=np.uint8)
-    bit = 1 << list(generate_unicode.BITS).index("SPACE")
     expected = [*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
-    assert np.flatnonzero(table & bit).tolist() == expected
+    assert np.flatnonzero(table() & bit_of("SPACE")).tolist() == expected
     spaces = "".join(map(chr, expected))
     assert Pretokenizer("whitespace").split(f"a{spaces}b") == ["a", "b"]
-
-
-def test_version_is_told_by_new_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    class OldEngine:
-        """A `regex` that knows no character added since Unicode 14."""
-
-        @staticmethod
-        def match(pattern: str, text: str) -> None:
-            return None
-
-    monkeypatch.setattr(generate_unicode, "regex", OldEngine)
-    assert generate_unicode.unicode_version() == "before 14.0"
+    assert [code for code in CODES if chr(code).isspace()] == sorted([*expected, *range(0x1C, 0x20)])
 
 
 def test_bitmaps_are_the_table() -> None:
     """A letter's bit is set in the entry of its length in bytes, and in no other."""
-    table = np.frombuffer(bytes(generate_unicode.classes()), dtype=np.uint8)[:0x10000]
-    for name, wanted in (("letters", ["LETTER"]), ("uncased", ["LETTER", "UPPER", "LOWER"])):
-        lines = generate_unicode.bitmap(name, bytearray(table), wanted)
-        words = [int(word, 16) for line in lines[1:-1] for word in line.strip(",").split(",")]
-        bits = sum(1 << list(generate_unicode.BITS).index(each) for each in wanted)
-        codes = np.flatnonzero(table & bits == bits).tolist()
+    for name, wanted in (("bpe_letters", ["LETTER"]), ("bpe_uncased", ["LETTER", "UPPER", "LOWER"])):
+        words = arrays(name, np.uint64).tolist()
+        bits = sum(map(bit_of, wanted))
+        codes = np.flatnonzero(table()[:0x10000] & bits == bits).tolist()
         found = [a << 6 | b for a in range(1024) for b in range(64) if words[a] >> b & 1]
         found += [a << 6 | b for a in range(32) for b in range(64) if words[1024 + a] >> b & 1]
         assert sorted(found) == [code for code in codes if code >= 0x80]
+
+
+def test_header_is_what_the_generator_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the table, which the tests above compare."""
+    made = bytearray(table().tobytes())
+    later = arrays("bpe_later", np.int64).reshape(-1, 3).tolist()
+    monkeypatch.setattr(generate_unicode, "classes", lambda: made)
+    monkeypatch.setattr(generate_unicode, "later", lambda _: [tuple(row) for row in later])
+    assert generate_unicode.header() == HEADER.read_text(encoding="ascii")
+
+
+def test_new_characters_are_all_that_a_python_may_not_know() -> None:
+    """No NEW character has a class in which only later engines have it, and all old Python data is about others."""
+    pinned("tiktoken")
+    older = generate_unicode.by_tiktoken(r"\p{Age:V13_0}")
+    known = generate_unicode.by_tiktoken(r"\p{Age:V9_0}")
+    found = set(np.flatnonzero(table() & NEW).tolist())
+    assert set(CODES) - older <= found
+    assert not found & known
+    assert found - (set(CODES) - older) == (generate_unicode.roles() & older) - known
+
+
+# What is made of them -------------------------------------------------------------------------------------------------
+
+
+def test_unicode_version() -> None:
+    assert regex.fullmatch(r"\d+\.\d+", UNICODE_VERSION)
+    assert {name: Pretokenizer(name).unicode_version for name in NAMES} == {
+        name: CLIP_UNICODE_VERSION if name == "clip" else UNICODE_VERSION for name in NAMES
+    }
+    assert (UNICODE_VERSION, CLIP_UNICODE_VERSION) == (generate_unicode.VERSION, generate_unicode.CLIP_VERSION)
+    assert Pretokenizer.from_regex(r"\w+").unicode_version is None
+    assert Pretokenizer.from_regex(r"\S+").unicode_version == UNICODE_VERSION
+
+
+def test_version_is_recognized_by_new_characters() -> None:
+    assert generate_unicode.unicode_version({0x41}) == "before 14.0"
+    assert generate_unicode.unicode_version({0x41, 0x0870, 0x1E4D0}) == "15.0"
+
+
+#: Every code point in contexts that bring it to each branch of the patterns, in one text.
+CONTEXTS = ("a{0}b\n", " {0}1\n", "'{0}s {0}{0}\n", "A{0}A\t{0}/\n")
+SPLIT = {
+    "gpt2": "db0d7a99a3db5765",
+    "cl100k": "6f2d01dc0d2abec9",
+    "o200k": "a3dce292eef15d5e",
+    "clip": "d42937664f3930f4",
+    "whitespace": "d9637de9b625af80",
+    "llama3": "6f2d01dc0d2abec9",
+    "qwen2": "041cc4fa01130e9d",
+    "tekken": "acf14fc26fde399e",
+    "deepseek_v3": "38c2597ed38290b7",
+    "starcoder": "ec0be4d2d158f72d",
+}
+
+
+def texts_of(contexts: tuple[str, ...]) -> list[str]:
+    """Each code point below U+20000, and beyond those that normalization changes, in all contexts; others in one."""
+    near = [code for code in CODES if code < 0x20000 or 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200]
+    made = [context.format(chr(code)) for code in near for context in contexts]
+    made += [contexts[0].format(chr(code)) for code in CODES if code >= 0x20000]
+    return ["".join(made[start : start + 200_000]) for start in range(0, len(made), 200_000)]
+
+
+@cache
+def texts_to_split() -> list[bytes]:
+    return [text.encode() for text in texts_of(CONTEXTS)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_splits_of_every_code_point(name: str) -> None:
+    """The same pretokens as when `benchmarks/check_hostile.py --code-points` compared them with the other engines."""
+    made = hashlib.sha256()
+    for data in texts_to_split():
+        starts, ends = Pretokenizer(name).spans(data)
+        made.update(np.stack((starts, ends)).astype("<i8").tobytes())
+    assert made.hexdigest()[:16] == SPLIT[name]
+
+
+NORMALIZED: dict[str, tuple[Callable[[], n.Normalizer], str]] = {
+    "NFC": (n.NFC, "7b9d73bc8737d140"),
+    "NFD": (n.NFD, "8821156e9d5748d1"),
+    "NFKC": (n.NFKC, "614fb956fa149029"),
+    "NFKD": (n.NFKD, "d8c278325b94b5cc"),
+    "Lowercase": (n.Lowercase, "c0ad3c3260ec1a7d"),
+    "Lowercase with final sigma": (lambda: n.Lowercase(final_sigma=True), "b8de74649121de61"),
+    "Strip": (n.Strip, "2700745827ef1584"),
+    "CollapseWhitespace": (n.CollapseWhitespace, "fd0269a13a48c2c6"),
+}
+#: A mark after it, marks of low and high classes around it, Hangul before and after it, Σ beside it.
+AROUND = ("{0}\u0301|", "a\u0345{0}\u0334 ", "\u1100{0}\u11a8 ", "\uac00{0}", "o{0}\u0323\u0301", "AΣ{0}A", "A{0}Σ ")
+
+
+@cache
+def texts_to_normalize() -> list[str]:
+    return texts_of(AROUND)
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_normal_forms_of_every_code_point(name: str) -> None:
+    """The same text on every Python: that which `tokenizers` gave when they were compared."""
+    make, expected = NORMALIZED[name]
+    one = make()
+    made = hashlib.sha256()
+    for text in texts_to_normalize():
+        made.update(one(text).encode())
+    assert made.hexdigest()[:16] == expected
+
+
+@pytest.mark.parametrize("name", ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"])
+def test_normalizers_are_those_of_tokenizers(name: str) -> None:
+    """The same texts, by `tokenizers` itself; of the planes beyond the second, some."""
+    pinned("tokenizers")
+    from tokenizers import normalizers
+
+    one, their = NORMALIZED[name][0](), getattr(normalizers, name)()
+    near = len(texts_to_normalize()) * 4 // 8
+    for text in texts_to_normalize()[:near] + texts_to_normalize()[near::4]:
+        assert one(text) == their.normalize_str(text)

@@ -23,6 +23,7 @@ from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport (
     LETTER,
     LOWER,
+    NEW,
     NEWLINE,
     NUMBER,
     SIGN,
@@ -31,6 +32,7 @@ from bpe._core.unicode cimport (
     class_at,
     class_of_code,
     decode_char,
+    later_class,
 )
 from libc.stdint cimport uint32_t
 
@@ -157,19 +159,32 @@ cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     return run_of_others(text, at + length, end)
 
 
+cdef inline int starcoder_class_at(
+    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
+) noexcept nogil:
+    """The class of a character; some that `tokenizers` takes for digits are numbers only here."""
+    cdef Py_ssize_t _length
+    cdef int bits = class_at(text, pos, end, length)
+    return later_class(decode_char(text, pos, end, &_length), False) if bits == NEW else bits
+
+
 cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """gpt2's in what lies between numbers, each of which is a pretoken: what is before one ends there."""
-    cdef Py_ssize_t length, at = pos
-    cdef int bits = class_at(text, pos, end, &length)
+    cdef Py_ssize_t length, at = pos, behind
+    cdef int bits = starcoder_class_at(text, pos, end, &length)
     if bits & NUMBER:
         return pos + length
-    if text[pos] == c" " and class_at(text, pos + 1, end, &length) & NUMBER:
+    if text[pos] == c" " and starcoder_class_at(text, pos + 1, end, &length) & NUMBER:
         return pos + 1
     if bits & SPACE:
         at = run_of(text, pos, end, SPACE)
-        if class_at(text, at, end, &length) & NUMBER:
+        if starcoder_class_at(text, at, end, &length) & NUMBER:
             return at
-    return next_gpt2(text, pos, end)
+    behind = next_gpt2(text, pos, end)
+    at = pos
+    while at < behind and not starcoder_class_at(text, at, end, &length) & NUMBER:
+        at += length                                       # gpt2 takes some for others, and runs on over them
+    return at
 
 
 cdef inline Py_ssize_t next_with_lines(
@@ -391,16 +406,17 @@ cdef inline Py_ssize_t clip_special(const byte_t* text, Py_ssize_t pos, Py_ssize
     return pos
 
 
-cdef inline int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
-    """The class of a character, except that U+0345 counts as white space.
+cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
+    """The class of a character by CLIP's later Unicode, except that U+0345 counts as white space.
 
     Under `(?i)`, which CLIP's pattern has, the `regex` package finds this one mark in neither `\\p{L}` nor
     `[^\\s\\p{L}\\p{N}]`, because its capital is a letter; so it is in no pretoken.
     """
-    if pos + 1 < end and text[pos] == 0xCD and text[pos + 1] == 0x85:
-        length[0] = 2
+    cdef Py_ssize_t _length
+    cdef int bits = class_at(text, pos, end, length)
+    if length[0] == 2 and text[pos] == 0xCD and text[pos + 1] == 0x85:
         return SPACE
-    return class_at(text, pos, end, length)
+    return later_class(decode_char(text, pos, end, &_length), True) if bits == NEW else bits
 
 
 cdef Py_ssize_t clip_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -420,9 +436,11 @@ cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
         at = clip_special(text, pos, end)
     if at > pos:
         return at
-    bits = class_at(text, pos, end, &length)
+    bits = clip_class_at(text, pos, end, &length)
     if bits & LETTER:
-        return run_of(text, pos + length, end, LETTER)
+        while clip_class_at(text, pos, end, &length) & LETTER:
+            pos += length
+        return pos
     if bits & NUMBER:
         return pos + length
     while length and not bits & (LETTER | NUMBER | SPACE):

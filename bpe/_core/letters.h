@@ -79,7 +79,7 @@ static void bpe_fill_low(bpe_letter_tables *tables, unsigned code, int cased) {
     if (bits & BPE_LETTER) {
         bpe_enter(tables->low[with_case ? BPE_LOW_CASED : BPE_LOW_LETTER][part], code);
         if (with_case && !(bits & BPE_LOWER)) bpe_enter(tables->low[BPE_LOW_CAPITAL][part], code);
-    } else if (!(bits & (BPE_NUMBER | BPE_SPACE))) {
+    } else if (!(bits & (BPE_NUMBER | BPE_SPACE)) && bits != BPE_NEW) { /* NEW alone: looked up one by one */
         int mark = cased && bits & (BPE_UPPER | BPE_LOWER);
         bpe_enter(tables->low[mark ? BPE_LOW_MARK : BPE_LOW_OTHER][part], code);
     }
@@ -95,7 +95,8 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
         for (unsigned i = 0; i < 64 && row < BPE_ROWS; i++) {
             int any = BPE_LETTER | BPE_NUMBER | BPE_SPACE | BPE_UPPER | BPE_LOWER;
             tables->row[i] |= (uint8_t)((bitmap[block] >> i & 1) << row);
-            tables->other[i] |= (uint8_t)(!(bpe_class_of(block << 6 | i) & any) << row);
+            int bits = bpe_class_of(block << 6 | i);
+            tables->other[i] |= (uint8_t)((!(bits & any) && bits != BPE_NEW) << row);
         }
         if (row < BPE_ROWS) continue;
         if (bitmap[block] == ~(uint64_t)0) tables->all[at] |= (uint8_t)bit;
@@ -103,7 +104,7 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
     }
     for (unsigned code = 128; code < 2048; code++) {
         int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
-        if (code == 0x345) continue; /* which CLIP takes for white space */
+        if (code == 0x345 || bits == BPE_NEW) continue; /* which CLIP takes for white space; which is looked up */
         if (!(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark) bpe_enter(tables->others, code);
         if (!(bits & BPE_LETTER)) continue;
         bpe_enter(tables->two, code);

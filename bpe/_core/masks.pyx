@@ -5,7 +5,7 @@ of characters of several bytes is looked up one by one. Not here: where pretoken
 """
 
 from bpe._core.types cimport byte_t
-from bpe._core.unicode cimport LETTER, LOWER, NUMBER, SPACE, UPPER, class_of_code, decode_char
+from bpe._core.unicode cimport LETTER, LOWER, NEW, NUMBER, SPACE, UPPER, class_of_code, decode_char, later_class
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -135,6 +135,11 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
         bits = class_of_code(code)
         if code == 0x345 and cursor.rules & CLASSES:       # `clip_class_at` says why
             bits = SPACE
+        if bits == NEW:
+            if cursor.rules & CLASSES:
+                bits = later_class(code, True)
+            elif cursor.rules & (LINES | SINGLE_DIGITS) == SINGLE_DIGITS:
+                bits = later_class(code, False)
         if length > 1:
             if cursor.rules & CASED and bits & (UPPER | LOWER) and is_behind_letter(cursor, word, bit):
                 bits |= LETTER                             # a mark, as `marks_of_words` has it

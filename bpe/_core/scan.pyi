@@ -4,6 +4,7 @@ from numpy.typing import NDArray
 from bpe._core.buffers import Buffer
 
 UNICODE_VERSION: str
+CLIP_UNICODE_VERSION: str
 LEVELS: dict[str, int]
 
 def choose_vectors(most: int) -> int: ...

@@ -8,7 +8,7 @@ patterns without such arithmetic are read by their function alone. Not here: pat
 
 import numpy as np
 
-from bpe._core.characters cimport gap_of, next_of, next_t
+from bpe._core.characters cimport clip_class_at, gap_of, next_of, next_t
 from bpe._core.masks cimport (
     CASED,
     CLASSES,
@@ -33,6 +33,7 @@ from bpe._core.scanners cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, STARCO
 from bpe._core.starts cimport starts_between_gaps, starts_in
 from bpe._core.types cimport byte_t
 from bpe._core.unicode cimport (
+    BPE_CLIP_UNICODE_VERSION,
     BPE_UNICODE_VERSION,
     LETTER,
     LOWER,
@@ -78,6 +79,7 @@ cdef enum:
 LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
+CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()
 
 
 cdef int level_chosen = 0
@@ -207,7 +209,7 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
     cdef Py_ssize_t start = cursor.pos, at = start, length, _back
     cdef Classes classes
     cdef uint64_t run
-    if cursor.rules & CLASSES and not class_at(cursor.text, at, cursor.end, &length) & LETTER:
+    if cursor.rules & CLASSES and not clip_class_at(cursor.text, at, cursor.end, &length) & LETTER:
         return next_end(cursor.text, at, cursor.end)
     while cursor.end - at >= 64:
         cursor.pos = at
@@ -220,7 +222,7 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
             if at < cursor.end and cursor.text[at] & 0xC0 == 0x80:
                 at -= 1
     cursor.pos = start
-    if at > start and cursor.rules & CLASSES and not class_at(cursor.text, at, cursor.end, &length) & LETTER:
+    if at > start and cursor.rules & CLASSES and not clip_class_at(cursor.text, at, cursor.end, &length) & LETTER:
         return at
     return next_end(cursor.text, at, cursor.end)
 

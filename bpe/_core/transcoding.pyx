@@ -8,7 +8,7 @@ becomes of bytes that are not (`bpe/reading.py`).
 from bpe._core.fresh cimport Fresh, fresh_begin, fresh_reach
 from bpe._core.scanners cimport WHOLE
 from bpe._core.types cimport byte_t
-from bpe._core.unicode cimport LETTER, SPACE, class_of_code
+from bpe._core.unicode cimport LETTER, NEW, SPACE, class_of_code
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport free, malloc
 
@@ -90,6 +90,18 @@ cdef bint is_cut(const Units* units, Py_ssize_t pos) noexcept nogil:
 
 cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
     return class_of_code(unit_at(units, pos))
+
+
+def find_new(str text, Py_ssize_t start):
+    """The index of the first NEW character (see `generate_unicode.py`) at or after `start`; -1 if there is none."""
+    cdef Units units = units_of(text)
+    cdef Py_ssize_t at = max(start, 0)
+    if units.width < 2:                                    # no character below U+0100 is NEW
+        return -1
+    with nogil:
+        while at < units.n and not class_of_unit(&units, at) & NEW:
+            at += 1
+    return at if at < units.n else -1
 
 
 def utf8(str text):

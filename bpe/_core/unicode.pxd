@@ -9,6 +9,7 @@ from libc.stdint cimport uint16_t, uint32_t
 
 cdef extern from "unicode_classes.h" nogil:
     const char* BPE_UNICODE_VERSION
+    const char* BPE_CLIP_UNICODE_VERSION
     enum:
         LETTER "BPE_LETTER"
         NUMBER "BPE_NUMBER"
@@ -17,8 +18,12 @@ cdef extern from "unicode_classes.h" nogil:
         UPPER "BPE_UPPER"
         LOWER "BPE_LOWER"
         SIGN "BPE_SIGN"
+        NEW "BPE_NEW"
+        NUMERIC "BPE_NUMERIC"
+        LATER_ROWS "BPE_LATER_ROWS"
     const uint16_t bpe_class_index[]
     const byte_t bpe_class_cells[]
+    const uint32_t bpe_later[][3]
 
 cdef enum:
     INVALID = 0xFFFFFFFF      # what decode_char answers for a byte that starts no character
@@ -65,6 +70,23 @@ cdef inline int class_of_code(uint32_t code) noexcept nogil:
     if code == INVALID:
         return 0
     return bpe_class_cells[bpe_class_index[code >> 7] << 7 | (code & 127)]
+
+
+cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
+    """The class bits of a character that is NEW and nothing else, in `clip`'s later Unicode or in `starcoder`.
+
+    `clip` has the letters and numbers of the `regex` package, `starcoder` the numbers of Rust's `char::is_numeric`; see
+    `generate_unicode.py`. Such characters are rare, and the rows that are searched some 50.
+    """
+    cdef int row
+    for row in range(LATER_ROWS):
+        if code <= bpe_later[row][1]:
+            if code < bpe_later[row][0]:
+                return 0
+            if clip:
+                return bpe_later[row][2] & (LETTER | NUMBER)
+            return NUMBER if bpe_later[row][2] & NUMERIC else 0
+    return 0
 
 
 cdef inline int class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:

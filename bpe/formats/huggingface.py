@@ -14,7 +14,11 @@ express is written in the same schema under types of our own, which `tokenizers`
 
 Reading takes these and what `tokenizers` writes for a byte-level or character-level BPE. Anything that could change ids
 and is not known here is refused, never guessed; fields of offsets (trim_offsets) are passed over. Writing is in
-`huggingface_write.py`. The normalizers' Unicode data are those of Python here and of Unicode 12 or so in `tokenizers`.
+`huggingface_write.py`.
+
+A named pretokenizer is written with a field `unicode_version` in the outermost object of pre_tokenizer, which
+`tokenizers` passes over there (at the top of the file it would not). A file that has another version than this release
+is refused; one without it, as everyone else writes them, is taken.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from bpe.formats.huggingface_write import (
 )
 from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
 from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
-from bpe.pretokenize import Gaps, Pretokenizer
+from bpe.pretokenize import Gaps, Pretokenizer, check_unicode_version
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.spec import FLAGS, Model, TokenizerSpec, letter_bytes
 from bpe.vocabulary import ID_LIMIT, Vocabulary, end_to_end
@@ -262,7 +266,13 @@ def _pattern(item: dict[str, Any], where: str) -> str:
 
 
 def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
-    """Whether the model is byte-level, and its pretokenizer."""
+    """Whether the model is byte-level, and its pretokenizer, whose `unicode_version` our own files have."""
+    if isinstance(value, dict) and "unicode_version" in value:
+        value = dict(value)
+        version = value.pop("unicode_version")
+        byte, pretokenizer = _pre_tokenizer(value)
+        made_of("pre_tokenizer", lambda: check_unicode_version(pretokenizer, version))
+        return byte, pretokenizer
     where, steps = "pre_tokenizer", [] if value is None else [value]
     places = [where]
     if value is not None and type_of(value, where) == "Sequence":

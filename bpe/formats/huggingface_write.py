@@ -257,6 +257,14 @@ def _normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:
 
 
 def _pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
+    """The steps of the pretokenizer, with its Unicode version, which `tokenizers` passes over."""
+    steps = _pre_tokenizer_steps(byte, one)
+    if steps is None or one is None or one.unicode_version is None:
+        return steps
+    return {**steps, "unicode_version": one.unicode_version}
+
+
+def _pre_tokenizer_steps(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
     if byte and (one is None or one.name == "gpt2" or one == PREFIXED):
         prefix = one is not None and one.add_prefix_space
         return {**BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}

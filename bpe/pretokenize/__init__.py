@@ -115,6 +115,20 @@ class Pretokenizer:
 
     # Use --------------------------------------------------------------------------------------------------------------
 
+    @property
+    def unicode_version(self) -> str | None:
+        """The version of Unicode that says what a letter or a number is; None for a pattern of the user's own.
+
+        A named pattern has the version of the libraries whose ids it gives, on every machine (`docs/unicode.md`). A
+        pattern of the user's own has the one of the `regex` package that is installed.
+
+        >>> Pretokenizer("gpt2").unicode_version, Pretokenizer("clip").unicode_version
+        ('16.0', '18.0')
+        """
+        if self.name is None:
+            return None
+        return scan.CLIP_UNICODE_VERSION if self.name == "clip" else scan.UNICODE_VERSION
+
     def split(self, text: str) -> list[str]:
         """The pretokens of a text, in order.
 
@@ -204,7 +218,7 @@ class Pretokenizer:
         return hash(self._key())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.name, self.pattern, self.gaps, self.add_prefix_space)
+        return _rebuild, (self.name, self.pattern, self.gaps, self.add_prefix_space, self.unicode_version)
 
     def __repr__(self) -> str:
         prefix = ", add_prefix_space=True" if self.add_prefix_space else ""
@@ -214,10 +228,30 @@ class Pretokenizer:
         return f"Pretokenizer.from_regex({self.pattern!r}{gaps}{prefix})"
 
 
-def _rebuild(name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool) -> Pretokenizer:
-    if name is not None:
-        return Pretokenizer(name, add_prefix_space=add_prefix_space)
-    return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space)
+def _rebuild(
+    name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool, unicode_version: str | None = None
+) -> Pretokenizer:
+    if name is None:
+        return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space)
+    made = Pretokenizer(name, add_prefix_space=add_prefix_space)
+    check_unicode_version(made, unicode_version)
+    return made
+
+
+def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) -> None:
+    """Refuse the Unicode version that was saved with a pretokenizer unless it is None (not said) or its own.
+
+    Raises:
+        ValueError: for another version.
+
+    """
+    own = None if pretokenizer is None else pretokenizer.unicode_version
+    if version not in (None, own):
+        raise ValueError(
+            f"unicode_version is {shown(version)}; in this release it is {own!r} for {pretokenizer!r}, which cuts "
+            "characters assigned in the later of the two otherwise; use a release with that version, or remove "
+            "unicode_version to take this one"
+        )
 
 
 def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
@@ -243,7 +277,7 @@ def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
     return WHOLE if pretokenizer is None else pretokenizer.scanner
 
 
-__all__ = ["NAMES", "VECTORS", "Pretokenizer", "as_pretokenizer", "prepared", "scanner_of"]
+__all__ = ["NAMES", "VECTORS", "Pretokenizer", "as_pretokenizer", "check_unicode_version", "prepared", "scanner_of"]
 
 
 def _check_intersections(pattern: str) -> None:

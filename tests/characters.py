@@ -1,0 +1,87 @@
+"""What the scanners know of each character, read from their C header, for tests that compare it with other engines."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regex
+from numpy.typing import NDArray
+
+import bpe._core.scan
+from bpe._core.generate_unicode import BITS, NEW, NUMERIC
+from bpe.pretokenize import Pretokenizer
+from bpe.text import byte_offsets, escape
+
+HEADER = Path(bpe._core.scan.__file__).with_name("unicode_classes.h")
+CODES = [*range(0xD800), *range(0xE000, 0x110000)]
+LETTER, NUMBER = 1, 2
+#: Class bits → a character of these, about which every engine agrees.
+STAND_INS = {0: "\ue000", 1 | 16 | 32: "ª", 1 | 16: "É", 1 | 32: "é", 16 | 32: "\u0301", 2: "²", 64: "€"}
+
+
+def arrays(name: str, kind: type) -> NDArray[np.generic]:
+    """The numbers of an array in the header."""
+    if not HEADER.exists():
+        pytest.skip("the package was installed without its C header")
+    found = re.search(rf"\b{name}\[[^=]*= \{{\n(.*?)\n\}};", HEADER.read_text(encoding="ascii"), re.DOTALL)
+    assert found is not None
+    return np.array([int(number, 0) for number in re.findall(r"\w+", found[1])], dtype=kind)
+
+
+@cache
+def table() -> NDArray[np.uint8]:
+    """The class bits of every code point, those of `generate_unicode.BITS` and NEW."""
+    index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_cells", np.uint8)
+    made: NDArray[np.uint8] = cells.reshape(-1, 128)[index].reshape(-1)
+    return made
+
+
+@cache
+def classes(name: str) -> NDArray[np.uint8]:
+    """The class bits of every code point for a pretokenizer, without NEW."""
+    made = table() & ~np.uint8(NEW)
+    for first, last, bits in arrays("bpe_later", np.int64).reshape(-1, 3).tolist():
+        if name == "clip":
+            made[first : last + 1] = {LETTER: LETTER | 16 | 32}.get(bits & 3, bits & 3)
+        elif name == "starcoder" and bits & NUMERIC:
+            made[first : last + 1] = NUMBER
+    return made
+
+
+@cache
+def classes_by_regex() -> NDArray[np.uint8]:
+    """The same by the `regex` package that is installed."""
+    made = np.zeros(0x110000, dtype=np.uint8)
+    text = "".join(map(chr, CODES))
+    for bit, pattern in enumerate(BITS.values()):
+        for match in regex.finditer(f"{pattern.replace(chr(92) + 's', chr(92) + 'p{White_Space}')}+", text):
+            codes = [CODES[at] for at in (match.start(), match.end() - 1)]
+            made[codes[0] : codes[1] + 1] |= 1 << bit
+    made[0xD800:0xE000] = 0
+    return made
+
+
+@cache
+def stand_ins(name: str) -> dict[int, str]:
+    """Characters that the installed `regex` has in another class than a pretokenizer → one of the right class."""
+    ours, theirs = classes(name).copy(), classes_by_regex().copy()
+    if name == "clip":
+        ours, theirs = ours & 7, theirs & 7  # its pattern asks for no more
+    wrong = np.flatnonzero(ours != theirs).tolist()
+    whole = classes(name)
+    return {code: STAND_INS[int(whole[code])] for code in wrong}
+
+
+def spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What the published pattern finds by the `regex` package, with the pretokenizer's own classes of characters."""
+    assert pretokenizer.name is not None
+    text = escape(data)
+    shown = text.translate(stand_ins(pretokenizer.name))
+    found = [match.span() for match in pretokenizer._compiled.finditer(shown)]
+    spans = np.array([span for span in found if span[0] < span[1]], dtype=np.int64).reshape(-1, 2)
+    offsets = np.arange(len(text) + 1) if len(text) == len(data) else byte_offsets(text)
+    return offsets[spans[:, 0]], offsets[spans[:, 1]]

@@ -1,0 +1,143 @@
+"""The Unicode version of a pretokenizer in what is saved: it is kept, and another one is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bpe
+from bpe import Pretokenizer, WordCounts
+from bpe.errors import FormatError
+from bpe.formats import huggingface
+from bpe.pretokenize import NAMES, _rebuild
+
+TEXT = "low lower, newest 12 widest\n"
+
+
+def trained(pretokenizer: Any, model: str = "byte") -> bpe.Tokenizer:
+    return bpe.train(texts=[TEXT], vocab_size=280 if model == "byte" else 30, model=model, pretokenizer=pretokenizer)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("model", ["byte", "char"])
+def test_files_keep_it(name: str, model: str, tmp_path: Path) -> None:
+    if name == "starcoder" and model == "char":
+        pytest.skip("starcoder is of byte models")
+    tok = trained(name, model)
+    path = tmp_path / "tokenizer.json"
+    tok.save(path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert data["pre_tokenizer"]["unicode_version"] == Pretokenizer(name).unicode_version
+    assert bpe.Tokenizer.load(path) == tok
+    for version in ("9.0", 16, ["16.0"]):
+        data["pre_tokenizer"]["unicode_version"] = version
+        path.write_text(json.dumps(data), encoding="utf-8")
+        with pytest.raises(
+            FormatError, match=r"unicode_version is .* in this release it is '1\d.0' .*or remove unicode"
+        ):
+            bpe.Tokenizer.load(path)
+    del data["pre_tokenizer"]["unicode_version"]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert bpe.Tokenizer.load(path) == tok
+
+
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "starcoder", "deepseek_v3", "whitespace"])
+def test_tokenizers_passes_over_it(name: str, tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    tok = trained(name)
+    tok.save(tmp_path / "tokenizer.json")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = TEXT + "newly assigned: \U00016ebb1\u0558b"
+    assert theirs.encode(text).ids == tok.encode(text).tolist()
+
+
+@pytest.mark.parametrize("pretokenizer", [None, Pretokenizer.from_regex(r"\w+|\W")])
+def test_files_without_it(pretokenizer: Pretokenizer | None, tmp_path: Path) -> None:
+    tok = trained(pretokenizer)
+    tok.save(tmp_path / "tokenizer.json")
+    assert "unicode_version" not in (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
+    assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
+    spec = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    spec["pre_tokenizer"] = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "use_regex": False,
+        "unicode_version": "16.0",
+    }
+    with pytest.raises(FormatError, match=r"unicode_version is '16.0'; in this release it is None for None"):
+        huggingface.read(json.dumps(spec).encode())
+
+
+def test_fingerprints_do_not_have_it() -> None:
+    """A tokenizer of an earlier release has the fingerprint it had."""
+    assert "unicode" not in json.dumps(Pretokenizer("gpt2").to_json())
+
+
+def test_pickles_keep_it() -> None:
+    one = Pretokenizer("gpt2", add_prefix_space=True)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one.__reduce__()[1][-1] == "16.0"
+    assert _rebuild("gpt2", one.pattern, "drop", True) == one  # as an earlier release pickled it
+    with pytest.raises(ValueError, match=r"unicode_version is '15.0'; in this release it is '16.0'"):
+        _rebuild("gpt2", one.pattern, "drop", False, "15.0")
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------
+
+
+def rewritten(path: Path, **fields: object) -> None:
+    """Change the header of a file of counts; a field that becomes `...` is removed."""
+    data = path.read_bytes()
+    end = 20 + int.from_bytes(data[12:20], "little")
+    header = {**json.loads(data[20:end]), **fields}
+    packed = json.dumps({name: value for name, value in header.items() if value is not ...}).encode()
+    data = data[:12] + len(packed).to_bytes(8, "little") + packed + data[end:-32]
+    path.write_bytes(data + hashlib.sha256(data).digest())
+
+
+def counted(path: Path, pretokenizer: Any = "gpt2", **fields: object) -> WordCounts:
+    counts = WordCounts(pretokenizer)
+    counts.add(TEXT)
+    counts.save(path)
+    rewritten(path, **fields)
+    return WordCounts.load(path)
+
+
+def test_counts_of_another_version_do_not_merge(tmp_path: Path) -> None:
+    ours = counted(tmp_path / "counts")
+    assert ours.unicode_version == "16.0"
+    other = counted(tmp_path / "counts", unicode_version="17.0")
+    assert other.unicode_version == "17.0"
+    assert other != ours
+    for one, another in ((ours, other), (other, ours)):
+        with pytest.raises(ValueError, match=r"made with Unicode 1\d.0, these with 1\d.0, .*count one of the corpora"):
+            one.merge(another)
+    with pytest.raises(ValueError, match=r"made with Unicode 17.0; in this release .* has 16.0, .*count the corpus"):
+        other.add(TEXT)
+    again = pickle.loads(pickle.dumps(other))
+    assert again == other
+    again.merge(other)  # counts of the same other version do
+    again.save(tmp_path / "again")
+    assert WordCounts.load(tmp_path / "again") == again
+    assert bpe.train(counts=other, vocab_size=270).vocab_size == 270
+
+
+def test_counts_of_releases_that_did_not_say_are_of_unicode_18(tmp_path: Path) -> None:
+    before = counted(tmp_path / "counts", unicode_version=...)
+    assert before.unicode_version == "18.0"
+    with pytest.raises(ValueError, match=r"these with 16.0"):
+        counted(tmp_path / "counts").merge(before)
+    clip = counted(tmp_path / "counts", "clip", unicode_version=...)
+    clip.merge(counted(tmp_path / "counts", "clip"))
+    for pretokenizer in (None, Pretokenizer.from_regex(r"\w+")):
+        own = counted(tmp_path / "counts", pretokenizer, unicode_version=...)
+        own.merge(counted(tmp_path / "counts", pretokenizer))
+        with pytest.raises(FormatError, match=r"unicode_version is '16.0'; it must be null"):
+            counted(tmp_path / "counts", pretokenizer, unicode_version="16.0")
+    with pytest.raises(FormatError, match=r"unicode_version is 16; it must be a str"):
+        counted(tmp_path / "counts", unicode_version=16)
