@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-
 from bpe._core.finder import Finder
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 from bpe.normalizers import Normalizer
