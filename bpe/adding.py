@@ -34,7 +34,7 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
     others = check_special_tokens(added, "added", "added token")
     both = set(names).intersection(others)
     if both:
-        raise ValueError(f"{min(both)!r} is in special and in added; a token is one or the other")
+        raise ValueError(f"{min(both)!r} is both special and added; a token is one or the other")
     names += others
     _check_new(spec, names)
     old = spec.vocabulary

@@ -171,9 +171,10 @@ def learn(
     with progress_note(progress, "index"):
         trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
     with helped(trainer.team):
-        with progress_note(progress, "index"):
-            done = 0 if checkpoint is None else _resumed(trainer, checkpoint)
-        if checkpoint is not None and done:
+        done = 0
+        if checkpoint is not None and len(checkpoint.merges):
+            with progress_note(progress, "index"):
+                done = _resumed(trainer, checkpoint)
             most = _most_merges(trainer, done, options, target)
             log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
         made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)

@@ -167,7 +167,7 @@ def test_clip_keeps_its_own_two_words(tmp_path):
         ({"special": [b"<x>"]}, TypeError, r"special token b'<x>' is a bytes; it must be a str"),
         ({"special": [""]}, ValueError, r"special token '' is empty"),
         ({"added": ["qq", "qq"]}, ValueError, r"added token 'qq' is given twice"),
-        ({"special": ["qq"], "added": ["qq"]}, ValueError, r"'qq' is in special and in added"),
+        ({"special": ["qq"], "added": ["qq"]}, ValueError, r"'qq' is both special and added"),
         ({"special": ["\ud800"]}, ValueError, r"lone surrogate"),
         ({"special": ["<s>"]}, ValueError, r"'<s>' is a special token already, with id 0; leave it out"),
         ({"added": ["qq", "low", "<s>"]}, ValueError, r"'low' is a token already, with id \d+, and 1 more .* is one"),
