@@ -51,6 +51,10 @@ _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
 )
 
 
+#: So many bytes say what a file is.
+_SIGNATURE = 16
+
+
 class Readable(Protocol):
     """A file open for reading bytes."""
 
@@ -222,12 +226,12 @@ def read_text(
         OSError: for a file that cannot be read, or has fewer bytes than `size`.
 
     """
-    fill: Callable[[memoryview], int] = _Filling(file, source, size).fill
+    fill: Callable[[memoryview], int] = _Filling(file, source, size, checked=encoding_errors != "bytes").fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
     held = memoryview(b"")  # read before, and not in a block yet
     tried = 0  # no place to cut at or before this
-    offset, came, first, begins, final = 0, 0, True, True, False
+    offset, came, begins, final = 0, 0, True, False
     while not final:
         wanted = max(schedule.size(), len(held))  # what can be cut nowhere is not looked through again and again
         start = len(held)
@@ -239,9 +243,6 @@ def read_text(
         schedule.read(count)
         came += count
         end, final = start + count, count < wanted
-        if first and encoding_errors != "bytes":
-            check_signature(bytes(buffer[: min(end, 16)]), source)
-        first = False
         found = (end, end) if final else None if cut is None else cut(buffer, tried, end)
         text = memoryview(buffer)
         if found is None:
@@ -255,11 +256,11 @@ def read_text(
 
 
 class _Filling:
-    """A file that is read to its end, or to the size that it has."""
+    """A file that is read to its end, or to the size that it has; its first bytes are `checked`."""
 
-    def __init__(self, file: Readable, source: str, size: int | None) -> None:
+    def __init__(self, file: Readable, source: str, size: int | None, *, checked: bool) -> None:
         self._file, self._source, self._size = file, source, size
-        self._done = 0
+        self._done, self._start = 0, b"" if checked else None
 
     def fill(self, room: memoryview) -> int:
         """Read as much as there is room for; less at the end."""
@@ -275,6 +276,11 @@ class _Filling:
                 break
             count += more
         self._done += count
+        if self._start is not None:
+            self._start += bytes(room[: min(count, _SIGNATURE - len(self._start))])
+            if len(self._start) == _SIGNATURE or count < len(room) or count == 0 or self._done == self._size:
+                check_signature(self._start, self._source)
+                self._start = None
         if self._size is not None and count < len(room):
             raise OSError(
                 f"{self._source} got shorter while it was read: it had {counted(self._size, 'byte')}, and now ends "

@@ -1,0 +1,531 @@
+"""Text files: how they are read, those that shrink, those that are no text; ids around documents."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import logging
+import lzma
+import os
+import random
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe import cli, encoding, reading
+from bpe._core import blocks, transcoding
+from bpe.cli import main
+from bpe.pretokenize import VECTORS
+from bpe.text import utf8_error
+
+KINDS: dict[str, dict[str, Any]] = {
+    "scanner": {"pretokenizer": "cl100k"},
+    "normalizer": {"pretokenizer": "gpt2", "normalizer": bpe.normalizers.NFC()},
+    "pattern": {"pretokenizer": bpe.Pretokenizer.from_regex(r"\w+|\W")},
+    "none": {"pretokenizer": None},
+    "characters": {"model": "char", "unk_token": "<unk>"},
+    "mark": {"model": "char", "unk_token": "<unk>", "end_of_word": "</w>"},
+}
+TEXT = "low lower newest, 영화를 영화관에서 猫である。\n名前は e\u0301 é 😊\n\n  it's 123 x<|end|>"
+_MADE: dict[str, bpe.Tokenizer] = {}
+
+
+def tokenizer(kind: str) -> bpe.Tokenizer:
+    if kind not in _MADE:
+        _MADE[kind] = bpe.train(
+            texts=[TEXT] * 3, num_merges=40, special_tokens=["<|end|>", "ab", "</s>"], **KINDS[kind]
+        )
+    return _MADE[kind]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "READ", 64)
+    monkeypatch.setattr(reading, "LEAST", 16)
+    monkeypatch.setattr(encoding, "SHARED", 1)
+
+
+def naive_documents(text: str, separator: str | None, per_line: bool) -> list[str]:
+    if per_line:
+        return [line.decode() for line in io.BytesIO(text.encode())]
+    return [text] if separator is None else text.split(separator)
+
+
+# Blocks ---------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(
+    text=st.lists(
+        st.sampled_from([*"ab\n 1é猫", "aa", " low", "<|end|>", "<|end|>", "<|en", "</s>", "😊b\n", " lower" * 9]),
+        max_size=60,
+    ).map("".join),
+    kind=st.sampled_from(list(KINDS)),
+    cut=st.sampled_from([None, "\n", "a", "aa", "aba", "ab", "<|end|>", "é", "lines"]),
+    special=st.booleans(),
+    around=st.sampled_from([(None, None), (None, "<|end|>"), (3, None), ("<|end|>", 5)]),
+    size=st.sampled_from([1, 3, 7, 40, 300]),
+    threads=st.sampled_from([1, 2, 3]),
+)
+def test_blocks_of_any_size_give_the_ids_of_the_documents(
+    tmp_path_factory: pytest.TempPathFactory,
+    text: str,
+    kind: str,
+    cut: str | None,
+    special: bool,
+    around: tuple[Any, Any],
+    size: int,
+    threads: int,
+) -> None:
+    """Whatever separates documents, wherever blocks end, whoever takes them, in one job or several."""
+    tok = tokenizer(kind)
+    path = tmp_path_factory.mktemp("blocks") / "text"
+    path.write_bytes(text.encode())
+    separator, per_line = (None, True) if cut == "lines" else (cut, False)
+    before, after = ([] if name is None else [tok.special_tokens.get(name, name)] for name in around)
+    documents = naive_documents(text, separator, per_line)
+    allowed = "all" if special else ()
+    expected = [before + tok.encode(document, allowed_special=allowed).tolist() + after for document in documents]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ", size)
+        patch.setattr(reading, "LEAST", max(size // 3, 1))
+        patch.setattr(encoding, "SHARED", 1)
+        patch.setattr(blocks, "BLOCKS", 4)
+        batch = tok.encode_files(
+            [path, path],
+            separator=separator,
+            per_line=per_line,
+            threads=threads,
+            allowed_special=allowed,
+            prepend=around[0],
+            append=around[1],
+        )
+    assert batch.to_list() == expected * 2
+
+
+def test_words_of_blocks_are_those_of_the_documents(small_blocks: None, tmp_path: Path) -> None:
+    choose = random.Random(5)
+    path = tmp_path / "text"
+    for _ in range(20):
+        text = "".join(choose.choices(["a", "b", "aa", "\n", " low", " ", "<|end|>", "é", "猫"], k=400))
+        path.write_bytes(text.encode())
+        for separator, per_line in ((None, False), ("aa", False), ("<|end|>", False), (None, True)):
+            made: dict[str, Any] = {"pretokenizer": choose.choice(["gpt2", None]), "special_tokens": ["ab", "<|end|>"]}
+            expected = bpe.count_words(texts=naive_documents(text, separator, per_line), **made)
+            for threads in (1, 2):
+                counts = bpe.count_words(files=path, separator=separator, per_line=per_line, threads=threads, **made)
+                assert counts == expected
+
+
+def test_a_file_is_not_held_whole(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by counting nor by encoding: no buffer is much larger than a block."""
+    taken: list[int] = []
+    take = reading.Buffers.take
+
+    def counted(buffers: reading.Buffers, size: int) -> bytearray:
+        taken.append(size)
+        return take(buffers, size)
+
+    monkeypatch.setattr(reading.Buffers, "take", counted)
+    path = tmp_path / "text"
+    path.write_bytes(("low lower lowest\n" * 3000).encode())
+    tok = tokenizer("scanner")
+    tok.encode_files(path, threads=2)
+    tok.encode_files(path, separator="low", allowed_special="all")
+    bpe.count_words(files=path, threads=2)
+    assert len(taken) > 2000
+    assert max(taken) < 2 * 64
+
+
+def test_errors_of_several_threads_are_that_of_the_first_block(small_blocks: None, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"low lower \xff" * 500)
+    for _ in range(10):
+        with pytest.raises(bpe.FormatError) as caught:
+            tokenizer("scanner").encode_files(path, threads=3)
+        assert caught.value.where == "offset 10"
+
+
+# Files that change while they are read --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is cut to 100 bytes after its third block was read."""
+    path = tmp_path / "shrinking.txt"
+    path.write_bytes(b"low lower lowest\n" * 600)
+    schedule = reading.Schedule.read
+    done = 0
+
+    def read(self: reading.Schedule, count: int) -> None:
+        nonlocal done
+        schedule(self, count)
+        done += 1
+        if done == 3:
+            os.truncate(path, 100)
+
+    monkeypatch.setattr(reading.Schedule, "read", read)
+    return path
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path, threads: tokenizer("scanner").encode_files(path, threads=threads),
+        lambda path, threads: tokenizer("scanner").encode_files(path, per_line=True, threads=threads),
+        lambda path, threads: tokenizer("normalizer").encode_files(path, per_line=True, threads=threads),
+        lambda path, threads: tokenizer("pattern").encode_files(path, separator="w", threads=threads),
+        lambda path, threads: bpe.count_words(files=path, threads=threads),
+        lambda path, threads: bpe.train(files=path, num_merges=3, threads=threads),
+        lambda path, threads: tokenizer("scanner").encode_files(path, threads=threads, encoding_errors="replace"),
+    ],
+)
+def test_a_file_that_shrinks_is_an_error(shrinking: Path, call: Any, threads: int) -> None:
+    with pytest.raises(
+        OSError, match=r"shrinking\.txt got shorter while it was read: it had 10200 bytes, and now ends"
+    ):
+        call(shrinking, threads)
+
+
+@pytest.mark.parametrize("argv", [["count"], ["encode", "-o", "OUT.npy"], ["encode", "-o", "OUT", "--per-line"]])
+def test_a_file_that_shrinks_leaves_nothing_half_written(
+    shrinking: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, tok = shrinking.parent / "out", shrinking.parent / "t.json"
+    tokenizer("scanner").save(tok)
+    out.mkdir()
+    assert main([word.replace("OUT", f"{out}/ids") for word in argv] + [str(shrinking), "-t", str(tok)]) == 1
+    said = capsys.readouterr()
+    assert re.fullmatch(r"bpe: error: \S+shrinking\.txt got shorter while it was read: .*\n", said.err)
+    assert said.out == ""
+    assert list(out.iterdir()) == []
+
+
+def test_a_file_that_grows_is_read_as_it_was(
+    small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"low lower\n" * 50)
+    read = reading.Schedule.read
+
+    def grow(self: reading.Schedule, count: int) -> None:
+        read(self, count)
+        with path.open("ab") as file:
+            file.write(b"more\n")
+
+    tok = tokenizer("scanner")
+    expected = tok.encode("low lower\n" * 50).tolist()
+    monkeypatch.setattr(reading.Schedule, "read", grow)
+    assert tok.encode_files(path).to_list() == [expected]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")
+def test_a_file_whose_size_is_not_known_is_read_to_its_end() -> None:
+    assert len(tokenizer("scanner").encode_files("/proc/self/status").ids) > 100
+
+
+def test_an_error_of_reading_names_the_file() -> None:
+    class Broken:
+        def readinto(self, buffer: memoryview) -> int:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match=r"Input/output error: 'text'"):
+        list(reading.read_text(Broken(), "text", None, reading.Buffers(), reading.Schedule(None, 1), size=None))
+
+
+# What is no text ------------------------------------------------------------------------------------------------------
+
+ZSTD = bytes.fromhex("28b52ffd0458190000") + b"abc" + bytes.fromhex("a4f3d4c1")
+NO_TEXT = {
+    "gzip data, not text; decompress it first": gzip.compress(b"low"),
+    "zstd data": ZSTD,
+    "zstd data, not text": b"\x50\x2a\x4d\x18\x01\0\0\0x" + ZSTD,
+    "bzip2 data": bz2.compress(b"low lower"),
+    "xz data": lzma.compress(b"low lower"),
+    "zip data": b"PK\x03\x04rest",
+    r"UTF-16 \(little-endian\) text; convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8": "low".encode("utf-16"),
+    r"UTF-16 \(big-endian\)": b"\xfe\xff" + "low".encode("utf-16-be"),
+    r"UTF-32 \(little-endian\)": "low".encode("utf-32"),
+    r"UTF-32 \(big-endian\)": b"\0\0\xfe\xff" + "low".encode("utf-32-be"),
+}
+
+
+@pytest.mark.parametrize("message", NO_TEXT)
+def test_what_is_no_text_is_named(
+    tmp_path: Path, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, saved = tmp_path / "data", tmp_path / "t.json"
+    path.write_bytes(NO_TEXT[message])
+    tok = tokenizer("scanner")
+    for errors in ("strict", "replace"):
+        for call in (tok.encode_files, bpe.count_words, lambda **given: bpe.train(num_merges=1, **given)):
+            with pytest.raises(bpe.FormatError, match=rf"data: this is {message}"):
+                call(files=path, encoding_errors=errors)
+    assert len(tok.encode_files(path, encoding_errors="bytes").ids)
+    tok.save(saved)
+    for command in (["encode", "-t"], ["count", "-t"], ["count-words", "-o"], ["train", "--num-merges", "1", "-o"]):
+        for name in (str(path), "-"):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(NO_TEXT[message])))
+            target = str(saved if command[-1] == "-t" else tmp_path / "made")
+            assert main([*command, target, name]) == 1
+            shown = "stdin" if name == "-" else str(path)
+            assert re.search(rf"^bpe: error: {re.escape(shown)}: this is {message}.*\n\Z", capsys.readouterr().err)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_byte_order_mark_is_text_and_noted_once(
+    small_blocks: None, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, saved = tmp_path / "text", tmp_path / "t.json"
+    data = b"\xef\xbb\xbf" + b"low lower\n" * 50
+    path.write_bytes(data)
+    tok = tokenizer("scanner")
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        assert tok.encode_files(path, threads=2).to_list() == [tok.encode(data).tolist()]
+    assert [record.getMessage().split(";")[0] for record in caplog.records] == [
+        f"{path} begins with a UTF-8 byte order mark, which is encoded as text"
+    ]
+    tok.save(saved)
+    assert main(["encode", str(path), "-t", str(saved)]) == 0
+    assert capsys.readouterr().err.count("byte order mark") == 1
+
+
+# Bytes that are not UTF-8 ---------------------------------------------------------------------------------------------
+
+PIECES = [b"a", b"low ", "é".encode(), "猫".encode(), "😊".encode(), b"ab" * 40, b"\xed\x9f\xbf", b"\xee\x80\x80"]
+WRONG = [
+    b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xe0\x9f\xbf",
+    b"\xf0\x8f\xbf\xbf",
+    b"\xc1\xbf",
+    b"\xf5",
+    b"\x80",
+    b"\xe7",
+]
+
+
+def python_error(data: bytes) -> tuple[int, str] | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.start, error.reason
+    return None
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_utf8_is_what_python_takes(level: int) -> None:
+    transcoding.choose_vectors(level)
+    try:
+        choose = random.Random(7)
+        for _ in range(4000):
+            data = b"".join(choose.choices(PIECES, k=choose.randrange(60)))
+            if choose.random() < 0.6:
+                at = choose.randrange(len(data) + 1)
+                data = data[:at] + choose.choice([*WRONG, bytes([choose.randrange(256)])]) + data[at:]
+            if choose.random() < 0.5:
+                data = data[: choose.randrange(len(data) + 1)]
+            assert utf8_error(data) == python_error(data)
+    finally:
+        transcoding.choose_vectors(VECTORS)
+
+
+@settings(max_examples=100)
+@given(
+    parts=st.lists(st.sampled_from([*PIECES[:5], b"\n", b" ", b"<|end|>", *WRONG]), max_size=40),
+    size=st.sampled_from([1, 2, 5, 64]),
+    threads=st.sampled_from([1, 2]),
+    separator=st.sampled_from([None, "<|end|>", "é"]),
+)
+def test_encoding_errors(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], size: int, threads: int, separator: str | None
+) -> None:
+    """Strict names the first byte that is wrong; replace is Python's; bytes leaves them; wherever blocks end."""
+    data = b"".join(parts)
+    path = tmp_path_factory.mktemp("errors") / "text"
+    path.write_bytes(data)
+    tok, error = tokenizer("scanner"), python_error(data)
+    replaced = data.decode("utf-8", "replace")
+    given: dict[str, Any] = {"separator": separator, "threads": threads}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ", size)
+        patch.setattr(reading, "LEAST", size)
+        patch.setattr(encoding, "SHARED", 1)
+        if error is None:
+            assert (
+                tok.encode_files(path, **given).to_list()
+                == tok.encode_batch([data] if separator is None else data.split(separator.encode())).to_list()
+            )
+        else:
+            for call in (tok.encode_files, bpe.count_words):
+                with pytest.raises(bpe.FormatError, match=f"byte 0x{data[error[0]]:02x} is not UTF-8") as caught:
+                    call(files=path, **given)
+                assert caught.value.where == f"offset {error[0]}"
+        texts = [replaced] if separator is None else replaced.split(separator)
+        assert tok.encode_files(path, encoding_errors="replace", **given).to_list() == tok.encode_batch(texts).to_list()
+        assert bpe.count_words(files=path, encoding_errors="replace", **given) == bpe.count_words(texts=texts)
+        raw = [data] if separator is None else data.split(separator.encode())
+        assert tok.encode_files(path, encoding_errors="bytes", **given).to_list() == tok.encode_batch(raw).to_list()
+        assert bpe.count_words(files=path, encoding_errors="bytes", **given) == bpe.count_words(texts=raw)
+
+
+def test_encoding_errors_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = b"low \xff lower"
+    path, saved = tmp_path / "text", tmp_path / "t.json"
+    path.write_bytes(data)
+    tok = tokenizer("scanner")
+    tok.save(saved)
+    for name in (str(path), "-"):
+        for errors, text in (("replace", data.decode("utf-8", "replace")), ("bytes", data)):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+            assert main(["encode", name, "-t", str(saved), "--encoding-errors", errors]) == 0
+            assert [int(word) for word in capsys.readouterr().out.split()] == tok.encode(text).tolist()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert main(["encode", name, "-t", str(saved)]) == 1
+        assert "offset 4: byte 0xff is not UTF-8 (invalid start byte)" in capsys.readouterr().err
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        made = ["train", name, "--num-merges", "1", "--quiet", "--encoding-errors", "bytes", "-o", str(tmp_path / "m")]
+        assert main(made) == 0
+        assert bpe.Tokenizer.load(tmp_path / "m") == bpe.train(texts=[data], num_merges=1)
+
+
+def test_encoding_errors_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"low")
+    with pytest.raises(ValueError, match="encoding_errors is 'ignore'; it must be one of 'strict', 'replace', 'bytes'"):
+        tokenizer("scanner").encode_files(path, encoding_errors="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="encoding_errors is 'replace', but only files= are decoded; leave it out"):
+        bpe.train(texts=["low"], num_merges=1, encoding_errors="replace")
+    for call in (tokenizer("characters").encode_files, lambda files, **more: bpe.train(files=files, **more, **CHARS)):
+        with pytest.raises(ValueError, match="encoding_errors is 'bytes', but a character model has no symbols for"):
+            call(path, encoding_errors="bytes")
+
+
+CHARS: dict[str, Any] = {"model": "char", "num_merges": 1}
+
+
+# Ids around documents -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_around_the_texts_of_a_batch(kind: str) -> None:
+    tok = tokenizer(kind)
+    end = tok.special_tokens["<|end|>"]
+    texts = ["low", "", "low<|end|>er", "猫 é", "low lower " * 3]
+    rows = [tok.encode(text).tolist() for text in texts]
+    allowed = [tok.encode(text, allowed_special="all").tolist() for text in texts]
+    assert tok.encode_batch(texts, append="<|end|>").to_list() == [[*row, end] for row in rows]
+    assert tok.encode_batch(texts, prepend=5).to_list() == [[5, *row] for row in rows]
+    both = tok.encode_batch(texts, prepend=int(np.int64(5)), append=end, allowed_special="all")
+    assert both.to_list() == [[5, *row, end] for row in allowed]
+    assert tok.encode_batch([], append=end).to_list() == []
+    out = np.zeros(500, dtype=np.uint16)
+    assert tok.encode_batch(texts * 3, append=end, out=out, threads=2).to_list() == [[*row, end] for row in rows * 3]
+    with_dropout = tok.encode_batch(texts, append=end, dropout=1e-9, seed=1)
+    assert with_dropout.to_list() == [[*row, end] for row in rows]
+    pa = pytest.importorskip("pyarrow")
+    assert tok.encode_batch(pa.array(texts), prepend=5, append=end) == tok.encode_batch(texts, prepend=5, append=end)
+
+
+def test_ids_around_long_texts_on_several_threads() -> None:
+    tok = tokenizer("scanner")
+    texts = ["low lower lowest " * 30_000, "", "猫 é " * 20_000, "low"] * 2
+    batch = tok.encode_batch(texts, prepend="<|end|>", append=9, threads=2)
+    plain = tok.encode_batch(texts, threads=1)
+    assert all(
+        np.array_equal(row, [tok.special_tokens["<|end|>"], *expected.tolist(), 9])
+        for row, expected in zip(batch, plain, strict=True)
+    )
+
+
+def test_ids_around_that_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tok = tokenizer("scanner")
+    path, saved = tmp_path / "text", tmp_path / "t.json"
+    path.write_text("low")
+    tok.save(saved)
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        ("<|no|>", ValueError, r"append is '<\|no\|>', which is no special token of this tokenizer \(its special"),
+        (10**6, ValueError, "append is 1000000, which is no id of this tokenizer; give the id of a token, or the name"),
+        (-1, ValueError, "append is -1; it must be at least 0"),
+        (True, TypeError, "append is True"),
+        (1.5, TypeError, "append is 1.5, a float; it must be an int"),
+    ]
+    for value, error, message in wrong:
+        with pytest.raises(error, match=message):
+            tok.encode_batch(["low"], append=value)
+        with pytest.raises(error, match=message):
+            tok.encode_files(path, append=value)
+    for value, message in (
+        ("<|no|>", r"--append is '<\|no\|>', which is no special"),
+        ("999999", "--append is 999999"),
+    ):
+        assert main(["encode", str(path), "-t", str(saved), "--append", value]) == 1
+        assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("kind", ["scanner", "normalizer", "pattern"])
+@pytest.mark.parametrize("size", [16, 1 << 20])
+def test_ids_around_documents_on_the_command_line(
+    kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same through a pipe; and `count` counts them."""
+    monkeypatch.setattr(cli, "_GROUP", size)
+    monkeypatch.setattr(reading, "READ", size)
+    tok = tokenizer(kind)
+    path, saved, ids = tmp_path / "text", tmp_path / "t.json", tmp_path / "ids.npy"
+    text = "low lower\nlowest newest " * 10 + "<|end|>" + "x" * 40 + "<|end|>"
+    path.write_text(text)
+    tok.save(saved)
+    tokens = ["--prepend", "5", "--append", "<|end|>"]
+    for cut, documents in (([], [text]), (["--separator", "<|end|>"], text.split("<|end|>"))):
+        expected = tok.encode_batch(documents, prepend=5, append="<|end|>")
+        for name in (str(path), "-"):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+            assert main(["encode", name, "-t", str(saved), "-o", str(ids), *cut, *tokens]) == 0
+            assert bpe.TokenBatch(np.load(ids), np.load(tmp_path / "ids.offsets.npy")) == expected
+        assert capsys.readouterr().err == ""
+    assert main(["count", str(path), "-t", str(saved), *tokens]) == 0
+    assert int(capsys.readouterr().out.split("\n")[1].split()[0]) == len(tok.encode(text)) + 2
+
+
+def test_a_separator_that_is_a_token_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, saved = tmp_path / "text", tmp_path / "t.json"
+    path.write_text("low<|end|>lower")
+    tokenizer("scanner").save(saved)
+    argv = ["encode", str(path), "-t", str(saved), "--separator", "<|end|>"]
+    assert main([*argv, "-o", str(tmp_path / "x.npy")]) == 0
+    assert capsys.readouterr().err == (
+        f"bpe: the separator <|end|> gives no id: only {tmp_path}/x.offsets.npy says where documents end; add --append "
+        "'<|end|>' to write its id after each\n"
+    )
+    assert main(argv) == 0
+    assert "only line ends say where documents end; add --append '<|end|>'" in capsys.readouterr().err
+    for more in (["--append", "3"], ["--prepend", "<|end|>"], ["--quiet"]):
+        assert main([*argv, *more]) == 0
+        assert capsys.readouterr().err == ""
+    assert main([*argv[:-1], "\\n"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_files_in_one_call_from_pipes(tmp_path: Path, small_blocks: None) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("this system has no named pipes")
+    tok, pipe, path = tokenizer("scanner"), tmp_path / "pipe", tmp_path / "text"
+    data = b"low lower lowest\n" * 500
+    path.write_bytes(data)
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    assert tok.encode_files([path, pipe, path], threads=2, append=3) == tok.encode_batch([data] * 3, append=3)
+    writer.join()
