@@ -1,13 +1,19 @@
 """Hostile text, made up without end, every way to encode it, against tiktoken: the ids must be the same, or this fails.
 
-    python benchmarks/check_hostile.py [--vocab NAME]… [--bytes N] [--seconds S] [--state FILE] [--first SEED]
+    python benchmarks/check_hostile.py [--vocab NAME]… [--pattern NAME]… [--bytes N] [--seconds S] [--state FILE]
+        [--first SEED]
+    python benchmarks/check_hostile.py --code-points
 
 Each seed is a megabyte of texts: what the patterns treat apart, drawn so that it meets at every place; tokens of the
-vocabulary end to end, which tempts merges across their ends; characters of any block of Unicode; long runs; words of
-many scripts. Each goes through `encode`, `encode_batch`, `encode_files`, `encode_stream` (cut at random places, with
-the separators as special tokens), `encode_with_offsets` and back through `decode_bytes`. With --state the seeds done
-are kept, by vocabulary and by the version that --label names, so that a run can be stopped, by --seconds or otherwise,
-and gone on with. Not here: texts that people wrote (`check_corpora.py`).
+vocabulary end to end, which tempts merges across their ends; characters of any block and plane of Unicode, those that
+are unassigned or new included; long runs; words of many scripts. Each goes through `encode`, `encode_batch`,
+`encode_files`, `encode_stream` (cut at random places, with the separators as special tokens), `encode_with_offsets`
+and back through `decode_bytes`. With --state the seeds done are kept, by vocabulary and by the version that --label
+names, so that a run can be stopped, by --seconds or otherwise, and gone on with.
+
+With --pattern the same texts are cut by `tokenizers`, as a tokenizer.json of that pretokenizer says: the pretokens must
+be the same. With --code-points every code point is, in several contexts and by every pattern that `tokenizers` has, and
+normalized by its normalizers. Not here: texts that people wrote (`check_corpora.py`).
 """
 
 from __future__ import annotations
@@ -18,18 +24,18 @@ import random
 import sys
 import tempfile
 import time
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import regex
 from check_corpora import END, chunks
 from peers import SEPARATOR, TOKENIZERS, Vocab
 from report import VOCAB_NAMES, vocabularies
 
 import bpe
+from bpe.formats.oniguruma import SPELLED
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 
 #: Bytes of text by seed.
 SIZE = 1_000_000
@@ -43,16 +49,27 @@ SPACES = [*"      ", "  ", "    ", *"\t\n\n\r\x0b\x1c\0", "\n\n", "\r\n", *"\x85
 BLOCKS = (  # Unicode's, joined
     (0x20, 0x7F), (0x80, 0x250), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE80), (0x1E00, 0x2BFF), (0x3000, 0x3100),
     (0x4E00, 0x9FFF), (0xAC00, 0xD7A4), (0xF900, 0xFFFE), (0x10000, 0x10FFFF),
+    # and the planes that have most of what is new or has no characters
+    (0x10D40, 0x11200), (0x11A00, 0x12000), (0x16D40, 0x17000), (0x1C880, 0x1CCFF), (0x323A0, 0x33500),
+    (0x3D000, 0x3FD00), (0xE0000, 0xE0200),
 )  # fmt: skip
-LATER = regex.compile(
-    r"[\p{L}\p{M}\p{N}\p{Cs}]"
-)  # by the Unicode of the scanners, which libraries have not all reached
+#: The patterns that `tokenizers` has; `clip` is pinned to the classes of OpenAI's code instead.
+PATTERN_NAMES = (
+    "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "deepseek_v3", "starcoder", "whitespace",
+)  # fmt: skip
+#: For --code-points: between letters, before a number, doubled after a space, as a contraction, beside newlines.
+CONTEXTS = ("a{0}b\n", " {0}1\n", "'{0}s {0}{0}\n", "A{0}A\t{0}/\n")
+#: The same for normalizers: a mark behind it, marks around it, between parts of Hangul syllables, beside sigma.
+AROUND = ("{0}\u0301|", "a\u0345{0}\u0334 ", "\u1100{0}\u11a8 ", "\uac00{0}", "o{0}\u0323\u0301", "AΣ{0}A", "A{0}Σ ")
+PART = 40_000
 
 
 def main() -> None:
     """Compare until there is enough, or no more time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
+    parser.add_argument("--pattern", choices=PATTERN_NAMES, action="append", help="may be repeated; pretokens only")
+    parser.add_argument("--code-points", action="store_true", help="every code point, once, and nothing else")
     parser.add_argument("--bytes", type=float, default=1e8, help="by vocabulary; default 1e8")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after about so many")
     parser.add_argument("--state", type=Path, help="a JSON file that says how far earlier runs came")
@@ -61,6 +78,17 @@ def main() -> None:
     options = parser.parse_args()
     done: dict[str, int] = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
     until = time.monotonic() + options.seconds
+    if options.code_points:
+        code_points()
+        return
+    if options.pattern:
+        for name in options.pattern:
+            cutter, size, seed = Cutter(name), 0, options.first
+            while size < options.bytes and time.monotonic() < until:
+                size += sum(cutter.check(text, f"seed {seed}") for text in texts(random.Random(seed), [*APART], SIZE))
+                seed += 1
+            print(f"{name}: {size:,} bytes the same", flush=True)
+        return
     with tempfile.TemporaryDirectory() as folder:
         for name, described in vocabularies(options.vocab or VOCAB_NAMES, folder).items():
             key = f"{name} {options.label}".strip()
@@ -113,6 +141,65 @@ class Checker:
             sys.exit(1)
 
 
+class Cutter:
+    """One pretokenizer, by this package and by `tokenizers`."""
+
+    def __init__(self, name: str) -> None:
+        from tokenizers import Regex, pre_tokenizers
+
+        def isolated(pattern: str) -> Any:
+            return pre_tokenizers.Split(Regex(pattern), "isolated")
+
+        level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        special: dict[str, Callable[[], Any]] = {
+            "gpt2": lambda: level,
+            "deepseek_v3": lambda: pre_tokenizers.Sequence([isolated(step) for step in DEEPSEEK_STEPS]),
+            "starcoder": lambda: pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), level]),
+            "whitespace": pre_tokenizers.WhitespaceSplit,
+        }
+        self.name = name
+        self.peer = special[name]() if name in special else isolated(SPELLED[name])
+        self.own = bpe.Pretokenizer(name)
+
+    def check(self, text: str, where: str) -> int:
+        """Raise SystemExit where pretokens differ; the bytes of the text."""
+        data = text.encode()
+        expected = np.array([span for _, span in self.peer.pre_tokenize_str(text)], dtype=np.int64).reshape(-1, 2)
+        begun = np.cumsum(np.frombuffer(data, dtype=np.uint8) & 0xC0 != 0x80) - 1
+        starts, ends = self.own.spans(data)
+        found = np.stack((begun[starts], np.append(begun, len(text))[ends]), axis=1)
+        if not np.array_equal(found, expected):
+            most = min(len(found), len(expected))
+            wrong = np.flatnonzero((found[:most] != expected[:most]).any(axis=1))
+            at = int(wrong[0]) if len(wrong) else most - 1
+            near = ascii(text[max(0, int(expected[at][0]) - 8) : int(expected[at][1]) + 8])
+            print(f"{self.name}, {where}: DIFFERENT near {near}: {found[at]} for {expected[at]}", flush=True)
+            sys.exit(1)
+        return len(data)
+
+
+def code_points() -> None:
+    """Every code point, by every pattern and normalizer that `tokenizers` has."""
+    from tokenizers import normalizers
+
+    codes = [*range(0xD800), *range(0xE000, 0x110000)]
+    parts = [list(map(chr, codes[start : start + PART])) for start in range(0, len(codes), PART)]
+    for name in PATTERN_NAMES:
+        cutter = Cutter(name)
+        for context in CONTEXTS:
+            for part in parts:
+                cutter.check("".join(map(context.format, part)), f"U+{ord(part[0]):04X} and on")
+        print(f"{name}: every code point the same", flush=True)
+    for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
+        own, peer = getattr(bpe.normalizers, name)(), getattr(normalizers, name)()
+        for context in AROUND:
+            for part in parts:
+                text = "".join(map(context.format, part))
+                if own(text) != peer.normalize_str(text):
+                    sys.exit(f"{name}: DIFFERENT between {part[0]!a} and {part[-1]!a} in {context!a}")
+        print(f"{name}: every code point the same", flush=True)
+
+
 def texts(source: random.Random, words: list[str], size: int) -> Iterator[str]:
     """Texts of a few characters to some 10,000, `size` bytes in all; none has the separator in it."""
     while size > 0:
@@ -147,10 +234,10 @@ def drawn(source: random.Random, words: list[str]) -> list[str]:
 
 
 def characters(source: random.Random, n: int) -> str:
-    """Characters of one block of Unicode: no surrogates, and none that is a letter by a later Unicode than Python's."""
+    """Characters of one block of Unicode, assigned or not, but no surrogates."""
     low, high = source.choice(BLOCKS)
-    drawn = (chr(source.randrange(low, high)) for _ in range(n))
-    return "".join(char for char in drawn if not (unicodedata.category(char) in ("Cn", "Cs") and LATER.match(char)))
+    drawn = (source.randrange(low, high) for _ in range(n))
+    return "".join(chr(code) for code in drawn if not 0xD800 <= code < 0xE000)
 
 
 if __name__ == "__main__":

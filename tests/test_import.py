@@ -41,6 +41,8 @@ LAYERS = [
         "errors",
         "atomic",
         "text",
+        "unicode",
+        "unicode_data",
         "alignment",
         "normalizers",
         "pretokenize",

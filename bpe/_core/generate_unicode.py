@@ -15,9 +15,9 @@ and older ones whose role in normalization `tokenizers` (Unicode 9 there) does n
 same everywhere, by Unicode's stability policies. Blocks of 128 code points that are alike are stored once.
 
 To move on when `tiktoken` or `tokenizers` do: install both (and a `regex` of the Unicode wanted for CLIP), set the
-versions below, run this, build, and run `tests/test_unicode_engines.py` with those versions. Files keep the version of
-their pretokenizer, so decide what becomes of those saved before (`docs/unicode.md` says what reading them does). When
-the oldest supported Python changes, OLDEST may follow.
+versions below, run this, build, run `benchmarks/check_hostile.py --code-points`, and put the new digests into
+`tests/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide what becomes of those saved
+before (`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may follow.
 """
 
 from __future__ import annotations
