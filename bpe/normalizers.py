@@ -34,6 +34,7 @@ import regex
 from bpe import alignment
 from bpe.alignment import Aligned
 from bpe.errors import FormatError, check_int, shown, type_name, typed
+from bpe.matching import check_timeout, compiled, within_time
 from bpe.text import escape, unescape
 from bpe.unicode import lower, normalized
 
@@ -230,6 +231,9 @@ class Replace(Normalizer):
     >>> Replace("[0-9]", "0")("B52")
     'B00'
 
+    Matching one text may take `timeout` seconds, as for `bpe.Pretokenizer.from_regex`; if it takes longer, TimeoutError
+    is raised.
+
     Raises:
         ValueError: for a pattern that does not compile.
 
@@ -237,8 +241,10 @@ class Replace(Normalizer):
 
     pattern: str
     replacement: str = ""
+    timeout: float | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "timeout", check_timeout(self.timeout))
         for name in ("pattern", "replacement"):
             value = getattr(self, name)
             if not isinstance(value, str):
@@ -247,19 +253,19 @@ class Replace(Normalizer):
 
     @cached_property
     def _compiled(self) -> Any:
-        try:
-            return regex.compile(self.pattern)
-        except regex.error as error:
-            raise ValueError(
-                f"pattern {shown(self.pattern)} does not compile: {error}; it must be a regular expression of the "
-                "`regex` package"
-            ) from None
+        return compiled(self.pattern)
 
     def _made(self, text: str) -> str:
-        return str(self._compiled.sub(lambda _: self.replacement, text))
+        def replaced(timeout: float | None) -> str:
+            return str(self._compiled.sub(lambda _: self.replacement, text, timeout=timeout))
+
+        return within_time(self.pattern, text, self.timeout, replaced)
 
     def _aligned(self, text: str) -> Aligned:
-        spans = (match.span() for match in self._compiled.finditer(text))
+        def found(timeout: float | None) -> list[tuple[int, int]]:
+            return [match.span() for match in self._compiled.finditer(text, timeout=timeout)]
+
+        spans = within_time(self.pattern, text, self.timeout, found)
         return alignment.edited(text, ((*span, alignment.whole(self.replacement, *span)) for span in spans))
 
     def last_cut(self, text: str, low: int) -> int:
@@ -267,8 +273,12 @@ class Replace(Normalizer):
         del low
         return len(text) if _ONE_CHARACTER.fullmatch(self.pattern) else 0
 
-    def __getstate__(self) -> dict[str, str]:
-        return {"pattern": self.pattern, "replacement": self.replacement}
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` makes the normalizer of; the time limit changes no text and is not in it."""
+        return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"pattern": self.pattern, "replacement": self.replacement, "timeout": self.timeout}
 
 
 def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the classes here)

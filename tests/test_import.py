@@ -55,6 +55,7 @@ LAYERS = [
         "corpus",
         "reading",
         "memory",
+        "matching",
     }
     | {"visualize"},
     {"wordcounts", "spilling", "counting", "alphabet", "checkpoint", "learning", "pruning"}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bpe._core import scan
 from bpe.errors import check_choice, shown, typed
+from bpe.matching import check_timeout, compiled, within_time
 from bpe.normalizers import Normalizer
 from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, byte_offsets, escape, to_bytes
@@ -46,6 +47,8 @@ class Pretokenizer:
         pattern: the regular expression.
         gaps: what happens to text between matches: "drop" (as in tiktoken) or "keep" (it is a pretoken of its own).
         add_prefix_space: as above.
+        timeout: how many seconds matching one text through the `regex` package may take, or None for 10 s and 1 s more
+            for each million characters. It changes no pretoken, so it is neither saved nor compared.
 
     Raises:
         ValueError: for a name that is not known, or a pattern that does not compile.
@@ -57,12 +60,13 @@ class Pretokenizer:
 
     """
 
-    __slots__ = ("__dict__", "add_prefix_space", "gaps", "name", "pattern")
+    __slots__ = ("__dict__", "add_prefix_space", "gaps", "name", "pattern", "timeout")
 
     name: str | None
     pattern: str
     gaps: Gaps
     add_prefix_space: bool
+    timeout: float | None
 
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
         if isinstance(name, str) and not regex.fullmatch(r"[\w.-]*", name):
@@ -74,12 +78,19 @@ class Pretokenizer:
         self._set(name, PATTERNS[name].expression, "drop", add_prefix_space)
 
     @classmethod
-    def from_regex(cls, pattern: str, *, gaps: Gaps = "drop", add_prefix_space: bool = False) -> Pretokenizer:
+    def from_regex(
+        cls, pattern: str, *, gaps: Gaps = "drop", add_prefix_space: bool = False, timeout: float | None = None
+    ) -> Pretokenizer:
         r"""Make a pretokenizer of a regular expression in the syntax of the `regex` package.
 
         Every match is a pretoken; text between matches is dropped, or kept as a pretoken of its own with
         `gaps="keep"`. A pattern that is known under a name is recognized and gets its scanner. `add_prefix_space` is
         as for the class.
+
+        Some patterns take exponential time on some texts, such as `(a|a)+b` on many `a`. If matching one text takes
+        more than `timeout` seconds (None: 10 s and 1 s more for each million characters; `math.inf`: no limit),
+        encoding or counting raises TimeoutError; a limit never changes a result. `tok.pretokenizer.with_timeout(60)`
+        is the same pretokenizer with another limit.
 
         Raises:
             TypeError: for a pattern that is no str.
@@ -101,17 +112,30 @@ class Pretokenizer:
             name = None
         if name is not None:
             pattern, gaps = PATTERNS[name].expression, "drop"
-        made._set(name, pattern, gaps, add_prefix_space)
+        made._set(name, pattern, gaps, add_prefix_space, check_timeout(timeout))
         if name is None:
             _check_intersections(pattern)
             made._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
         return made
 
-    def _set(self, name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool) -> None:
+    def with_timeout(self, timeout: float | None) -> Pretokenizer:
+        r"""The same pretokenizer with another limit of the time that matching one text may take.
+
+        >>> Pretokenizer.from_regex(r"\d+|\D+").with_timeout(60).timeout
+        60.0
+        """
+        made = type(self).__new__(type(self))
+        made._set(self.name, self.pattern, self.gaps, self.add_prefix_space, check_timeout(timeout))
+        return made
+
+    def _set(
+        self, name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool, timeout: float | None = None
+    ) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "gaps", gaps)
         object.__setattr__(self, "add_prefix_space", bool(add_prefix_space))
+        object.__setattr__(self, "timeout", timeout)
 
     # Use --------------------------------------------------------------------------------------------------------------
 
@@ -163,9 +187,13 @@ class Pretokenizer:
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The same through the `regex` package, for any pattern; a byte that is not UTF-8 is a lone surrogate there."""
         text = escape(data)
-        found = np.fromiter(
-            (place for match in self._compiled.finditer(text) for place in match.span()), dtype=np.int64
-        )
+        compiled_pattern = self._compiled
+
+        def places(timeout: float | None) -> NDArray[np.int64]:
+            matches = compiled_pattern.finditer(text, timeout=timeout)
+            return np.fromiter((place for match in matches for place in match.span()), dtype=np.int64)
+
+        found = within_time(self.pattern, text, self.timeout, places)
         starts, ends = found[0::2], found[1::2]
         if self.gaps == "keep":
             edges = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
@@ -185,13 +213,7 @@ class Pretokenizer:
         # `regex` package count U+001C to U+001F too.
         expression = regex.sub(r"(\\\\)|\\s", lambda m: m[1] or r"\p{White_Space}", self.pattern)
         expression = regex.sub(r"(\\\\)|\\S", lambda m: m[1] or r"\P{White_Space}", expression)
-        try:
-            return regex.compile(expression)
-        except regex.error as error:
-            raise ValueError(
-                f"pattern {shown(self.pattern)} does not compile: {error}; it must be a regular expression of the "
-                "`regex` package"
-            ) from None
+        return compiled(expression)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the pretokenizer of."""
@@ -218,7 +240,8 @@ class Pretokenizer:
         return hash(self._key())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.name, self.pattern, self.gaps, self.add_prefix_space, self.unicode_version)
+        settings = self.name, self.pattern, self.gaps, self.add_prefix_space, self.unicode_version, self.timeout
+        return _rebuild, settings
 
     def __repr__(self) -> str:
         prefix = ", add_prefix_space=True" if self.add_prefix_space else ""
@@ -229,11 +252,16 @@ class Pretokenizer:
 
 
 def _rebuild(
-    name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool, unicode_version: str | None = None
+    name: str | None,
+    pattern: str,
+    gaps: Gaps,
+    add_prefix_space: bool,
+    unicode_version: str | None = None,
+    timeout: float | None = None,
 ) -> Pretokenizer:
     if name is None:
-        return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space)
-    made = Pretokenizer(name, add_prefix_space=add_prefix_space)
+        return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space, timeout=timeout)
+    made = Pretokenizer(name, add_prefix_space=add_prefix_space).with_timeout(timeout)
     check_unicode_version(made, unicode_version)
     return made
 

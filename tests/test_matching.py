@@ -1,0 +1,131 @@
+"""Patterns of others: what they may cost to compile and to match, and that the limits change no result."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe import matching, normalizers
+from bpe.formats.huggingface import read, write
+
+SLOW = r"(a|a)+b"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "((a{1000}){1000}){1000}",
+        "(?:(?:a?){600}){600}",
+        "a{9999999999999999999999}",
+        "(?x)(a{1000}) {1000}",
+        "(" * 100_000,
+        "(?:" * 200 + "a" + ")" * 200,
+        "a" * 300_000,
+        "(a{600})(?#x){600}",
+        "(?x)(?:#)\n(?:a{600})){600}",
+    ],
+)
+def test_patterns_too_large_to_compile(pattern):
+    with pytest.raises(ValueError, match=r"are compiled|nested|does not compile"):
+        bpe.Pretokenizer.from_regex(pattern)
+    with pytest.raises(ValueError, match=r"are compiled|nested|does not compile"):
+        normalizers.Replace(pattern)
+    tok = json.loads(write(bpe.train(texts=["a"], vocab_size=256, pretokenizer=bpe.Pretokenizer.from_regex("^a")).spec))
+    for step in tok["pre_tokenizer"]["pretokenizers"][:1]:
+        step["pattern"] = pattern
+    with pytest.raises(bpe.FormatError, match=r"pre_tokenizer\.pretokenizers\[0\]"):
+        read(json.dumps(tok).encode())
+
+
+@settings(max_examples=300)
+@given(
+    st.recursive(
+        st.sampled_from([("a", 1), ("[ab{9}]", 1), (r"\p{L}", 4), (r"\{", 1), (".", 1)]),
+        lambda inner: (
+            st.lists(inner, max_size=3).map(lambda some: ("".join(p for p, _ in some), sum(n for _, n in some)))
+            | st.tuples(inner, st.integers(0, 99)).map(
+                lambda pair: (f"(?:{pair[0][0]}){{{pair[1]}}}", pair[0][1] * max(pair[1], 1))
+            )
+            | st.tuples(inner, st.integers(1, 99)).map(
+                lambda pair: (f"({pair[0][0]}){{1,{pair[1]}}}", pair[0][1] * pair[1])
+            )
+        ),
+        max_leaves=8,
+    )
+)
+def test_size_against_counting_while_the_pattern_is_built(built):
+    pattern, items = built
+    assert matching.size_of(pattern)[0] == items
+
+
+def test_no_published_pattern_is_too_large():
+    for name in bpe.pretokenize.NAMES:
+        assert matching.size_of(bpe.Pretokenizer(name).pattern)[0] < 1000
+
+
+def test_matching_takes_no_longer_than_the_timeout():
+    slow = bpe.Pretokenizer.from_regex(SLOW, timeout=0.2)
+    tok = bpe.train(texts=["aab"], vocab_size=256, pretokenizer=slow)
+    text = "a" * 60
+    for call in (
+        lambda: slow.split(text),
+        lambda: tok.encode(text),
+        lambda: tok.encode_batch([text]),
+        lambda: tok.encode_with_offsets(text),
+        lambda: tok.tokens(text),
+        lambda: list(tok.encode_stream([text])),
+        lambda: bpe.count_words(texts=[text], pretokenizer=slow),
+        lambda: normalizers.Replace(SLOW, "c", timeout=0.2)(text),
+        lambda: normalizers.Replace(SLOW, "c", timeout=0.2).aligned(text),
+    ):
+        with pytest.raises(TimeoutError, match=r"took more than 0\.2 s on a text of 60 characters"):
+            call()
+
+
+def test_a_timeout_changes_nothing_else():
+    pattern = bpe.Pretokenizer.from_regex(SLOW)
+    longer = pattern.with_timeout(60)
+    assert (pattern.timeout, longer.timeout, pattern.with_timeout(math.inf).timeout) == (None, 60.0, math.inf)
+    assert longer == pattern
+    assert hash(longer) == hash(pattern)
+    assert pickle.loads(pickle.dumps(longer)).timeout == 60.0
+    assert pickle.loads(pickle.dumps(bpe.Pretokenizer("gpt2").with_timeout(5))).timeout == 5.0
+    assert longer.split("aab") == pattern.split("aab") == pattern.with_timeout(math.inf).split("aab") == ["aab"]
+    one, other = (bpe.train(texts=["aab b"], vocab_size=258, pretokenizer=each) for each in (pattern, longer))
+    assert one.fingerprint == other.fingerprint
+    assert "timeout" not in json.dumps(other.pretokenizer.to_json())
+    replace = normalizers.Replace("a", "b", timeout=3)
+    assert replace == normalizers.Replace("a", "b")
+    assert replace.to_json() == {"type": "Replace", "pattern": "a", "replacement": "b"}
+    assert pickle.loads(pickle.dumps(replace)).timeout == 3.0
+    for wrong in (0, -1, math.nan):
+        with pytest.raises(ValueError, match="more than 0"):
+            bpe.Pretokenizer.from_regex("a", timeout=wrong)
+    with pytest.raises(TypeError, match="number of seconds"):
+        bpe.Pretokenizer.from_regex("a", timeout="1")
+
+
+def test_processor_time_of_other_threads_is_not_counted(monkeypatch):
+    """`regex` counts the time of all threads; matching is tried again until the limit has really passed."""
+    given = []
+
+    def match(timeout):
+        given.append(timeout)
+        if len(given) < 3:
+            raise TimeoutError
+        return "found"
+
+    assert matching.within_time("a", "aa", 5.0, match) == "found"
+    assert given == [5.0, 10.0, 20.0]
+
+
+def test_nested_json_is_refused():
+    for data in (b"[" * 100_000, b'{"a":' * 100_000, b'{"model": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"):
+        with pytest.raises(bpe.FormatError):
+            read(data)
