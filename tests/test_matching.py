@@ -50,7 +50,7 @@ def test_patterns_too_large_to_compile(pattern):
         lambda inner: (
             st.lists(inner, max_size=3).map(lambda some: ("".join(p for p, _ in some), sum(n for _, n in some)))
             | st.tuples(inner, st.integers(0, 99)).map(
-                lambda pair: (f"(?:{pair[0][0]}){{{pair[1]}}}", pair[0][1] * max(pair[1], 1))
+                lambda pair: (f"(?:{pair[0][0]}){{{pair[1]}}}", (pair[0][1] + 2) * max(pair[1], 1))
             )
             | st.tuples(inner, st.integers(1, 99)).map(
                 lambda pair: (f"({pair[0][0]}){{1,{pair[1]}}}", pair[0][1] * pair[1])
