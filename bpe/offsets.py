@@ -138,6 +138,7 @@ class OffsetEncoder:
         before = behind - lengths
         last = np.searchsorted(bounds, behind, side="left") - 1
         first = np.where(lengths > 0, np.searchsorted(bounds, before, side="right") - 1, last)
+        first, last = np.minimum(first, len(starts) - 1), np.minimum(last, len(starts) - 1)  # if `ends_word` is wrong
         spans = np.stack((starts[first] + before - bounds[first], starts[last] + behind - bounds[last]), axis=1)
         return ids, np.maximum(spans - (len(data) - len(piece)), 0)
 

@@ -163,7 +163,11 @@ def check_spec(spec: TokenizerSpec) -> None:
 
 def _check_ends(spec: TokenizerSpec) -> None:
     """Refuse tokens that are said to end with a mark and do not."""
-    if spec.ends_word is None or spec.end_of_word is None or not spec.ends_word.any():
+    if spec.end_of_word is not None and spec.ends_word is None:
+        raise ValueError(
+            f"end_of_word is {spec.end_of_word!r} and ends_word None; it must say which tokens end with it"
+        )
+    if spec.end_of_word is None or spec.ends_word is None or not spec.ends_word.any():
         return
     numbers, mark = np.flatnonzero(spec.ends_word), np.frombuffer(spec.end_of_word.encode(), dtype=np.uint8)
     blob, ends = np.frombuffer(spec.vocabulary.blob, dtype=np.uint8), spec.vocabulary.offsets[1:][numbers]

@@ -368,6 +368,8 @@ def test_a_merge_that_makes_another_token_is_named() -> None:
     ends = np.array([True, False, False, False, True])
     with pytest.raises(ValueError, match=r"ends_word has token 0, b'a', which does not end with the end-of-word mark"):
         bpe.Tokenizer.from_spec(replace(spec, end_of_word="ab", end_of_word_glued=True, ends_word=ends))
+    with pytest.raises(ValueError, match="end_of_word is 'ab' and ends_word None"):
+        bpe.Tokenizer.from_spec(replace(spec, end_of_word="ab"))
     for names in ({"special_tokens": {"<x>": 99}}, {"template": ((2**40,), ())}, {"clip": (0, "x")}):
         with pytest.raises(ValueError, match=r"special_tokens, template or clip has the id .*vocabulary does not have"):
             bpe.Tokenizer.from_spec(replace(spec, **names))
