@@ -274,7 +274,7 @@ class TextEncoder:
 
         Args:
             texts: an iterable of str or bytes, or an Arrow array of strings, which is read without a copy (a null is an
-                empty text).
+                empty text), so that nobody may write to its memory meanwhile.
             threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
             out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
                 are then a view of its beginning. Using one array many times saves the time that new memory takes.

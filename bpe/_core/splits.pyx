@@ -67,7 +67,7 @@ cdef class SplitFilter:
         with nogil:
             for i in range(merges.shape[0]):
                 left, right = merges[i, 0], merges[i, 1]
-                if blob[offsets[right]] & 0xF0 == 0xE0:    # a character of three bytes
+                if offsets[right] < blob.shape[0] and blob[offsets[right]] & 0xF0 == 0xE0:    # one of three bytes
                     self.add(&blob[0], offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
 
     def add_word(self, const byte_t[::1] word):
