@@ -274,8 +274,8 @@ class Encoder:
         """The ids of documents that lie in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
 
         Nothing is copied where the pretokenizer has a scanner and nothing is done to a text first. Special tokens are
-        text. A character model takes UTF-8 only. The buffer must not change while this runs: the kernels stay within it,
-        but ids, and what the tokenizer remembers of words, could be of neither content.
+        text. A character model takes UTF-8 only. The buffer must not change while this runs: the kernels stay within
+        it, but ids, and what the tokenizer remembers of words, could be of neither content.
 
         Raises:
             ValueError: for a document that is not within the buffer; as for `encode`.
