@@ -7,7 +7,8 @@
 """
 
 try:
-    import bpe._core.encoder  # noqa: F401 (which imports most of the other kernels)
+    import bpe._core.encoder
+    import bpe._core.trainer  # noqa: F401 (with encoder, it imports most of the other kernels)
 except (ImportError, TypeError, ValueError) as error:  # the last two: compiled for another release of NumPy or of bpe
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
         raise  # NumPy is not installed

@@ -207,7 +207,7 @@ def python_arguments(message: str) -> list[str]:
         ("--num-merges 3 --end-of-word= ", r"--end-of-word is ''; it must be at least one character"),
         ("--num-merges 3 --special-token= ", r"special"),
         ("--num-merges 3 --special-token X --special-token X", r"special"),
-        ("--num-merges 3 --model char --bad", r"not UTF-8.*use --model byte"),
+        ("--num-merges 3 --model char --bad", r"not UTF-8.*--encoding-errors"),
         ("--num-merges 3 --model char --corpus-alphabet", None),
         ("--num-merges 3 --model char --limit-alphabet 2", None),
         ("--num-merges 3 --pretokenizer nothing", r"error: --pretokenizer is 'nothing'; it must be one of"),

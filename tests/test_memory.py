@@ -92,13 +92,14 @@ def test_a_process_keeps_to_it(corpus: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
 def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
-    program = PROGRAM.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
+    wide = PROGRAM.replace("vocab_size=400", "vocab_size=66_000")  # symbols of 32 bits
+    program = wide.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
     command = [sys.executable, "-c", "from bpe.memory import LEAST, resident\n" + program, str(corpus)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     found = re.search(r"words of \d+ symbols need (\d+) bytes \(\d+ MB\); raise it to that", done.stderr)
     assert found
-    command = [sys.executable, "-c", PROGRAM, str(corpus), found[1]]
+    command = [sys.executable, "-c", wide, str(corpus), found[1]]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout.split()[1]) << 10 <= int(found[1])
 
