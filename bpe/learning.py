@@ -331,7 +331,8 @@ def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
     symbols = cells * (2 if tokens < NARROW else 6)  # those of 16 bits are there until those of 32 bits are written
     needed = max(held, held - arrays + 2 * LEAST_FOR_PAIRS) + symbols
     if needed > max_memory:
-        least = needed + needed // 16 >> 20 << 20  # counting with more memory leaves other gaps between what it freed
+        # Counting with more memory keeps more of it: a table of the words where there were parts of it on disk.
+        least = (needed + arrays >> 20) + 1 << 20
         raise ValueError(
             f"max_memory is {in_megabytes(max_memory)}, but {counted(len(words.counts), 'distinct word')} of "
             f"{counted(words.cells, 'symbol')} need {in_megabytes(least)}; raise it to that (counts that are saved, "
