@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -227,11 +229,23 @@ def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[
     return shape[0], _npy_numbers(held[start + size :], file, path, shape[0], np.dtype(kind))
 
 
+def _bytes_left(file: BinaryIO) -> int:
+    """How many bytes of a regular file have not been read; of any other, -1."""
+    with suppress(OSError, ValueError):  # what is no file of the system's
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size - file.tell()
+    return -1
+
+
 def _npy_numbers(held: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
     left, most = count, max(_READ // dtype.itemsize, 1)
+    whole = _bytes_left(file) >= count * dtype.itemsize - len(held)
     while True:
         size = min(left, most) * dtype.itemsize
         held += file.read(max(size - len(held), 0))
+        if len(held) < size and whole:
+            raise OSError(f"{path} got shorter while it was read; read it when nothing writes to it")
         if len(held) < size:
             raise FormatError(f"it ends before its {count} ids do; it must be a whole .npy file", path=path)
         try:

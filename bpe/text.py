@@ -13,7 +13,7 @@ from bpe.errors import typed
 
 TextLike = str | bytes | bytearray | memoryview
 
-#: UTF-8 as the package passes it on: bytes of its own, or a view of a mapped file.
+#: UTF-8 as the package passes it on: bytes of its own, or a view of a buffer.
 Bytes = bytes | memoryview
 
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import cli, encoding, reading
+from bpe import cli, encoding, idfiles, reading
 from bpe._core import blocks, transcoding
 from bpe.cli import main
 from bpe.pretokenize import VECTORS
@@ -529,3 +529,15 @@ def test_files_in_one_call_from_pipes(tmp_path: Path, small_blocks: None) -> Non
     writer.start()
     assert tok.encode_files([path, pipe, path], threads=2, append=3) == tok.encode_batch([data] * 3, append=3)
     writer.join()
+
+
+def test_ids_that_shrink_while_they_are_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "ids.npy"
+    np.save(path, np.arange(1_000_000, dtype=np.uint32))
+    np.save(tmp_path / "ids.offsets.npy", np.arange(0, 1_000_001, 1000))
+    with path.open("rb") as file:
+        found = idfiles.read_ids(file, str(path))
+        assert next(found)[1].tolist() == list(range(1000))
+        os.truncate(path, 2_000_000)
+        with pytest.raises(OSError, match=r"ids\.npy got shorter while it was read"):
+            list(found)
