@@ -40,6 +40,10 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "encode": [
         ("bpe encode book.txt -t tokenizer.json", "ids as text, a line per document"),
         ("bpe encode corpus/*.txt -t tokenizer.json -o ids.npy", "ids in ids.npy, their offsets in ids.offsets.npy"),
+        (
+            "bpe encode corpus.txt -t tokenizer.json -o ids.npy --separator '<|end|>' --append '<|end|>'",
+            "documents that a separator divides, with an end-of-text id after each",
+        ),
         ("bpe encode lines.txt -t tokenizer.json --per-line", "each line is a document"),
         ("cat book.txt | bpe encode - -t tokenizer.json > ids.txt", "a pipe, in bounded memory"),
     ],
