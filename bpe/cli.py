@@ -36,6 +36,7 @@ from bpe.errors import FormatError, counted
 from bpe.manual import commands_of, page
 from bpe.progress import Advance, Stage, progress_bar, progress_note
 from bpe.reading import EndCut, Readable, character_cut, checked_encoding_errors
+from bpe.text import check_device
 from bpe.threads import thread_count
 from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts
@@ -526,8 +527,17 @@ def _check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse files that cannot be read before any work; pipes are left alone, since opening one would empty it."""
     if paths.count("-") > 1:
         args.parser.error("- (stdin) can be read only once")
+    if "-" in paths:
+        if sys.stdin is None:
+            raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
+        descriptor = None
+        with suppress(OSError, ValueError):  # which a stdin that is no file of the system raises
+            descriptor = sys.stdin.fileno()
+        if descriptor is not None:
+            check_device("stdin", descriptor)
     for path in paths:
         if path != "-" and not stat.S_ISFIFO(os.stat(path).st_mode):
+            check_device(path)
             with open(path, "rb"):
                 pass
 

@@ -29,7 +29,7 @@ from bpe.reading import (
     read_text,
     regular_size,
 )
-from bpe.text import Bytes, TextLike, check_utf8, no_text, to_bytes
+from bpe.text import Bytes, TextLike, check_device, check_utf8, no_text, to_bytes
 
 PathLike = str | os.PathLike[str]
 
@@ -274,6 +274,7 @@ def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {shown(path)} is {type_name(path)}; it must be a path")
+        check_device(path)
         if stat.S_ISREG(os.stat(path).st_mode):  # all are there before the first is read
             with open(path, "rb"):
                 pass

@@ -5,6 +5,11 @@ Not here: normalization, special tokens, pretokenization.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,3 +98,39 @@ def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
             'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
             "which takes any bytes"
         )
+
+
+def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
+    """Refuse a device that is neither a terminal nor the null device: reading one, such as /dev/zero, may never end.
+
+    Args:
+        path: the file, for the error.
+        file: its descriptor, if it is open.
+
+    Raises:
+        OSError: for such a device, and for a file that is not there.
+
+    """
+    found = os.stat(path) if file is None else os.fstat(file)
+    if not stat.S_ISBLK(found.st_mode):
+        if not stat.S_ISCHR(found.st_mode) or found.st_rdev == os.stat(os.devnull).st_rdev:
+            return
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOCTTY", 0)) if file is None else file
+        try:
+            if os.isatty(opened):
+                return
+        finally:
+            if file is None:
+                os.close(opened)
+    raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", os.fspath(path))
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file that is no device.
+
+    Raises:
+        OSError: for a file that cannot be read.
+
+    """
+    check_device(path)
+    return Path(path).read_bytes()

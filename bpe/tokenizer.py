@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -26,16 +27,18 @@ from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encoding import Encoder
-from bpe.errors import check_int, check_iterable, counted, shown, typed
+from bpe.errors import FormatError, check_int, check_iterable, counted, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
 from bpe.memory import byte_count
 from bpe.normalizers import Normalizer
 from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import Model, TokenizerSpec, check_spec
-from bpe.text import to_bytes
+from bpe.text import read_file, to_bytes
 from bpe.textencoder import TextEncoder, _listed
 from bpe.vocabulary import SPECIAL, Vocabulary
+
+log = logging.getLogger("bpe")
 
 
 class Tokenizer(TextEncoder):
@@ -520,7 +523,11 @@ class Tokenizer(TextEncoder):
         True
 
         """
+        _check_saved_name(path)
         data = huggingface.write(self._spec)
+        reason = huggingface.unreadable(self._spec)
+        if reason is not None:
+            log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
         with atomic_write(path) as file:
             file.write(data)
 
@@ -537,7 +544,17 @@ class Tokenizer(TextEncoder):
             OSError: for a file that cannot be read.
 
         """
-        return cls(huggingface.read(Path(path).read_bytes(), os.fspath(path)), cache_memory=cache_memory)
+        data = read_file(path)
+        known = tiktoken.published(data)
+        if known is not None:
+            return cls.from_tiktoken(path, *known, cache_memory=cache_memory)
+        if tiktoken.looks_like_ranks(data):
+            raise FormatError(
+                "it is a rank file, not a tokenizer.json, and none of OpenAI's own, whose pattern is known: "
+                "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens) loads it with a pattern that you name",
+                path=path,
+            )
+        return cls(huggingface.read(data, os.fspath(path)), cache_memory=cache_memory)
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
@@ -570,6 +587,7 @@ class Tokenizer(TextEncoder):
         pretokenizer: Pretokenizer | str | None,
         special_tokens: Mapping[str, int] | None = None,
         *,
+        force: bool = False,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
         r"""The tokenizer of an OpenAI rank file (gzipped or not), with tiktoken's ids.
@@ -579,6 +597,7 @@ class Tokenizer(TextEncoder):
             pretokenizer: the pattern that belongs to the ranks: "gpt2" for r50k and p50k, "cl100k", "o200k", or
                 your own.
             special_tokens: name → id; rank files hold none.
+            force: take another pattern for one of OpenAI's own files than the one that belongs to it.
             cache_memory: as for the class.
 
         Raises:
@@ -596,12 +615,20 @@ class Tokenizer(TextEncoder):
         array([257, 258], dtype=uint32)
 
         """
+        if special_tokens is not None and not isinstance(special_tokens, Mapping):
+            raise TypeError(
+                f"special_tokens is {typed(special_tokens)}; it must map each name to its id, since rank files hold "
+                "none: {'<|endoftext|>': 100257}"
+            )
         special = dict(special_tokens or {})
         for name, number in special.items():
             if not isinstance(name, str) or not name:
                 raise TypeError(f"special token {shown(name)} must be a str of at least one character")
             special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
-        spec = tiktoken.read(Path(path).read_bytes(), as_pretokenizer(pretokenizer), special, os.fspath(path))
+        data, pattern = read_file(path), as_pretokenizer(pretokenizer)
+        if not force:
+            tiktoken.check_pattern(data, pattern, os.fspath(path))
+        spec = tiktoken.read(data, pattern, special, os.fspath(path))
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod
@@ -613,6 +640,7 @@ class Tokenizer(TextEncoder):
         clean_whitespace: bool = True,
         unescape_html: bool = True,
         ftfy: bool | None = None,
+        force: bool = False,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
         """CLIP's tokenizer from its merge list (`bpe_simple_vocab_16e6.txt`, gzipped or not).
@@ -625,6 +653,7 @@ class Tokenizer(TextEncoder):
             clean_whitespace: make runs of white space one space and trim the ends.
             unescape_html: replace HTML entities, twice over.
             ftfy: repair broken text with ftfy (extra `clip`); None: if it is installed.
+            force: take GPT-2's merges, which are not CLIP's.
             cache_memory: as for the class.
 
         Raises:
@@ -634,7 +663,7 @@ class Tokenizer(TextEncoder):
 
         """
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
-        return cls(clip.read(Path(path).read_bytes(), normalizer, os.fspath(path)), cache_memory=cache_memory)
+        return cls(clip.read(read_file(path), normalizer, os.fspath(path), force=force), cache_memory=cache_memory)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 
@@ -712,6 +741,22 @@ class Tokenizer(TextEncoder):
         cutting = "" if self.pretokenizer is None else f", {self.pretokenizer.name or 'own pattern'}"
         size = counted(self.vocab_size, "token")
         return f"<bpe.Tokenizer: {self.model} model{cutting}, {size}, {self.fingerprint[:12]}>"
+
+
+def _check_saved_name(path: PathLike) -> None:
+    """Refuse to write a tokenizer.json under a name that says it is something else."""
+    name = Path(os.fspath(path)).name.lower()
+    if name.endswith(".tiktoken"):
+        kind, instead = "a rank file", "name it .json"
+    elif name in ("vocab.json", "merges.txt"):
+        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
+    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
+        kind, instead = "compressed", "name it .json and compress it yourself"
+    else:
+        return
+    raise ValueError(
+        f"path is {os.fspath(path)!r}, the name of what is {kind}; save writes a tokenizer.json: {instead}"
+    )
 
 
 def _rebuild(

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, pairwise
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ from bpe.pretokenize import Pretokenizer, as_pretokenizer, prepared, scanner_of
 from bpe.pretokenize.patterns import WHOLE
 from bpe.reading import EndCut
 from bpe.special import check_special_tokens
-from bpe.text import Bytes, TextLike, to_bytes
+from bpe.text import Bytes, TextLike, read_file, to_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -356,7 +355,7 @@ class WordCounts:
             OSError: for a file that cannot be read.
 
         """
-        data = memoryview(Path(path).read_bytes())  # a view, so that no slice below is a copy
+        data = memoryview(read_file(path))  # a view, so that no slice below is a copy
         if data[:8] != MAGIC:
             begin = bytes(data[:8])
             raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: these are no word counts", path=path)

@@ -6,6 +6,7 @@ Source: `SimpleTokenizer` of openai/CLIP, simple_tokenizer.py. Not here: `tokeni
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import logging
 
@@ -22,22 +23,34 @@ MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES = 49152 - 256 - 2
 
+#: The SHA-256 of GPT-2's merges.txt, which has the same layout and other symbols.
+GPT2_MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
+
 log = logging.getLogger("bpe")
 
 
-def read(data: bytes, normalizer: Normalizer | None, path: str | None = None) -> TokenizerSpec:
+def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *, force: bool = False) -> TokenizerSpec:
     """The tokenizer of a CLIP merge list (gzipped or not); of a longer list the first 48,894 merges are used.
 
     Raises:
         FormatError: with the line, for a file that is not one.
 
     """
+    data = unpacked(data, path)
+    if not force and hashlib.sha256(data).hexdigest() == GPT2_MERGES:
+        raise FormatError(
+            "these are GPT-2's merges, which end no word with </w>; from_clip gives ids that belong to no model: load "
+            "GPT-2's tokenizer.json with Tokenizer.load, or pass force=True",
+            path=path,
+        )
     try:
         lines = unpacked(data, path).decode().split("\n")[1 : 1 + MERGES]
     except UnicodeDecodeError as error:
         raise FormatError(f"is not UTF-8: {error}", path=path) from None
     while lines and not lines[-1].strip():
         lines.pop()
+    if not lines:
+        raise FormatError("holds no merges; it must have a header line, then a merge on each line", path=path)
     symbols = [bytes([byte]) for byte in byte_alphabet()]
     tokens = symbols + [symbol + MARK.encode() for symbol in symbols]
     names: dict[str, int] = {}

@@ -45,6 +45,7 @@ from bpe.formats.huggingface_write import (
     differs,
     ending,
     from_text,
+    unreadable,
     write,
 )
 from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
@@ -54,7 +55,7 @@ from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.spec import FLAGS, Model, TokenizerSpec, letter_bytes
 from bpe.vocabulary import ID_LIMIT, Vocabulary, end_to_end
 
-__all__ = ["read", "write"]
+__all__ = ["read", "unreadable", "write"]
 
 _TOP = (
     "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",

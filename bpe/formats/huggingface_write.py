@@ -112,6 +112,26 @@ def differs(spec: TokenizerSpec) -> str | None:
     return None
 
 
+def unreadable(spec: TokenizerSpec) -> str | None:
+    """Why `tokenizers` refuses the file of this tokenizer, or None if it loads it."""
+    reason = differs(spec)
+    if reason is not None:
+        return reason
+    parts: list[Any] = [None if spec.normalizer is None else _normalizer(spec.normalizer)]
+    parts.append(_pre_tokenizer(spec.model == "byte", spec.pretokenizer))
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            kind = str(part.get("type", ""))
+            if kind.startswith("bpe."):
+                what = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
+                return f"it has {what} that they cannot apply, or not as this package does"
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return None
+
+
 def _spelled(spec: TokenizerSpec, name: str) -> bytes:
     """The ordinary token that a special token's name would be in a file, or b""."""
     try:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,7 +26,61 @@ from bpe.pretokenize import Pretokenizer
 from bpe.spec import TokenizerSpec
 from bpe.vocabulary import ID_LIMIT, Vocabulary
 
+#: OpenAI's files by the SHA-256 of their text: the pattern and the special tokens that `tiktoken` has with them.
+PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": ("gpt2", {"<|endoftext|>": 50256}),  # r50k_base
+    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": ("gpt2", {"<|endoftext|>": 50256}),  # p50k_base
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": (
+        "cl100k",
+        {
+            "<|endoftext|>": 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            "<|endofprompt|>": 100276,
+        },
+    ),
+    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": (
+        "o200k",
+        {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
+    ),
+}
+
 Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # by rising rank: their bytes, offsets, and ranks
+
+
+def published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
+    """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
+    if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # each begins with the rank of an exclamation mark
+        return None
+    try:
+        return PUBLISHED.get(hashlib.sha256(unpacked(data, None)).hexdigest())
+    except FormatError:
+        return None
+
+
+def looks_like_ranks(data: bytes) -> bool:
+    """Whether a file begins as rank files do: with a line of base64, a space and a number."""
+    try:
+        head = unpacked(data, None)[:1000] if data[:2] == b"\x1f\x8b" else data[:1000]
+    except FormatError:
+        return False
+    return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", head) is not None
+
+
+def check_pattern(data: bytes, pretokenizer: Pretokenizer | None, path: str | None) -> None:
+    """Refuse another pattern for one of OpenAI's files than its own.
+
+    Raises:
+        ValueError: for one that gives other ids than `tiktoken`.
+
+    """
+    known = published(data)
+    if known is not None and pretokenizer != Pretokenizer(known[0]):
+        raise ValueError(
+            f"pretokenizer is {pretokenizer!r}, but {path or 'this file'} is one of OpenAI's, whose pattern is "
+            f"{known[0]!r}; with another, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
+        )
 
 
 def read(
