@@ -291,10 +291,10 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tok = bpe.train(texts=["low lower lowest"], num_merges=3)
     counts = bpe.count_words(texts=["low " * 10])
     for save in (tok.save, counts.save):
-        with pytest.raises(OSError, match=f"No space left on device: '{re.escape(str(target))}'") as told:
+        with pytest.raises(OSError, match=f"No space left on device: '{re.escape(str(target))}'") as caught:
             save(target)
-        assert told.value.errno == errno.ENOSPC
-        assert told.value.filename == str(target)
+        assert caught.value.errno == errno.ENOSPC
+        assert caught.value.filename == str(target)
     with pytest.raises(OSError, match=r"No space left on device: '.*tokenizer.json'"), atomic_write(target) as file:
         file.write(b"x" * 10_000_000)
     assert os.listdir(tmp_path) == []
@@ -338,9 +338,9 @@ def test_a_full_disk_names_the_folder_of_spilled_counts(tmp_path: Path, monkeypa
     with suppress(OSError):
         spill._file.close()
     spill._file = Full()
-    with pytest.raises(OSError, match=r"No space left on device.*TMPDIR") as told:
+    with pytest.raises(OSError, match=r"No space left on device.*TMPDIR") as caught:
         spill._store(np.ones(3, dtype=np.uint8))
-    assert told.value.filename == str(tmp_path)
+    assert caught.value.filename == str(tmp_path)
 
 
 def test_remove_leftovers_of_a_folder_that_is_not_there(tmp_path: Path) -> None:

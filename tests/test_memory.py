@@ -43,15 +43,15 @@ def test_what_is_of_another_type(value: object) -> None:
 
 def test_too_little_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bpe.training.count_into", None)  # not reached
-    with pytest.raises(ValueError, match="it must be at least") as told:
+    with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(texts=["ab"], num_merges=1, max_memory="100K")
     monkeypatch.undo()
-    least = int(str(told.value).split()[-1])
+    least = int(str(caught.value).split()[-1])
     assert least % (1 << 20) == 0
     assert resident() < least <= resident() + 2 * LEAST
-    with pytest.raises(ValueError, match="it must be at least") as told:
+    with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=1000)
-    least = int(str(told.value).split()[-1])
+    least = int(str(caught.value).split()[-1])
     assert resident() < least <= resident() + 2 * LEAST
     assert bpe.train(counts={"ab": 1}, num_merges=1, max_memory=2 * least).merges.tolist() == [[64, 65]]
 

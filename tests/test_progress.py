@@ -232,9 +232,9 @@ def test_large_corpora_are_shown_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "MANY_WORDS", 1)
     for short, calls in ((0.0, 30), (1e9, 5)):  # 1, 2, 4, 8 and 15
         monkeypatch.setattr(learning, "SHORT_CALL", short)
-        told: list[bpe.Progress] = []
-        assert bpe.train(counts=counts, num_merges=30, progress=told.append) == expected
-        assert len(told) == calls
+        seen: list[bpe.Progress] = []
+        assert bpe.train(counts=counts, num_merges=30, progress=seen.append) == expected
+        assert len(seen) == calls
 
 
 def interruptible(argv: list[str], **more: Any) -> subprocess.Popen[bytes]:
@@ -253,11 +253,11 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert running.stdout.readline().startswith(b"1\t")  # then it waits for the pipe to be read
         running.send_signal(signal.SIGINT)
         running.stdout.read()
-        told = running.stderr.read().decode()
+        said = running.stderr.read().decode()
         assert running.wait(timeout=120) == 130
-    last = told.splitlines()[-1]
+    last = said.splitlines()[-1]
     found = re.fullmatch(r"bpe: interrupted: the checkpoint (.*) has the word counts and (\d+) merges?; (.*)", last)
-    assert found, told
+    assert found, said
     assert found[1] == str(tmp_path / "ckpt")
     assert found[3] == "the same command goes on from there"
     state = checkpoint_module.saved_state(tmp_path / "ckpt")
