@@ -365,6 +365,12 @@ def _add_words(parser: _Parser, remarks: Mapping[str, str]) -> None:
         help="a regular expression (of Python's regex package) that finds the pretokens",
     )
     parser.add_argument(
+        "--gaps",
+        choices=["keep", "drop", "error"],
+        default=None,
+        help="text that --pattern does not match: a pretoken of its own, dropped (default), or an error",
+    )
+    parser.add_argument(
         "--special-token",
         metavar="S",
         dest="special_tokens",

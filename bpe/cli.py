@@ -110,6 +110,7 @@ def _train(args: argparse.Namespace) -> None:
     )
     options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
     options.update(_normalizing(args))
+    _with_gaps(args, options)
     if args.corpus_alphabet:
         options["initial_alphabet"] = "corpus"
     if args.trace:
@@ -160,6 +161,17 @@ def _corpus(args: argparse.Namespace) -> dict[str, Any]:
     return files if args.encoding_errors == "strict" else {**files, "encoding_errors": args.encoding_errors}
 
 
+def _with_gaps(args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Let the pattern of --pattern do what --gaps says with text between its matches."""
+    if args.gaps is None:
+        return
+    given = options.get("pretokenizer")
+    if not isinstance(given, bpe.Pretokenizer) or given.name is not None:
+        args.parser.error("--gaps is for text that a --pattern of your own does not match")
+        return
+    options["pretokenizer"] = bpe.Pretokenizer.from_regex(given.pattern, gaps=args.gaps)
+
+
 def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
     if not args.normalizers:
         return {}
@@ -187,6 +199,7 @@ def _count_words(args: argparse.Namespace) -> None:
     _check_inputs(args, args.files)
     _check_output(args.output, args.files)
     options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
+    _with_gaps(args, options)
     began = time.perf_counter()
     counts = bpe.count_words(
         **_corpus(args),

@@ -30,9 +30,9 @@ _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
 #: The header of a .npy file has at most so many bytes; NumPy itself takes no more than 10,000 unless it is told to.
 _HEADER = 1 << 16
-_VALUE = r"""'[^'\\]*'|"[^"\\]*"|True|False|\(\s*(?:\d{1,19}\s*(?:,\s*\d{1,19}\s*)*,?\s*)?\)"""
-_FIELD = rf"""\s*['"](descr|fortran_order|shape)['"]\s*:\s*({_VALUE})\s*"""
-_FIELDS = re.compile(rf"\s*\{{{_FIELD},{_FIELD},{_FIELD},?\s*\}}\s*")
+_VALUE = r"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:\d{1,19}[ \n]*(?:,[ \n]*\d{1,19}[ \n]*)*,?[ \n]*)?\)"""
+_FIELD = rf"""[ \n]*['"](descr|fortran_order|shape)['"][ \n]*:[ \n]*({_VALUE})[ \n]*"""
+_FIELDS = re.compile(rf"[ \n]*\{{{_FIELD},{_FIELD},{_FIELD},?[ \n]*\}}[ \n]*")
 #: The dtypes of ids.
 _INTEGERS = re.compile(r"[<>=|]?[iu][1248]")
 #: A word of more bytes is no id, and is not held whole to be refused.

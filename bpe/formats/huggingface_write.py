@@ -308,7 +308,8 @@ def _splitter(one: Pretokenizer) -> dict[str, Any]:
         return {"type": "WhitespaceSplit"}
     if one == WORDS:
         return {"type": "Whitespace"}
-    if one.name is None and (published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern)):
+    own = published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern) or one.gaps == "error"
+    if one.name is None and own:
         return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
     pattern = one.pattern if one.name is None else SPELLED[one.name]
     covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")

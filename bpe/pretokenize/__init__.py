@@ -7,6 +7,7 @@ normalization.
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cached_property
 from typing import Any, Literal
@@ -23,7 +24,9 @@ from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text import Bytes, TextLike, byte_offsets, escape, to_bytes
 
 #: What becomes of the text between matches.
-Gaps = Literal["drop", "keep"]
+Gaps = Literal["drop", "keep", "error"]
+
+log = logging.getLogger("bpe")
 
 NAMES = tuple(PATTERNS)
 
@@ -84,8 +87,9 @@ class Pretokenizer:
         r"""Make a pretokenizer of a regular expression in the syntax of the `regex` package.
 
         Every match is a pretoken; text between matches is dropped, or kept as a pretoken of its own with
-        `gaps="keep"`. A pattern that is known under a name is recognized and gets its scanner. `add_prefix_space` is
-        as for the class.
+        `gaps="keep"`, or an error with `gaps="error"`; the first
+        text dropped is logged as a warning. A pattern that is known under a name is recognized and gets its scanner.
+        `add_prefix_space` is as for the class.
 
         Some patterns take exponential time on some texts, such as `(a|a)+b` on many `a`. If matching one text takes
         more than `timeout` seconds (None: 10 s and 1 s more for each million characters; `math.inf`: no limit),
@@ -105,7 +109,7 @@ class Pretokenizer:
         """
         if not isinstance(pattern, str):
             raise TypeError(f"pattern is {typed(pattern)}; it must be a str")
-        check_choice("gaps", gaps, ("drop", "keep"))
+        check_choice("gaps", gaps, ("drop", "keep", "error"))
         made = cls.__new__(cls)
         name = SPELLINGS.get(pattern)
         if name in ("clip", "whitespace") and gaps == "keep":
@@ -198,12 +202,28 @@ class Pretokenizer:
         if self.gaps == "keep":
             edges = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
             starts, ends = edges[:-1], edges[1:]
+        elif int((ends - starts).sum()) < len(text) and self.name is None:
+            self._report_gap(text, starts, ends)
         filled = starts < ends
         starts, ends = starts[filled], ends[filled]
         if len(text) != len(data):
             offsets = byte_offsets(text)
             starts, ends = offsets[starts], offsets[ends]
         return starts, ends
+
+    def _report_gap(self, text: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Text that the pattern does not match: an error if gaps are one, else a warning, once for this object."""
+        if self.gaps != "error" and self.__dict__.get("_gap_reported"):
+            return
+        edges = zip([0, *ends.tolist()], [*starts.tolist(), len(text)], strict=True)
+        start, end = next((start, end) for start, end in edges if start < end)
+        what = (
+            f"pattern {shown(self.pattern)} does not match all of a text: {shown(text[start : min(end, start + 40)])}"
+        )
+        if self.gaps == "error":
+            raise ValueError(f"{what}; extend the pattern, or pass gaps='keep' or gaps='drop'")
+        self.__dict__["_gap_reported"] = True
+        log.warning("%s and other such text is dropped; gaps='keep' keeps it, gaps='error' refuses it", what)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,171 @@
+"""Mutated rank files, CLIP merge lists and .npy files: each is refused with a FormatError or read right.
+
+    python benchmarks/check_mutations.py [COUNT] [SEED]
+
+COUNT mutations (20,000) of each kind of file, from small files of our own. A naive reader says what is right.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+import sys
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+import bpe
+from bpe import idfiles
+
+TEXTS = ("low lower lowest newer newest", "abc ab abab", "\x00\xff low\n")
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    """A file with one to four bits, bytes or stretches changed, removed, doubled or moved."""
+    for _ in range(rng.randint(1, 4)):
+        if not data:
+            break
+        at, other = rng.randrange(len(data)), rng.randrange(len(data))
+        low, high = sorted((at, min(len(data), at + rng.choice((1, 2, 8, 40)))))
+        kind = rng.randrange(7)
+        if kind == 0:
+            data = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        elif kind == 1:
+            data = data[:at]
+        elif kind == 2:
+            data = data[:high] + data[low:high] + data[high:]
+        elif kind == 3:
+            data = data[:low] + data[high:]
+        elif kind == 4:
+            data = data[:at] + data[other : other + 12] + data[at:]
+        elif kind == 5:
+            data = data[:at] + rng.choice((b"\n", b" ", b"=", b"0", b"-", b"\r", b"9" * 12, b"(", b"\x00")) + data[at:]
+        else:
+            lines = data.split(b"\n")
+            first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[first], lines[second] = lines[second], lines[first]
+            data = b"\n".join(lines)
+    return data
+
+
+def naive_ranks(data: bytes) -> dict[bytes, int] | None:
+    """The ranks in a file as `tiktoken` reads it; None where a line is none."""
+    ranks: dict[bytes, int] = {}
+    for line in data.splitlines():
+        fields = line.split()
+        if line and fields[:1] != [b"="]:
+            if len(fields) != 2:
+                return None
+            ranks[base64.b64decode(fields[0], validate=True)] = int(fields[1])
+    return ranks
+
+
+def naive_encode(word: bytes, ranks: dict[bytes, int]) -> list[int]:
+    """`tiktoken`'s rule: the neighbours that spell the token of the lowest rank are joined, until none do."""
+    if word in ranks:
+        return [ranks[word]]
+    parts = [word[i : i + 1] for i in range(len(word))]
+    while True:
+        found = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
+        if not found:
+            return [ranks[part] for part in parts]
+        at = min(found)[1]
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+def check_ranks(rng: random.Random, path: Path, original: bytes) -> bool:
+    """Whether a mutated rank file was read, which it then was right."""
+    data = mutated(rng, original)
+    path.write_bytes(data)
+    try:
+        tok = bpe.Tokenizer.from_tiktoken(path, None)
+    except bpe.FormatError:
+        return False
+    ranks = naive_ranks(data)
+    assert ranks is not None, data
+    for text in TEXTS:
+        word = text.encode("latin-1")
+        if any(bytes([byte]) not in ranks for byte in word):
+            continue  # a word with such a byte is refused when it is encoded
+        assert tok.encode(word).tolist() == naive_encode(word, ranks), (data, word)
+        assert tok.decode_bytes(tok.encode(word)) == word
+    return True
+
+
+def check_clip(rng: random.Random, path: Path, original: bytes) -> bool:
+    """The same of a merge list; the naive reader is CLIP's own `bpe` on the listed pairs."""
+    data = mutated(rng, original)
+    path.write_bytes(data)
+    try:
+        tok = bpe.Tokenizer.from_clip(path, ftfy=False)
+    except bpe.FormatError:
+        return False
+    merges = [tuple(line.split()) for line in data.decode().split("\n")[1:]]
+    ranks = {pair: rank for rank, pair in enumerate(merges) if len(pair) == 2}
+    for word in ("lower", "newest", "lowest", "abab", "a"):
+        parts = [*word[:-1], word[-1] + "</w>"]
+        while found := [(ranks[p], i) for i, p in enumerate(pairwise(parts)) if p in ranks]:
+            pair = merges[min(found)[0]]
+            joined: list[str] = []
+            at = 0
+            while at < len(parts):
+                both = tuple(parts[at : at + 2]) == pair
+                joined.append("".join(parts[at : at + 2]) if both else parts[at])
+                at += 2 if both else 1
+            parts = joined
+        assert [tok.token_bytes(number).decode() for number in tok.encode(word).tolist()] == parts, (data, word)
+    return True
+
+
+def check_npy(rng: random.Random, path: Path, original: bytes) -> bool:
+    """The same of ids with offsets beside them, either of which is mutated; NumPy is the naive reader."""
+    offsets = io.BytesIO()
+    np.save(offsets, np.array([0, 3, 3, 20], dtype=np.int64))
+    which = rng.random() < 0.5
+    first = mutated(rng, original) if which else original
+    second = offsets.getvalue() if which else mutated(rng, offsets.getvalue())
+    if not first.startswith(b"\x93NUMPY"):
+        return False  # it is text then
+    path.write_bytes(first)
+    Path(idfiles.offsets_path(str(path))).write_bytes(second)
+    try:
+        with path.open("rb") as file:
+            read = [(ids.tolist(), begins) for _, ids, begins, _ in idfiles.read_ids(file, str(path))]
+    except bpe.FormatError:
+        return False
+    ids, bounds = np.load(io.BytesIO(first)), np.load(io.BytesIO(second))
+    wanted = [ids[a:b].tolist() for a, b in zip(bounds.tolist(), bounds.tolist()[1:], strict=False)]
+    assert read == [(each, True) for each in wanted], (first, second)
+    return True
+
+
+def originals() -> dict[str, bytes]:
+    """A small file of each kind."""
+    tok = bpe.train(texts=[TEXTS[0]] * 3 + ["abc abab"], vocab_size=275)
+    ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), number) for token, number in tok.vocab().items())
+    clip = b"#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\nn e\nne w\ne s\nes t</w>\n"
+    clip += b"low est</w>\na b\nab ab</w>\n"
+    ids = io.BytesIO()
+    np.save(ids, np.arange(20, dtype=np.uint32))
+    return {"ranks": ranks, "clip": clip, "npy": ids.getvalue()}
+
+
+CHECKS = {"ranks": check_ranks, "clip": check_clip, "npy": check_npy}
+
+
+def check(count: int, seed: int) -> dict[str, int]:
+    """Run `count` mutations of each kind; how many were read."""
+    found = {}
+    with TemporaryDirectory() as folder:
+        for name, original in originals().items():
+            rng = random.Random(f"{name}{seed}")
+            found[name] = sum(CHECKS[name](rng, Path(folder) / f"x.{name}", original) for _ in range(count))
+    return found
+
+
+if __name__ == "__main__":
+    total = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    print(f"{total} of each; read right: {check(total, int(sys.argv[2]) if len(sys.argv) > 2 else 0)}, others refused")

@@ -1,0 +1,36 @@
+"""Mutated files of each kind, a few of those that benchmarks/check_mutations.py makes; and gaps of a pattern."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import pytest
+
+import bpe
+from bpe.formats.huggingface import read, write
+
+SCRIPT = Path(__file__).parent.parent / "benchmarks" / "check_mutations.py"
+
+
+def test_mutated_files_are_refused_or_read_right():
+    spec = importlib.util.spec_from_file_location("check_mutations", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    found = script.check(300, 1)
+    assert all(0 < number < 300 for number in found.values()), found
+
+
+def test_gaps_warn_or_are_an_error(caplog):
+    own = bpe.Pretokenizer.from_regex("[a-z]+")
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        assert own.split("ab 12 cd") == own.split("ab 12 cd") == ["ab", "cd"]
+    assert len(caplog.records) == 1
+    assert "' 12 '" in caplog.records[0].getMessage()
+    strict = bpe.Pretokenizer.from_regex("[a-z]+", gaps="error")
+    assert strict.split("ab") == ["ab"]
+    with pytest.raises(ValueError, match="does not match all of a text: ' 12 '"):
+        strict.split("ab 12 cd")
+    tok = bpe.train(texts=["ab"], vocab_size=256, pretokenizer=strict)
+    assert read(write(tok.spec)).pretokenizer == strict
