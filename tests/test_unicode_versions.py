@@ -81,7 +81,7 @@ def test_fingerprints_do_not_have_it() -> None:
 def test_pickles_keep_it() -> None:
     one = Pretokenizer("gpt2", add_prefix_space=True)
     assert pickle.loads(pickle.dumps(one)) == one
-    assert one.__reduce__()[1][-1] == "16.0"
+    assert "16.0" in one.__reduce__()[1]
     assert _rebuild("gpt2", one.pattern, "drop", True) == one  # as an earlier release pickled it
     with pytest.raises(ValueError, match=r"unicode_version is '15.0'; in this release it is '16.0'"):
         _rebuild("gpt2", one.pattern, "drop", False, "15.0")
