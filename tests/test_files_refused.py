@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import os
 import subprocess
@@ -13,6 +14,7 @@ from test_ranks import rank_file
 
 import bpe
 from bpe import normalizers
+from bpe.formats.huggingface import read, write
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
@@ -102,3 +104,26 @@ def test_published_rank_files(name, shared_vocab):
     with pytest.raises(ValueError, match=r"is one of OpenAI's, whose pattern is .*force=True"):
         bpe.Tokenizer.from_tiktoken(path, "llama3")
     assert bpe.Tokenizer.from_tiktoken(path, "llama3", force=True).pretokenizer.name == "llama3"
+
+
+@pytest.mark.parametrize(
+    ("steps", "option"),
+    [
+        (
+            [{"type": "Digits", "individual_digits": False}, {"use_regex": True}],
+            r"\[0\]\.individual_digits: ",
+        ),
+        ([{"type": "Whitespace"}, {"use_regex": True}], r"\[1\]\.use_regex: "),
+        (
+            [{"type": "Whitespace"}, {"use_regex": False, "add_prefix_space": True}],
+            r"\[1\]\.add_prefix_space: ",
+        ),
+    ],
+)
+def test_an_unsupported_option_of_a_known_pre_tokenizer_is_named(steps, option):
+    file = json.loads(write(bpe.train(texts=["a"], vocab_size=256).spec))
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    steps = [steps[0], {**level, **steps[1]}]
+    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    with pytest.raises(bpe.FormatError, match=option):
+        read(json.dumps(file).encode())

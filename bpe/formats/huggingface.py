@@ -301,7 +301,8 @@ def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
     use_regex = get(level, places[-1], "use_regex", bool, True)
     if splitter is not None and (prefix or use_regex):
         refuse(
-            places[-1], level, f"behind another pre_tokenizer add_prefix_space and use_regex must be false: {LATER}",
+            f"{places[-1]}.{'add_prefix_space' if prefix else 'use_regex'}", True,
+            f"behind another pre_tokenizer add_prefix_space and use_regex must be false: {LATER}",
             "set both to false if that is what the tokenizer was trained with",
         )  # fmt: skip
     if use_regex:
@@ -329,6 +330,10 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
             return made_of(where, lambda: Pretokenizer(value["name"], add_prefix_space=prefix))
         pattern, own = get(value, where, "pattern", str), cast("Gaps", get(value, where, "gaps", str))
         return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=own, add_prefix_space=prefix))
+    if kind == "Digits":
+        individual = get(as_object(value, where, ("type", "individual_digits")), where, "individual_digits", bool)
+        rule = f"it must be true, and its ByteLevel must have use_regex true and add_prefix_space false: {LATER}"
+        refuse(f"{where}.individual_digits", individual, rule, "write a Split with a pattern of the pretokens")
     if kind != "Split":
         refuse(
             where, value, f"a pre_tokenizer of type {kind!r} is not known: {LATER}",
