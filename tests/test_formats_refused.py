@@ -89,7 +89,12 @@ BAD = [
     (("pre_tokenizer",), split("a", "Removed"), "pre_tokenizer.behavior", "invert"),
     (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
     (("pre_tokenizer",), steps({"type": "WhitespaceSplit"}, {"type": "Whitespace"}), "pre_tokenizer", "at most one"),
-    (("pre_tokenizer",), steps({"type": "WhitespaceSplit"}, PREFIX), "pre_tokenizer.pretokenizers[1].add_prefix_space", "false"),
+    (
+        ("pre_tokenizer",),
+        steps({"type": "WhitespaceSplit"}, PREFIX),
+        "pre_tokenizer.pretokenizers[1].add_prefix_space",
+        "false",
+    ),
     (("decoder",), {"type": "WordPiece"}, "decoder", "must be ByteLevel"),
     (("model",), [], "model", "not an object"),
     (("model", "type"), "WordPiece", "model.type", "must be BPE"),
