@@ -30,7 +30,8 @@ _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
 #: The header of a .npy file has at most so many bytes; NumPy itself takes no more than 10,000 unless it is told to.
 _HEADER = 1 << 16
-_VALUE = r"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:(?:0|[1-9]\d{0,18})[ \n]*(?:,[ \n]*(?:0|[1-9]\d{0,18})[ \n]*)*,?[ \n]*)?\)"""
+_SIZE = r"(?:0|[1-9]\d{0,18})[ \n]*"
+_VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?\)"""
 _FIELD = rf"""[ \n]*['"](descr|fortran_order|shape)['"][ \n]*:[ \n]*({_VALUE})[ \n]*"""
 _FIELDS = re.compile(rf"[ \n]*\{{{_FIELD},{_FIELD},{_FIELD},?[ \n]*\}}[ \n]*")
 #: The dtypes of ids.
