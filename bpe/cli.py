@@ -29,7 +29,7 @@ from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
 from bpe.checkpoint import saved_state
 from bpe.completion import script
-from bpe.corpus import Block, PathLike, document_cut, file_blocks, open_file, separators_of
+from bpe.corpus import Block, PathLike, all_regular, document_cut, file_blocks, open_file, separators_of
 from bpe.decoding import ByteDecoder
 from bpe.encoding import Around, BlockIds
 from bpe.errors import FormatError, counted
@@ -285,7 +285,8 @@ def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tup
             if streamed:
                 parts = _streamed(tokenizer, blocks, allowed, around)
             else:
-                parts = tokenizer._block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP)
+                ahead = path == "-" or not all_regular([path])
+                parts = tokenizer._block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
             for part in parts:
                 offsets = np.zeros(len(part.lengths) + 1, dtype=np.int64)
                 np.cumsum(part.lengths, out=offsets[1:])

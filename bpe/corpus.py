@@ -286,6 +286,14 @@ def total_size(paths: list[PathLike]) -> int | None:
     return sum(Path(path).stat().st_size for path in paths) or None
 
 
+def all_regular(paths: Iterable[PathLike]) -> bool:
+    """Whether all paths are regular files. Anything else, such as a pipe, may keep its reader waiting for ever.
+
+    Only the caller's thread may read such a file: Ctrl-C interrupts the wait of no other thread.
+    """
+    return all(stat.S_ISREG(os.stat(path).st_mode) for path in paths)
+
+
 def whole_block(text: Bytes, source: str, offset: int) -> Block:
     """A text, or a part of one, as a block."""
     bounds = np.array([0, len(text)], dtype=np.int64)

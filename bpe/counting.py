@@ -7,7 +7,7 @@ Not here: what a document is (`bpe/corpus.py`) and a word (pretokenizers), the c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -15,6 +15,7 @@ from bpe._core.wordtable import WordTable
 from bpe.corpus import (
     Block,
     PathLike,
+    all_regular,
     check_separating,
     file_blocks,
     listed_files,
@@ -121,10 +122,13 @@ def count_into(
     """
     splitter = Splitter(counts)
     slots = 0
+    share: Callable[..., Iterable[int]] = in_order  # the caller's thread gets all texts: they may be bound to it
     total: int | None = None
     if files is not None:
         paths = listed_files(files)
         separators = separators_of(separator, per_line)
+        if all_regular(paths):
+            share = shared_out
         total = total_size(paths)
         slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
         blocks = file_blocks(
@@ -155,8 +159,7 @@ def count_into(
 
     try:
         with progress_bar(progress, "count", total, "B") as bar:
-            # What gives texts may be bound to the caller's thread; files are not.
-            for done in (in_order if files is None else shared_out)(count, enumerate(blocks), threads):
+            for done in share(count, enumerate(blocks), threads):
                 bar(done)
         joined = tables.joined()
     finally:

@@ -38,6 +38,8 @@ NO_TOKEN = 0xFFFFFFFF
 LONG_TEXT = 1 << 16
 #: Bytes of files from which on several threads are worth starting.
 SHARED = 1 << 19
+#: Bytes of a pipe that are read before several threads encode them.
+AHEAD = 32 << 20
 
 Item = str | bytes | int
 
@@ -321,6 +323,7 @@ class Encoder:
         disallowed: frozenset[str] = frozenset(),
         around: Around = NOTHING,
         most: int = sys.maxsize,
+        ahead: bool = False,
     ) -> BlockIds | None:
         """The ids of blocks of files, cut by `end_cut`, each read and encoded by one of the threads.
 
@@ -334,12 +337,15 @@ class Encoder:
             disallowed: special tokens to refuse.
             around: ids to put before and after each document.
             most: how many bytes are enough.
+            ahead: let the caller's thread read the blocks before any is encoded, at most `AHEAD` bytes.
 
         Raises:
             FormatError: for text that is not UTF-8, or where `encode` raises ValueError; it names the file.
 
         """
         work = _Blocks(self, allowed, disallowed, around)
+        if ahead and threads > 1:
+            blocks = iter(list(_taken(blocks, min(most, AHEAD))))
         if self._direct and self.specials.plain(allowed):
             job = BlockJob(
                 self._core, threads if n_bytes >= SHARED else 1, blocks, work.prepare, work.done, n_bytes, most
@@ -347,9 +353,8 @@ class Encoder:
             together(job.work, job.prepare(), job.stop)
             ids, parts = job.result()
             return _joined_blocks(ids, parts)
-        batches, parts, taken = [], [], 0
-        while taken < most and (block := next(blocks, None)) is not None:
-            taken += block.size
+        batches, parts = [], []
+        for block in _taken(blocks, most):
             batch, part = work.encode(block, threads)
             batches.append(batch.ids)
             parts.append(part)
@@ -460,6 +465,14 @@ def surrounded(ids: NDArray[np.uint32], around: Around) -> NDArray[np.uint32]:
     """The ids of a text with those that are put before and after it."""
     before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
     return ids if around == NOTHING else np.concatenate((before, ids, after))
+
+
+def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
+    """The next blocks, and none after `most` bytes."""
+    taken = 0
+    while taken < most and (block := next(blocks, None)) is not None:
+        taken += block.size
+        yield block
 
 
 class _Blocks:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bpe._core import calls
 from bpe._core.encoder import Encoder as Kernel
 from bpe.batch import TokenBatch
-from bpe.corpus import Block, PathLike, file_blocks, listed_files, separators_of, total_size
+from bpe.corpus import Block, PathLike, all_regular, file_blocks, listed_files, separators_of, total_size
 from bpe.documents import Documents, arrow_documents
 from bpe.dropout import DropoutEncoder, check_dropout
 from bpe.encoding import NO_TOKEN, NOTHING, Around, BlockIds, Encoder, surrounded
@@ -396,7 +396,15 @@ class TextEncoder:
             total=total,
             encoding_errors=reading,
         )
-        parts = self._block_ids(blocks, count, total or _UNKNOWN_SIZE, allowed, disallowed, around)
+        parts = self._block_ids(
+            blocks,
+            count,
+            total or _UNKNOWN_SIZE,
+            allowed,
+            disallowed=disallowed,
+            around=around,
+            ahead=not all_regular(paths),
+        )
         return _into(out, BlockIds.joined(list(parts)))
 
     def encode_stream(
@@ -663,14 +671,23 @@ class TextEncoder:
         threads: int,
         n_bytes: int,
         allowed: frozenset[str],
+        *,
         disallowed: frozenset[str] = frozenset(),
         around: Around = NOTHING,
         most: int = sys.maxsize,
+        ahead: bool = False,
     ) -> Iterator[BlockIds]:
         """The ids of all blocks of files, in parts of about `most` bytes; the command line calls this too."""
         while True:
             part = self._encoder.encode_blocks(
-                blocks, threads, n_bytes, allowed=allowed, disallowed=disallowed, around=around, most=most
+                blocks,
+                threads,
+                n_bytes,
+                allowed=allowed,
+                disallowed=disallowed,
+                around=around,
+                most=most,
+                ahead=ahead,
             )
             if part is None:
                 return

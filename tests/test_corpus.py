@@ -145,7 +145,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert came == data
         assert sum(sizes) == len(data)
         assert max(sizes) <= 500
-        assert len(buffers) <= 2
+        assert len(buffers) <= 4  # a new one only where blocks grow
         if threads > 1:
             assert sizes[0] == 60  # a small one first, so that no thread waits long
             assert total is None or max(sizes[-4:-1]) <= 60

@@ -541,3 +541,30 @@ def test_ids_that_shrink_while_they_are_decoded(tmp_path: Path) -> None:
         os.truncate(path, 2_000_000)
         with pytest.raises(OSError, match=r"ids\.npy got shorter while it was read"):
             list(found)
+
+
+def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread that waits for a pipe cannot be interrupted, and Ctrl-C would wait for it."""
+    readers: set[int] = set()
+    fill = reading._Filling.fill
+
+    def noted(self: reading._Filling, room: memoryview) -> int:
+        readers.add(threading.get_ident())
+        return fill(self, room)
+
+    monkeypatch.setattr(reading._Filling, "fill", noted)
+    tok = bpe.train(texts=["low lower"], vocab_size=260)
+    data = b"low lower newest " * 200_000  # more blocks than the threads take at first
+    calls: list[Any] = [
+        lambda path: tok.encode_files(path, threads=3).ids.tolist() == tok.encode(data).tolist(),
+        lambda path: bpe.count_words(files=path, threads=3) == bpe.count_words(texts=[data]),
+        lambda path: bpe.train(files=path, threads=3, vocab_size=260) == bpe.train(texts=[data], vocab_size=260),
+    ]
+    for number, call in enumerate(calls):
+        pipe = tmp_path / str(number)
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+        writer.start()
+        assert call(pipe)
+        writer.join()
+    assert readers == {threading.get_ident()}

@@ -42,9 +42,10 @@ def test_per_line_is_one_document_for_each_line(
     documents = [part + b"\n" for part in data.split(b"\n")]
     documents[-1] = documents[-1][:-1]
     options: dict[str, Any] = {"pretokenizer": pretokenizer, "threads": threads}
-    counts = bpe.count_words(files=path, per_line=True, **options)
+    of_files: dict[str, Any] = {"files": path, "encoding_errors": "bytes", **options}
+    counts = bpe.count_words(**of_files, per_line=True)
     assert counts == bpe.count_words(texts=documents, **options)
-    assert bpe.count_words(files=path, separator="\n", **options) == bpe.count_words(texts=data.split(b"\n"), **options)
+    assert bpe.count_words(**of_files, separator="\n") == bpe.count_words(texts=data.split(b"\n"), **options)
     if pretokenizer is not None and pretokenizer != "whitespace":
         assert sum(len(word) * count for word, count in counts.items()) == len(data), "no byte is lost"
 
