@@ -27,7 +27,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encoding import Encoder
-from bpe.errors import FormatError, check_int, check_iterable, counted, shown, typed
+from bpe.errors import FormatError, check_int, check_iterable, counted, error_context, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.learning import Training
 from bpe.memory import byte_count
@@ -71,7 +71,7 @@ class Tokenizer(TextEncoder):
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
         check_spec(spec)
-        memory = CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
+        memory = _cache_bytes(cache_memory)
         self._spec = spec
         for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word, spec.unreached):
             if array is not None:
@@ -554,7 +554,10 @@ class Tokenizer(TextEncoder):
                 "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens) loads it with a pattern that you name",
                 path=path,
             )
-        return cls(huggingface.read(data, os.fspath(path)), cache_memory=cache_memory)
+        spec = huggingface.read(data, os.fspath(path))
+        memory = _cache_bytes(cache_memory)
+        with error_context(os.fspath(path)):  # the file's parts may not fit together
+            return cls(spec, cache_memory=memory)
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
@@ -757,6 +760,11 @@ def _check_saved_name(path: PathLike) -> None:
     raise ValueError(
         f"path is {os.fspath(path)!r}, the name of what is {kind}; save writes a tokenizer.json: {instead}"
     )
+
+
+def _cache_bytes(cache_memory: int | str | None) -> int:
+    """The argument `cache_memory` in bytes."""
+    return CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
 
 
 def _rebuild(

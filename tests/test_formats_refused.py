@@ -17,6 +17,7 @@ from tokenizer_json import (
     split,
 )
 
+import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
@@ -291,3 +292,15 @@ def test_another_kind_of_model_is_named_before_what_goes_with_it(change, where, 
         read(json.dumps(file).encode())
     assert caught.value.where == where
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("field", "value"), [("merge_ranks", [2, 1, 0]), ("ends_word", [1, 2])])
+def test_parts_of_our_own_files_that_do_not_fit_together(tmp_path, field, value):
+    path = tmp_path / "t.json"
+    bpe.train(counts={"low": 3, "lower": 2}, model="char", num_merges=3, end_of_word="</w>").save(path)
+    file = json.loads(path.read_text(encoding="utf-8"))
+    file["model"][field] = value
+    path.write_text(json.dumps(file), encoding="utf-8")
+    with pytest.raises(FormatError, match=field) as caught:
+        bpe.Tokenizer.load(path)
+    assert caught.value.path == str(path)
