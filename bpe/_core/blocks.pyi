@@ -3,17 +3,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self
 
 from bpe._core.buffers import Buffer
 from bpe._core.encoder import Encoder
-from bpe._core.gather import Job
+from bpe._core.gather import Job, Room
 
 BLOCKS: int
 
+class BlockRoom(Room): ...
+
 class BlockJob(Job):
-    def __new__(
-        cls,
+    def __init__(
+        self,
         encoder: Encoder,
         threads: int,
         blocks: Iterator[Any],
@@ -21,5 +22,5 @@ class BlockJob(Job):
         done: Callable[[Any, NDArray[np.int64], int], Any],
         n_bytes: int,
         most: int,
-    ) -> Self: ...
+    ) -> None: ...
     def result(self) -> tuple[NDArray[np.uint32], list[Any]]: ...  # type: ignore[override]

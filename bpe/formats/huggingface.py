@@ -369,7 +369,7 @@ def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, fro
     if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_TOKEN)}:
         return None
     try:
-        ids, contents, *columns = zip(*map(itemgetter(*_TOKEN), value), strict=True)
+        ids, contents, *columns = [list(map(itemgetter(field), value)) for field in _TOKEN]
     except KeyError:
         return None
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
