@@ -96,7 +96,7 @@ class BuildKernels(build_ext):
     """
 
     def build_extension(self, ext: Extension) -> None:
-        """Compile a kernel, or copy the one that is there."""
+        """Compile a kernel, or copy the one compiled before."""
         there = self.get_ext_filename(ext.name)
         if self.force or newer_group([*ext.sources, *ext.depends], there):
             super().build_extension(ext)

@@ -59,7 +59,7 @@ PATTERN_NAMES = (
 )  # fmt: skip
 #: For --code-points: between letters, before a number, doubled after a space, as a contraction, beside newlines.
 CONTEXTS = ("a{0}b\n", " {0}1\n", "'{0}s {0}{0}\n", "A{0}A\t{0}/\n")
-#: The same for normalizers: a mark behind it, marks around it, between parts of Hangul syllables, beside sigma.
+#: The same for normalizers: a mark after it, marks around it, between parts of Hangul syllables, beside sigma.
 AROUND = ("{0}\u0301|", "a\u0345{0}\u0334 ", "\u1100{0}\u11a8 ", "\uac00{0}", "o{0}\u0323\u0301", "AΣ{0}A", "A{0}Σ ")
 PART = 40_000
 

@@ -28,7 +28,7 @@ _PIECE = 1 << 18
 #: A file that comes through a pipe is read in pieces of this many bytes, or of as many as are held of a document.
 _READ = 1 << 20
 _MAGIC = b"\x93NUMPY"
-#: The header of a .npy file has at most so many bytes; NumPy itself takes no more than 10,000 unless it is told to.
+#: The header of a .npy file has at most so many bytes; NumPy takes no more than 10,000 by default.
 _HEADER = 1 << 16
 _SIZE = r"(?:0|[1-9]\d{0,18})[ \n]*"
 _VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?\)"""
