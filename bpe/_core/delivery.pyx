@@ -171,7 +171,8 @@ cdef class Delivery:
     cdef void copy(self, Parcel* parcel) noexcept nogil:
         """Copy a parcel to its place."""
         fresh_reach(&parcel.fresh, self.ids.data + self.ids.room)
-        memcpy(self.ids.data + parcel.place, parcel.ids.data, parcel.ids.n * sizeof(token_t))
+        if parcel.ids.n:                                   # a part without ids may have no buffer
+            memcpy(self.ids.data + parcel.place, parcel.ids.data, parcel.ids.n * sizeof(token_t))
         parcel.ids.n = 0
 
     cdef object taken(self):
