@@ -43,7 +43,7 @@ cdef int check_merges(merges, ids, ranks, limit) except -1:
     for found in (pairs, made):
         if found.min() < 0 or found.max() >= limit:
             raise ValueError(f"merges have ids from {found.min()} to {found.max()}; ids are from 0 to {limit - 1}")
-    if order[0] < 0 or (order[1:] < order[:-1]).any():
+    if order[0] < 0 or (order[1:] < order[: len(order) - 1]).any():
         raise ValueError("the ranks of merges must be at least 0 and must not fall")
     return 0
 
