@@ -13,7 +13,7 @@ KERNEL = "encoder"
 def explanation(error: Exception, package: Path) -> str:
     """What is wrong with the package in this folder, and what to do about it."""
     folder = package.parent
-    install = f"run `pip install -e .` in {folder}" if (folder / "setup.py").exists() else "install bpe again"
+    install = f"run `pip install -e .` in {folder}" if (folder / "setup.py").exists() else "install bytepair again"
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiled = sorted(path.name for path in (package / "_core").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd"))
     if any(KERNEL + suffix in compiled for suffix in EXTENSION_SUFFIXES):

@@ -193,7 +193,9 @@ class TokenBatch:
         try:
             import pyarrow as pa
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bpe[arrow]'") from None
+            raise ModuleNotFoundError(
+                "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
+            ) from None
         offsets = np.array(self.offsets)  # Arrow keeps what it is given, and reads by it unchecked
         _check_offsets(offsets, len(self.ids))
         return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(self.ids))

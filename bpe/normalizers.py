@@ -335,7 +335,7 @@ class FixText(Normalizer):
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
                 "this tokenizer repairs text with ftfy, which is not installed; install the extra: pip install "
-                "'bpe[clip]', or make the tokenizer with ftfy=False"
+                "'bytepair[clip]', or make the tokenizer with ftfy=False"
             ) from None
         tag = text.find("<")
         parts = []

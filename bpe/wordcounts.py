@@ -395,7 +395,9 @@ class WordCounts:
         try:
             import pyarrow as pa
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bpe[arrow]'") from None
+            raise ModuleNotFoundError(
+                "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
+            ) from None
         blob, offsets, counts = self.arrays()  # the table has them for good
         words = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(blob)]

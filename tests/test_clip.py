@@ -175,9 +175,9 @@ def test_without_ftfy(
     with caplog.at_level(logging.WARNING, logger="bpe"):
         tok = bpe.Tokenizer.from_clip(shared_vocab(LIST))
     assert "ftfy is not installed" in caplog.text
-    assert "bpe[clip]" in caplog.text
+    assert "bytepair[clip]" in caplog.text
     assert tok.encode("king").tolist() == [674]
-    with pytest.raises(ModuleNotFoundError, match=r"bpe\[clip\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"bytepair\[clip\]"):
         bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True).encode("king")
 
 

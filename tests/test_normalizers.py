@@ -165,7 +165,7 @@ def test_fix_text_leaves_plain_text() -> None:
 def test_fix_text_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ftfy", None)
     with pytest.raises(
-        ModuleNotFoundError, match=r"ftfy, which is not installed; .*pip install 'bpe\[clip\]', or .*ftfy=False"
+        ModuleNotFoundError, match=r"ftfy, which is not installed; .*pip install 'bytepair\[clip\]', or .*ftfy=False"
     ):
         FixText()("a")
 

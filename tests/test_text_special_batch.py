@@ -346,7 +346,7 @@ def test_to_arrow() -> None:
 def test_to_arrow_without_pyarrow(monkeypatch: pytest.MonkeyPatch, given: TokenBatch | bpe.WordCounts) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
-        ModuleNotFoundError, match=r"to_arrow needs pyarrow; install the extra: pip install 'bpe\[arrow\]'"
+        ModuleNotFoundError, match=r"to_arrow needs pyarrow; install the extra: pip install 'bytepair\[arrow\]'"
     ):
         given.to_arrow()
 

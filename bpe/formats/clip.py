@@ -103,7 +103,9 @@ def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy:
     if ftfy is None:
         ftfy = importlib.util.find_spec("ftfy") is not None
         if not ftfy:
-            log.warning("ftfy is not installed: text is not repaired as OpenAI's CLIP does; pip install 'bpe[clip]'")
+            log.warning(
+                "ftfy is not installed: text is not repaired as OpenAI's CLIP does; pip install 'bytepair[clip]'"
+            )
     steps: list[Normalizer] = []
     if ftfy:
         steps.append(FixText())
