@@ -8,7 +8,7 @@ shared English corpus without FILE; and how many times as long a first pass is a
 its later ones. Random letters are new text at every byte, so that the file's first pass compares with them. "MB more"
 is the peak memory of the first pass beyond text, tokenizer and ids. Ids of the first 20,000 bytes are compared with
 tiktoken's where it is installed, and the whole is decoded: one difference fails the run, and so does a text of which
-later passes, or memory, take more than LIMITS allow.
+later passes take more than LIMIT times as long as the file, or that takes too much memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from report import VOCAB_NAMES, corpora, keep, machine, measure, table, vocabula
 from run import HARD
 
 #: Times as long a byte as the file may take.
-LIMITS = dict.fromkeys(HARD, 3) | dict.fromkeys(("one letter", "letters", "spaces", "newlines", "digits"), 10)
+LIMIT = 25
 #: Megabytes beyond text, tokenizer and ids.
 MOST_MEMORY = 100
 
@@ -57,7 +57,7 @@ def main() -> None:
 def faults(row: dict[str, Any]) -> list[str]:
     """What is wrong with a measurement."""
     found = [row["different"]] if row["different"] else []
-    if row["warm"] > LIMITS[row["kind"]] * row["english"]:
+    if row["warm"] > LIMIT * row["english"]:
         found.append(f"{row['warm'] / row['english']:.1f} times as long as the file")
     if row["more"] > MOST_MEMORY << 20:
         found.append(f"{row['more'] >> 20} MB more than the text and its ids")

@@ -159,8 +159,8 @@ def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
 
 
 @pytest.mark.parametrize("letters", ["ab", "aaaaaab", "abcdefgh"])
-def test_long_pieces_in_rounds(letters: str) -> None:
-    """Many merges of few letters, whose runs and chains reach far: many pairs at once as one after the other."""
+def test_long_pieces_with_long_tokens(letters: str) -> None:
+    """Many merges of few letters, whose runs and chains reach far: with vector instructions as without."""
     choose = random.Random(len(letters))
     texts = ["".join(choose.choices(letters, k=200)) for _ in range(200)]
     tok = bpe.train(texts=texts, num_merges=1500, pretokenizer=None)
@@ -175,8 +175,8 @@ def test_long_pieces_in_rounds(letters: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_long_pieces_settled(seed: int) -> None:
-    """Vocabularies of all sizes and texts that are uneven, so that what rounds leave merges further, ties among it."""
+def test_long_uneven_pieces(seed: int) -> None:
+    """Vocabularies of all sizes and texts that are uneven: with vector instructions as without."""
     choose = random.Random(seed)
     letters = choose.sample("abcdefghijkl", choose.choice([2, 2, 3, 4, 8, 12]))
     texts = ["".join(choose.choices(letters, k=300)) for _ in range(20)]

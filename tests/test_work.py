@@ -1,7 +1,7 @@
 """How often merging goes over a hard text, by each way that a long piece is merged: a few times, however long it is.
 
-That is counted, not timed: `Scratch.work` grows by the symbols of windows, rounds and choices, a heap's entries and
-what backtracking takes and tries. Not here: which ids come out (`test_engine.py`), how long it takes (`bench_hard.py`).
+That is counted, not timed: `Scratch.work` grows by the symbols of windows, a heap's entries and what backtracking takes
+and tries. Not here: which ids come out (`test_engine.py`), how long it takes (`bench_hard.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe._core import merging, windows
+from bpe._core import windows
 from bpe.encoding import Encoder
-from bpe.pretokenize import VECTORS
 from bpe.spec import TokenizerSpec
 
 SIZES = 1 << 14, 1 << 16  # characters of a text, about
@@ -26,7 +25,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 IDEOGRAPHS = [chr(0x4E00 + i) for i in range(500)]
 
 #: Times that a symbol may be gone over. Backtracking tries one token after the other, from the longest on.
-MOST = {"rounds": 12, "windows": 12, "heap": 12, "backtracking": LONGEST}
+MOST = {"windows": 12, "heap": 12, "backtracking": LONGEST}
 
 
 def any_of(letters: Sequence[str], size: int) -> str:
@@ -94,19 +93,16 @@ def spec_for(way: str, kind: str) -> TokenizerSpec:
 
 @pytest.fixture
 def few_symbols() -> Iterator[None]:
-    """Few symbols of a long piece are held at once; vector instructions come back."""
+    """Few symbols of a long piece are held at once."""
     before = windows.hold_symbols(0)
     yield
     windows.hold_symbols(before)
-    merging.choose_vectors(VECTORS)
 
 
 @pytest.mark.usefixtures("few_symbols")
 @pytest.mark.parametrize(
     ("way", "kind"),
     [
-        ("rounds", "all"),
-        ("rounds", "letters"),
         ("windows", "all"),
         ("windows", "letters"),
         ("windows", "characters"),
@@ -119,7 +115,6 @@ def few_symbols() -> Iterator[None]:
 )
 def test_hard_texts_are_gone_over_a_few_times(way: str, kind: str) -> None:
     """Every symbol at least once, or what does the work does not count it; and no more often in a longer text."""
-    merging.choose_vectors(3 if way == "rounds" else 0)
     kernel = Encoder(spec_for(way, kind))._core
     for name, text_of in HARD.items():
         texts = [text_of(size) for size in SIZES]

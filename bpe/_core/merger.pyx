@@ -94,9 +94,6 @@ cdef class Merger:
         ):
             self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
         self.small_ranks = not len(ranks) or int(ranks[len(ranks) - 1]) < MOST_RANK
-        distinct = len(set(np.asarray(inner).tolist())) == len(inner)
-        if self.unmarked.plain and self.origins.ordered and self.small_ranks and distinct:
-            self.table.index_bounds(merges, ids, ranks, inner, limit)
 
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown

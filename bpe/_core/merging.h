@@ -20,36 +20,18 @@ typedef struct {
     uint64_t merge; /* rank << 32 | id of the token that they make; BPE_NO_MERGE where the slot is free */
 } bpe_slot;
 
-/* The least rank, as a bound of `rounds.h`, at which a token that is yet to be made takes a part of a pair from it. */
-typedef struct {
-    uint16_t left;  /* from the left: the pair's second token */
-    uint16_t right; /* from the right: its first token */
-} bpe_bounds;
-
-/* What is known of two bytes side by side. */
-typedef struct {
-    uint32_t rank; /* of what they make; BPE_NO_RANK where they make nothing */
-    uint32_t made;
-    bpe_bounds bounds;
-    uint32_t first; /* the token of the first byte */
-} bpe_byte_pair;
-
-#define BPE_NO_RANK 0x3FF80000u               /* greater than any rank of what is merged in rows */
-#define BPE_PAIR_FACTOR 0x9E3779B97F4A7C15ull /* of a pair's hash */
-
 typedef struct {
     const bpe_slot *slots; /* open addressing, a power of two of them, at most half of them used */
     size_t mask;
     const uint64_t *known; /* two bits of a word per pair that has a merge: most have none, and this stays near */
     size_t known_mask;     /* of words */
-    const bpe_byte_pair *of_bytes; /* by the first | the second << 8; NULL in a character model */
-    const bpe_bounds *bounds; /* of the pairs that a token is in; NULL where merging in rounds does not serve */
+    const uint64_t *of_bytes; /* merges of two bytes, by the first | the second << 8; NULL in a character model */
 } bpe_pairs;
 
 static const bpe_slot bpe_free_slot = {BPE_NO_MERGE, BPE_NO_MERGE};
 
 static inline uint64_t bpe_pair_hash(uint64_t pair) {
-    uint64_t product = pair * BPE_PAIR_FACTOR;
+    uint64_t product = pair * 0x9E3779B97F4A7C15ull;
     return product ^ product >> 32;
 }
 
@@ -76,9 +58,9 @@ static inline uint64_t bpe_find_pair(const bpe_pairs *pairs, uint32_t left, uint
     return slot->merge;
 }
 
-/* What is known of the pair of bytes at a place. */
-static inline const bpe_byte_pair *bpe_find_bytes(const bpe_pairs *pairs, const uint8_t *bytes) {
-    return &pairs->of_bytes[bytes[0] | (size_t)bytes[1] << 8];
+/* The merge of two bytes: rank << 32 | id, or BPE_NO_MERGE. */
+static inline uint64_t bpe_find_bytes(const bpe_pairs *pairs, const uint8_t *bytes) {
+    return pairs->of_bytes[bytes[0] | (size_t)bytes[1] << 8];
 }
 
 /* Up to 64 symbols on their way to tokens. Place i is [i + 1] of the first two arrays, so that there is one before the
@@ -105,10 +87,8 @@ static inline void bpe_row_of_bytes(
     bpe_row *row, const bpe_pairs *pairs, const uint32_t *ids, const uint8_t *piece, ptrdiff_t n) {
     row->n = n;
     for (ptrdiff_t i = 0; i < n - 1; i++) {
-        const bpe_byte_pair *pair = bpe_find_bytes(pairs, piece + i);
         row->token[i + 1] = ids[piece[i]];
-        row->made[i + 1] = pair->made;
-        row->order[i] = bpe_order(pair->rank, (unsigned)i);
+        bpe_set_merge(row, i, bpe_find_bytes(pairs, piece + i));
     }
     row->token[n] = ids[piece[n - 1]];
 }

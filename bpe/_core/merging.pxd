@@ -22,9 +22,6 @@ cdef extern from "merging.h" nogil:
     Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
     int popcount "bpe_popcount"(uint64_t bits)
 
-cdef extern from "rounds.h" nogil:
-    const Py_ssize_t STRETCH "BPE_STRETCH"   # bytes that are merged in rounds together
-
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
     ROWS = 4                  # merged at once; merging.h has the same number
@@ -124,14 +121,6 @@ cdef void merge_row(const Pairs* pairs, Row* row) noexcept nogil
 cdef void merge_rows(
     const Pairs* pairs,
     Row* rows,                # IN and OUT (ROWS,): of SHORT symbols each
-) noexcept nogil
-
-cdef Py_ssize_t merge_stretch(
-    const Pairs* pairs,
-    const byte_t* text,       # IN (STRETCH,): of a plain alphabet
-    token_t* tokens,          # OUT (STRETCH + 16,)
-    Py_ssize_t* size,         # OUT
-    size_t* work,             # IN and OUT
 ) noexcept nogil
 
 cdef int merge_with_heap(

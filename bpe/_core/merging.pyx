@@ -2,8 +2,7 @@
 
 A short piece keeps its merges in an array that is scanned for the best one; its live places are the bits of a word. A
 long piece of a vocabulary that backtracking cannot serve (`backtrack.pyx`) goes over a heap. Merges of equal rank are
-applied from left to right. Not here: many pairs merged at once (`rounds.h`, `settling.h`), the table of pairs
-(`pairtable.pyx`), caches (`wordcache.pyx`).
+applied from left to right. Not here: the table of pairs (`pairtable.pyx`), caches (`wordcache.pyx`).
 """
 
 from bpe._core.fresh cimport fresh_end
@@ -30,11 +29,6 @@ cdef extern from "merging.h" nogil:
     void merge_row_avx512 "bpe_merge_row_avx512"(const Pairs* pairs, Row* row)
     void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
     int bpe_choose_merging(int most)
-
-cdef extern from "settling.h" nogil:
-    Py_ssize_t bpe_merge_stretch(
-        const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size, size_t* work
-    )
 
 cdef enum:
     FAR = 1 << 20             # entries of a heap between two looks for signals
@@ -167,19 +161,6 @@ cdef void merge_rows(const Pairs* pairs, Row* rows) noexcept nogil:
             merge_row(pairs, &rows[i])
     for i in range(ROWS):
         tokens_of(&rows[i], rows[i].token)
-
-
-cdef Py_ssize_t merge_stretch(
-    const Pairs* pairs, const byte_t* text, token_t* tokens, Py_ssize_t* size, size_t* work
-) noexcept nogil:
-    """Merge the STRETCH bytes that a text begins with in rounds, as far as that is certain; how many tokens that gives.
-
-    `size` becomes the number of their bytes: 0 where rounds do not serve.
-    """
-    size[0] = 0
-    if merging_level < 3 or pairs.bounds == NULL:
-        return 0
-    return bpe_merge_stretch(pairs, text, tokens, size, work)
 
 
 cdef Py_ssize_t merge_bytes(

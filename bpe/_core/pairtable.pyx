@@ -1,8 +1,7 @@
 """The table of merges: (left, right) → rank and token, by open addressing behind a filter of bits.
 
 Nine lookups of ten ask for a pair that has no merge; the filter, two bits per pair, answers most of those from the
-second-level cache. Two bytes are looked up in a square of all pairs of bytes, which also holds what merging in rounds
-has to know of them. Not here: what is done with merges.
+second-level cache. Two bytes are looked up in a square of all pairs of bytes. Not here: what is done with merges.
 """
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from bpe._core.bounds cimport check_offsets
 from bpe._core.memory cimport prefetch
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 cdef enum:
@@ -83,7 +82,6 @@ cdef class PairTable:
         self.pairs.known = &known[0]
         self.pairs.known_mask = bits // 64 - 1
         self.pairs.of_bytes = NULL
-        self.pairs.bounds = NULL
 
     cdef inline int fetch(self, token_t left, token_t right) noexcept nogil:
         """Have the slot of a merge fetched that is soon to be entered."""
@@ -104,59 +102,17 @@ cdef class PairTable:
         return 0
 
     def index_bytes(self, const uint32_t[::1] byte_ids):
-        """Make the square of all pairs of bytes, given the token of each; call it when all merges are in."""
-        cdef uint32_t[:, ::1] square
-        cdef BytePair* pair
-        cdef uint64_t merge
-        cdef int left, right
-        square = table = np.zeros((1 << 16, sizeof(BytePair) // sizeof(uint32_t)), dtype=np.uint32)
-        self.held.append(table)
-        with nogil:
-            for right in range(256):
-                for left in range(256):
-                    pair = <BytePair*>&square[right << 8 | left, 0]
-                    merge = NO_MERGE
-                    if byte_ids[left] != NO_TOKEN and byte_ids[right] != NO_TOKEN:
-                        merge = find_pair(&self.pairs, byte_ids[left], byte_ids[right])
-                    pair[0] = BytePair(
-                        rank=NO_RANK if merge == NO_MERGE else <uint32_t>(merge >> 32), made=<uint32_t>merge,
-                        bounds=Bounds(left=NO_BOUND, right=NO_BOUND), first=byte_ids[left],
-                    )
-        self.pairs.of_bytes = <const BytePair*>&square[0, 0]
-
-    def index_bounds(
-        self, const int[:, ::1] merges, const int[::1] ids, const int[::1] ranks, const uint32_t[::1] byte_ids, limit
-    ):
-        """Note the bounds that merging in rounds needs (`rounds.h`): of each token, and of each pair of bytes.
-
-        Called after `index_bytes`, with the merges that are in, one for each token and after those of its parts; each
-        byte has a token of its own.
-        """
-        cdef uint16_t[:, ::1] held = np.full((limit, 2), NO_BOUND, dtype=np.uint16)
-        cdef Bounds* bounds = <Bounds*>&held[0, 0]
-        cdef uint8_t[::1] is_byte = np.zeros(limit, dtype=np.uint8)
-        cdef uint8_t[::1] first = np.zeros(limit, dtype=np.uint8), last = np.zeros(limit, dtype=np.uint8)
-        cdef BytePair* square = <BytePair*>self.pairs.of_bytes
-        cdef Bounds* pair
-        cdef uint16_t bound
+        """Make the square of the merges of all pairs of bytes, given the token of each; call it when all are in."""
+        cdef uint64_t[::1] square = np.full(1 << 16, NO_MERGE, dtype=np.uint64)
+        cdef size_t pair
         cdef token_t left, right
-        cdef Py_ssize_t i
-        self.held.append(held)
+        self.held.append(square)
         with nogil:
-            for i in range(256):
-                left = byte_ids[i]
-                is_byte[left], first[left], last[left] = 1, <uint8_t>i, <uint8_t>i
-            for i in range(merges.shape[0]):
-                left, right, bound = merges[i, 0], merges[i, 1], bound_of(ranks[i])
-                first[ids[i]], last[ids[i]] = first[left], last[right]
-                pair = &square[first[right] << 8 | last[left]].bounds
-                if is_byte[right] and not is_byte[left]:
-                    pair.left = min(pair.left, bound)
-                elif is_byte[left] and not is_byte[right]:
-                    pair.right = min(pair.right, bound)
-                bounds[right].left = min(bounds[right].left, bound)
-                bounds[left].right = min(bounds[left].right, bound)
-        self.pairs.bounds = bounds
+            for pair in range(1 << 16):
+                left, right = byte_ids[pair & 0xFF], byte_ids[pair >> 8]
+                if left != NO_TOKEN and right != NO_TOKEN:
+                    square[pair] = find_pair(&self.pairs, left, right)
+        self.pairs.of_bytes = &square[0]
 
     def merge_of(self, token_t left, token_t right):
         """What two tokens make, as (rank, id), or None: for the tests."""

@@ -8,7 +8,7 @@ found (`pieces.pyx`).
 from bpe._core.backtrack cimport NO_LIMIT
 from bpe._core.chunk cimport EARLIER, Joined
 from bpe._core.merging cimport reserve
-from bpe._core.pairtable cimport NO_MERGE, NO_RANK, BytePair, Pairs, find_bytes, find_pair
+from bpe._core.pairtable cimport NO_MERGE, Pairs, find_bytes, find_pair
 from bpe._core.types cimport byte_t, token_t
 from bpe._core.values cimport Values, merge_piece
 from bpe._core.wordcache cimport SHORT_WORD, find_front, find_middle, find_short, middle_hash, short_key
@@ -135,18 +135,16 @@ cdef inline token_t merge_three(
     const Pairs* pairs, const token_t* byte_ids, const byte_t* text, token_t* ids
 ) noexcept nogil:
     """Merge the three bytes of a character to `ids`; how many are left. Two merges are all there can be."""
-    cdef const BytePair* left = find_bytes(pairs, text)
-    cdef const BytePair* right = find_bytes(pairs, text + 1)
-    cdef uint64_t whole
+    cdef uint64_t left = find_bytes(pairs, text), right = find_bytes(pairs, text + 1), whole
     cdef Py_ssize_t i
     for i in range(3):
         ids[i] = byte_ids[text[i]]
-    if left.rank == NO_RANK and right.rank == NO_RANK:
+    if left == NO_MERGE and right == NO_MERGE:
         return 3
-    if left.rank <= right.rank:
-        ids[0], ids[1] = left.made, ids[2]
+    if left >> 32 <= right >> 32:
+        ids[0], ids[1] = <token_t>left, ids[2]
     else:
-        ids[1] = right.made
+        ids[1] = <token_t>right
     whole = find_pair(pairs, ids[0], ids[1])
     if whole == NO_MERGE:
         return 2

@@ -4,9 +4,7 @@ Tokens of which each two neighbours may stand side by side are what merging make
 any that merging makes of a text are such tokens. So when windows are merged for themselves, only the borders where
 their tokens are joined have to be asked about.
 
-With AVX-512 a window is 320 bytes, of which nearly all tokens are kept (`settling.h`), and the next one begins behind
-them. Where that is not so, as in runs of one letter, and for symbols that are not bytes, a step merges some windows
-that overlap, all at once:
+A step merges some windows that overlap, all at once:
 
     text     ....................................................
     windows  [ a | b  | c | d |e]
@@ -31,7 +29,6 @@ from bpe._core.interrupts cimport look_if_due
 from bpe._core.merging cimport (
     ROWS,
     SHORT,
-    STRETCH,
     Alphabet,
     Ids,
     Row,
@@ -39,7 +36,6 @@ from bpe._core.merging cimport (
     Unread,
     merge_row,
     merge_rows,
-    merge_stretch,
     merge_with_heap,
     more_symbols,
     popcount,
@@ -64,7 +60,6 @@ cdef enum:
     MARGIN = 5                # symbols at a window's end whose tokens are not kept, at least
     TRIES = 3                 # steps in a row that may fail before the window grows to four times its size
     PATIENCE = 64             # steps that may fail before the piece is given up, but for those made good
-    LONGEST_PAUSE = 1 << 16   # symbols
 
 cdef Py_ssize_t most_symbols = 1 << 16   # that are held of a piece; a quarter lies behind the furthest place
 
@@ -81,11 +76,8 @@ cdef struct Window:
     Py_ssize_t at             # where it begins
     Py_ssize_t size           # in symbols
     Py_ssize_t n              # its tokens
-    bint certain              # all of them are kept
     bint stepped              # it is a step of several, whose tokens are in rows
     token_t tokens[LARGE]
-    Py_ssize_t tried_from     # the place from which on rounds are tried again
-    Py_ssize_t pause          # symbols until then, more each time that they do not serve
 
 
 def hold_symbols(Py_ssize_t most):
@@ -129,9 +121,8 @@ cdef bint merge_all(
     cdef Row rows[ROWS]
     cdef Py_ssize_t at = 0, furthest = 0, patience, failed = 0, kept
     cdef size_t base = out.n
-    cdef bint ended
     cdef token_t last
-    window.size = window.tried_from = window.pause = 0
+    window.size = 0
     read_on(piece, 0, scratch, unknown)
     patience = PATIENCE if piece.n > LARGE else 2 * TRIES
     while at < piece.n:
@@ -147,8 +138,7 @@ cdef bint merge_all(
             if window.stepped:
                 kept = keep_step(piece, origins, rows, out)
             else:
-                ended = window.certain or at + window.size == piece.n
-                kept = keep(origins, window.tokens, window.n, window.size, ended, out)
+                kept = keep(origins, window.tokens, window.n, window.size, at + window.size == piece.n, out)
             at += kept
             if at > furthest:
                 furthest = at
@@ -167,21 +157,19 @@ cdef bint merge_all(
 cdef inline int merge_next(
     const Piece* piece, Window* window, Row* rows, Py_ssize_t at, Py_ssize_t failed, Scratch* scratch, Ids* out
 ) except -1 nogil:
-    """Merge what begins at a place: a certain stretch, a step of several windows, or after failures one window, which
-    is as large as `failed` of them in a row ask for. The window before is used again where the text is the same.
+    """Merge what begins at a place: a step of several windows, or after failures one window, which is as large as
+    `failed` of them in a row ask for. The window before is used again where the text is the same.
     """
     cdef Py_ssize_t wanted = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, 3), LARGE)
-    window.certain = window.stepped = False
+    window.stepped = False
     if window.size < wanted or not comes_again(piece, window, at):
         window.at = at
-        window.certain = failed == 0 and merge_certain(piece, window, scratch)
-        if not window.certain:
-            window.size = min(wanted, piece.n - at)
-            window.stepped = failed == 0 and piece.n - at >= STEP
-            if window.stepped:
-                merge_step(piece, window, rows)
-            else:
-                merge_window(piece, window, scratch, out)
+        window.size = min(wanted, piece.n - at)
+        window.stepped = failed == 0 and piece.n - at >= STEP
+        if window.stepped:
+            merge_step(piece, window, rows)
+        else:
+            merge_window(piece, window, scratch, out)
         scratch.watch.next -= window.size                  # a token may be long, and merging it takes as long
     scratch.work += STEP if window.stepped else window.size
     window.at = at
@@ -232,19 +220,6 @@ cdef inline void begin_row(const Piece* piece, Row* row, Py_ssize_t at, Py_ssize
         row_of_bytes(row, piece.pairs, piece.alphabet.inner, piece.text + at, size)
     else:
         row_of_symbols(row, piece.pairs, symbols_at(piece, at), size)
-
-
-cdef bint merge_certain(const Piece* piece, Window* window, Scratch* scratch) noexcept nogil:
-    """Make the window as large as its tokens are certain by rounds; False where they do not serve.
-
-    They do not in runs of one letter, say, and are not tried again for a while, which gets longer.
-    """
-    if piece.text == NULL or piece.n - window.at < STRETCH or window.at < window.tried_from:
-        return False
-    window.n = merge_stretch(piece.pairs, piece.text + window.at, window.tokens, &window.size, &scratch.work)
-    window.pause = 0 if window.n else min(2 * window.pause + STRETCH, LONGEST_PAUSE)
-    window.tried_from = window.at + window.pause
-    return window.n > 0
 
 
 cdef void merge_step(const Piece* piece, Window* window, Row* rows) noexcept nogil:
