@@ -5,13 +5,11 @@ Special tokens are found before normalization and are not touched by it.
 
 Wherever an argument is named `normalizer`, the name of one does too, or a list of names and normalizers:
 
-| name | normalizer |
-|---|---|
-| "nfc", "nfd", "nfkc", "nfkd" | `NFC()`, `NFD()`, `NFKC()`, `NFKD()` |
-| "lower" | `Lowercase()` |
-| "strip" | `Strip()` |
-| "collapse" | `CollapseWhitespace()` |
-| "html" | `UnescapeHTML()` |
+- "nfc", "nfd", "nfkc", "nfkd": `NFC()`, `NFD()`, `NFKC()`, `NFKD()`
+- "lower": `Lowercase()`
+- "strip": `Strip()`
+- "collapse": `CollapseWhitespace()`
+- "html": `UnescapeHTML()`
 
 >>> Sequence(NFC(), Lowercase(), CollapseWhitespace())("A  Cafe\u0301")
 'a café'

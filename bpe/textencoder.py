@@ -279,7 +279,7 @@ class TextEncoder:
             out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
                 are then a view of its beginning. Using one array many times saves the time that new memory takes.
             prepend: an id to put before each text, or the name of a special token.
-            append: the same after each text, such as "<|endoftext|>".
+            append: the same after each text, such as `"<|endoftext|>"`.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
             dropout: as for `encode`.

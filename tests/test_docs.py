@@ -1,0 +1,262 @@
+"""README.md, docs/ and benchmarks/README.md: their examples run, their links resolve, the paths that they name exist.
+
+The fenced blocks of a page run in order, in one namespace and one empty folder, as a reader would type them:
+
+    ```python    a session with >>> prompts (its output is compared), or a script, which is executed
+    ```console   commands after $ prompts, with their output
+    ```bash      a script, which must succeed
+
+A block that cannot always run has a comment in the page's source on the line before it:
+
+    <!-- needs: torch -->     run only where these modules are installed; otherwise skipped
+    <!-- skip: reason -->     never run
+
+`sh` blocks are for reading: they show commands on files that the reader has. Output is compared as doctest does it,
+with `...` for anything.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import linecache
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bpe
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "README.md").exists())
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
+PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+RUN = ("python", "pycon", "console", "bash")
+FENCE = re.compile(
+    r"^(?:<!-- (?P<mark>needs|skip): (?P<why>.*?) -->\n\n?)?"
+    r"(?P<ticks>```+)(?P<kind>[\w{}-]*)\n(?P<code>.*?)^(?P=ticks)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: what is in it, the line that its code begins at, and what it needs."""
+
+    kind: str
+    code: str
+    line: int
+    needs: tuple[str, ...] = ()
+    skip: str = ""
+
+    @property
+    def obstacle(self) -> str:
+        """Why the block cannot run here; empty if it can."""
+        missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
+        return self.skip or (f"needs {', '.join(missing)}" if missing else "")
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page that run as examples."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        needs = tuple(match["why"].replace(",", " ").split()) if match["mark"] == "needs" else ()
+        skip = match["why"] if match["mark"] == "skip" else ""
+        line = text.count("\n", 0, match.start("code")) + 1
+        if match["kind"] in RUN:
+            found.append(Block(match["kind"], match["code"], line, needs, skip))
+    return found
+
+
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+MARKED = [
+    pytest.param(page, block, id=f"{named(page)}:{block.line}")
+    for page in PAGES
+    for block in blocks(page)
+    if block.needs or block.skip
+]
+
+
+class Reader:
+    """Runs the blocks of one page in one namespace and one folder."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.names: dict[str, Any] = {"__name__": "__main__"}
+        shims = folder.parent / f"{folder.name}-bin"
+        shims.mkdir()
+        for name, command in (("bpe", f'"{sys.executable}" -m bpe'), ("python", f'"{sys.executable}"')):
+            (shims / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            (shims / name).chmod(0o755)
+        self.environment = os.environ | {"PATH": f"{shims}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+
+    def run(self, block: Block) -> None:
+        """Run a block; an AssertionError shows what differs."""
+        {"console": self._console, "bash": self._bash}.get(block.kind, self._python)(block)
+
+    def _python(self, block: Block) -> None:
+        if not re.search(r"^>>> ", block.code, re.MULTILINE):
+            where = f"{named(self.page)}, from line {block.line}"
+            linecache.cache[where] = (len(block.code), None, block.code.splitlines(keepends=True), where)
+            exec(compile(block.code, where, "exec"), self.names)
+            return
+        test = doctest.DocTestParser().get_doctest(block.code, {}, named(self.page), str(self.page), block.line - 1)
+        test.globs = self.names
+        said: list[str] = []
+        doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append, clear_globs=False)
+        assert not said, "".join(said)
+
+    def _shell(self, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def _console(self, block: Block) -> None:
+        commands = re.findall(r"^\$ (.*(?:\n> .*)*)\n((?:(?!\$ ).*\n?)*)", block.code, re.MULTILINE)
+        assert commands, f"{named(self.page)}:{block.line} has no line with a $ prompt"
+        for command, expected in commands:
+            done = self._shell(command.replace("\n> ", "\n"))
+            same = doctest.OutputChecker().check_output(expected or "\n", done.stdout or "\n", FLAGS)
+            assert same, f"{named(self.page)}:{block.line}: $ {command}\nexpected:\n{expected}\ngot:\n{done.stdout}"
+
+    def _bash(self, block: Block) -> None:
+        done = self._shell("set -euo pipefail\n" + block.code)
+        assert done.returncode == 0, f"{named(self.page)}:{block.line}\n{done.stdout}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which the examples run."""
+    inner = tmp_path / "work"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    return inner
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=named)
+def test_examples(page: Path, folder: Path) -> None:
+    """The examples of a page run, but for those that are marked."""
+    reader = Reader(page, folder)
+    for block in blocks(page):
+        if not block.needs and not block.skip:
+            reader.run(block)
+
+
+@pytest.mark.parametrize(("page", "block"), MARKED)
+def test_marked_examples(page: Path, block: Block, folder: Path) -> None:
+    """A marked example runs after those before it, where what it needs is installed."""
+    if block.obstacle:
+        pytest.skip(f"{named(page)}:{block.line}: {block.obstacle}")
+    reader = Reader(page, folder)
+    for each in blocks(page):
+        if each.line <= block.line and not each.obstacle:
+            reader.run(each)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_session_is_an_example(page: Path) -> None:
+    """No line with a >>> prompt stands outside the blocks that run."""
+    text = page.read_text(encoding="utf-8")
+    inside = "".join(block.code for block in blocks(page))
+    assert len(re.findall(r"^\s*>>> ", text, re.MULTILINE)) == len(re.findall(r"^\s*>>> ", inside, re.MULTILINE))
+
+
+# Links and paths ------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and MyST name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", h)).strip().lower().replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links(page: Path) -> None:
+    """Links to files and headings of the project lead somewhere."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)", text):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), f"{named(page)} links to {link}"
+        assert not anchor or anchor in anchors(target), f"{named(page)} links to {link}; there is {anchors(target)}"
+
+
+def paths_of(page: Path) -> set[str]:
+    """The paths of the project that a page names in backticks."""
+    names = re.findall(r"`([\w./*-]+)`", page.read_text(encoding="utf-8"))
+    roots = ("bpe/", "tests/", "benchmarks/", "docs/", ".ci/")
+    return {name for name in names if name.startswith(roots) and not name.startswith("docs/_build")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_paths(page: Path) -> None:
+    """Every file and folder of the project that a page names in backticks exists."""
+    absent = [name for name in paths_of(page) if not list(ROOT.glob(name.rstrip("/")))]
+    assert not absent, f"{named(page)} names {absent}"
+
+
+# README and the API reference -----------------------------------------------------------------------------------------
+
+
+def test_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert [line for line in lines if len(line) > 100] == []
+
+
+def test_readme_has_the_two_commands() -> None:
+    """`.ci/run` takes them from this section."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Two commands$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    commands = re.findall(r"^pip install .*$", section[1], re.MULTILINE)
+    assert commands == ["pip install -e . && bpe demo", "pip install -e '.[test]' && pytest"]
+
+
+def test_every_page_is_in_the_contents() -> None:
+    """Each page of docs/ is in a toctree, so that Sphinx and its readers find it."""
+    listed: set[Path] = {ROOT / "docs" / "index.md"}
+    for page in PAGES:
+        for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+            listed |= {(page.parent / f"{line.strip()}.md").resolve() for line in tree.splitlines() if line[:1] != ":"}
+    assert [named(page) for page in PAGES if "docs" in page.parts[len(ROOT.parts) :] and page not in listed] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in bpe.__all__:
+        assert re.search(rf"^\.\. (?:auto\w+|data):: (?:bpe\.)?{name}$", text, re.MULTILINE), (
+            f"docs/api.md lacks {name}"
+        )
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    for name in bpe.__all__:
+        thing = getattr(bpe, name)
+        if name.startswith("__"):
+            continue
+        assert thing.__doc__, name
+        if isinstance(thing, type):
+            members = [member for kind in thing.__mro__[:-1] for member in vars(kind) if not member.startswith("_")]
+            undocumented = [m for m in members if callable(getattr(thing, m)) and not getattr(thing, m).__doc__]
+            assert not undocumented, f"{name} has {undocumented} without docstring"
