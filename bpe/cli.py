@@ -38,6 +38,7 @@ from bpe.progress import Advance, Stage, progress_bar, progress_note
 from bpe.reading import EndCut, Readable, character_cut, checked_encoding_errors
 from bpe.text import check_device
 from bpe.threads import thread_count
+from bpe.tokenizer import decoder_of, engine_of, text_encoder_of
 from bpe.visualize import plain, render, spell, use_colour
 from bpe.wordcounts import MAGIC, WordCounts
 
@@ -273,12 +274,12 @@ def _as_npy(args: argparse.Namespace) -> bool:
 
 def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
     """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
-    encoder, threads = tokenizer._encoder, thread_count(args.threads)
-    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else encoder.specials.always
+    engine, threads = engine_of(tokenizer), thread_count(args.threads)
+    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
     separators = separators_of(args.separator, args.per_line)
-    streamed = not separators and not encoder.cuts_documents(allowed)  # so that no document is held whole
-    cut = character_cut if streamed else encoder.end_cut(separators, args.per_line, allowed)
+    streamed = not separators and not engine.cuts_documents(allowed)  # so that no document is held whole
+    cut = character_cut if streamed else engine.end_cut(separators, args.per_line, allowed)
     with _bar(args, "encode", args.files) as advance:
         for number, path in enumerate(args.files):
             blocks = _blocks(path, args, cut, threads, chars=tokenizer.model == "char")
@@ -286,7 +287,8 @@ def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tup
                 parts = _streamed(tokenizer, blocks, allowed, around)
             else:
                 ahead = path == "-" or not all_regular([path])
-                parts = tokenizer._block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
+                encoder = text_encoder_of(tokenizer)
+                parts = encoder.block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
             for part in parts:
                 offsets = np.zeros(len(part.lengths) + 1, dtype=np.int64)
                 np.cumsum(part.lengths, out=offsets[1:])
@@ -297,7 +299,7 @@ def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tup
 def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | None:
     """The id that a flag names: a special token, or a number."""
     is_number = text is not None and text.isdecimal() and text not in tokenizer.special_tokens
-    return tokenizer._token_id(flag, int(text) if text is not None and is_number else text)
+    return text_encoder_of(tokenizer).named_id(flag, int(text) if text is not None and is_number else text)
 
 
 def _streamed(
@@ -344,7 +346,7 @@ def _decode(args: argparse.Namespace) -> None:
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     between = (args.separator or "").encode()
     with _opened(args.file) as file, _bar(args, "decode", [args.file]) as advance, _output(args.output) as out:
-        decoder = ByteDecoder(tokenizer._decoder)
+        decoder = ByteDecoder(decoder_of(tokenizer))
         pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
         for number, (where, ids, begins, size) in enumerate(pieces):
             if begins and number:
@@ -407,7 +409,7 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     ids = np.flatnonzero(lengths)
     mark = tokenizer.end_of_word
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
-    named, always = tokenizer.special_tokens, tokenizer._encoder.specials.always
+    named, always = tokenizer.special_tokens, engine_of(tokenizer).specials.always
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
         "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],

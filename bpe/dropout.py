@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.dropout import Dropout
-from bpe.encoding import Encoder
+from bpe.encoding import Engine
 from bpe.errors import typed
 from bpe.text import TextLike, to_bytes
 
@@ -20,22 +20,22 @@ _WHOLE = 2**53
 
 
 class DropoutEncoder:
-    """Encodes with dropout beside an `Encoder`, whose tokenizer it is made for. Immutable.
+    """Encodes with dropout beside an `Engine`, whose tokenizer it is made for. Immutable.
 
     With `ignore_merges`, a word that is a token is encoded as that token; not so here, as in Hugging Face's
     `tokenizers`, since little would be left to drop.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._core = Dropout(encoder._core)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._core = Dropout(engine.kernel)
 
     def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
         """The ids of one text; the same for the same text, probability and seed, on any machine."""
-        pretokenizer = self._encoder.spec.pretokenizer
+        pretokenizer = self._engine.spec.pretokenizer
         parts: list[NDArray[np.uint32]] = []
         state = seed & _WORD
-        for item in self._encoder._items(text, allowed):
+        for item in self._engine.items(text, allowed):
             if isinstance(item, int):
                 parts.append(np.array([item], dtype=np.uint32))
                 continue
@@ -46,7 +46,7 @@ class DropoutEncoder:
                 starts, ends = pretokenizer.spans(data)
             ids, state, known = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
             if not known:
-                self._encoder._refuse_unknown(data)
+                self._engine.refuse_unknown(data)
             parts.append(ids)
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
 

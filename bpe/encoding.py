@@ -56,7 +56,7 @@ runs.choose_vectors(VECTORS)
 transcoding.choose_vectors(VECTORS)
 
 
-class Encoder:
+class Engine:
     """Encodes texts with the tables of one tokenizer. Immutable; used by any number of threads at once.
 
     Args:
@@ -79,30 +79,35 @@ class Encoder:
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
-        self._symbols = symbol_tables(spec)
+        self.symbols = symbol_tables(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
-        self._core = self._kernel()
+        self.kernel = self._kernel()
         if spec.ignore_merges:
             numbers, vocabulary = np.flatnonzero(self._tokens_that_are_words()), spec.vocabulary
             blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
             tokens, offsets = end_to_end(blob, vocabulary.offsets[numbers], vocabulary.lengths[numbers])
-            self._core.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), False)
+            self.kernel.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), False)
         elif whole_words:
             offsets = np.zeros(len(whole_words) + 1, dtype=np.int64)
             np.cumsum([len(word) for word, _ in whole_words], out=offsets[1:])
             ids = np.array([number for _, number in whole_words], dtype=np.uint32)
-            self._core.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
-        self._core.finish()
+            self.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
+        self.kernel.finish()
         pretokenizer = spec.pretokenizer
         #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
         plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
-        self._direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain
+        self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain
         #: Whether texts are normalized and nothing else is done to them.
         self._normalized = spec.normalizer is not None and plain
 
+    @property
+    def fast_kernel(self) -> core.Encoder | None:
+        """The kernel, if it takes every text unchanged and finds no special tokens in it; else None."""
+        return self.kernel if self.direct and not self.specials.always else None
+
     def _kernel(self) -> core.Encoder:
         """The tables that the kernels use; words that are one token are still to be set."""
-        spec, (inner, last, mark) = self.spec, self._symbols
+        spec, (inner, last, mark) = self.spec, self.symbols
         # The kernels check these arrays once and read them as long as they live, so they are copies: those of the spec
         # can be written to by whoever holds it.
         merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_ids, dtype=np.int32)
@@ -141,7 +146,7 @@ class Encoder:
         vocabulary, known = self.spec.vocabulary, self.spec.unreached
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
         if known is None:
-            known = self._core.unreached_of(ordinary.astype(np.uint8))
+            known = self.kernel.unreached_of(ordinary.astype(np.uint8))
         if known is None:
             return ordinary
         wanted = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -152,28 +157,28 @@ class Encoder:
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
-        if self._direct and not (allowed and self._may_hold(text, allowed)):
+        if self.direct and not (allowed and self._may_hold(text, allowed)):
             if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
                 return self.encode_batch([text], 1).ids  # which holds no more than a part of it as UTF-8
-            data = self._checked(text)
-            ids, known = self._core.encode(data)
+            data = self.checked(text)
+            ids, known = self.kernel.encode(data)
             if not known:
-                self._refuse_unknown(text)
+                self.refuse_unknown(text)
             return ids
         if self._normalized and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
-            return self._encode_segment(unescape(self.spec.normalizer(text)))
+            return self.encode_segment(unescape(self.spec.normalizer(text)))
         parts: list[NDArray[np.uint32]] = []
-        for item in self._items(text, allowed):
+        for item in self.items(text, allowed):
             if isinstance(item, int):
                 parts.append(np.array([item], dtype=np.uint32))
             else:
-                parts.append(self._encode_segment(item))
+                parts.append(self.encode_segment(item))
         if not parts:
             return np.empty(0, dtype=np.uint32)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _checked(self, text: TextLike) -> str | bytes:
+    def checked(self, text: TextLike) -> str | bytes:
         """The text as the kernel takes it: an ASCII str as it is, anything else as UTF-8."""
         if isinstance(text, str) and text.isascii():
             return text
@@ -182,9 +187,9 @@ class Encoder:
             check_utf8(data)
         return data
 
-    def _items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
+    def items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
         """The text cut at its allowed special tokens: their ids, and between them segments ready to be pretokenized."""
-        data = self._checked(text)
+        data = self.checked(text)
         if isinstance(data, str):
             data = data.encode()
         late = self.specials.late(allowed)
@@ -202,16 +207,16 @@ class Encoder:
         """Whether a text may hold one of the special tokens; one that is no text is refused elsewhere."""
         return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
 
-    def _encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
+    def encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
         pretokenizer = self.spec.pretokenizer
         if pretokenizer is None or pretokenizer.scanner is not None:
-            ids, known = self._core.encode(data)
+            ids, known = self.kernel.encode(data)
         else:
             data = data.encode() if isinstance(data, str) else data
-            ids, known = self._core.encode_spans(data, *pretokenizer.spans(data))
+            ids, known = self.kernel.encode_spans(data, *pretokenizer.spans(data))
         if not known:
-            self._refuse_unknown(data)
+            self.refuse_unknown(data)
         return ids
 
     def last_cut(self, data: Bytes, low: int) -> int:
@@ -223,9 +228,9 @@ class Encoder:
         """
         if scanner_of(self.spec.pretokenizer) is None:
             raise ValueError("the pretokenizer has no scanner, so that nothing is known of where a text may be cut")
-        return self._core.last_cut(data, low)
+        return self.kernel.last_cut(data, low)
 
-    def _refuse_unknown(self, text: TextLike) -> None:
+    def refuse_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
         for piece in self.pieces(text, self.specials.always):
             if isinstance(piece, int):
@@ -251,18 +256,18 @@ class Encoder:
         """The ids of many texts, a large batch on several threads."""
         if scanner_of(self.spec.pretokenizer) is None:
             return self._encode_one_by_one(texts, threads, allowed, around)
-        job = Job(self._core, threads)
+        job = Job(self.kernel, threads)
         job.surround(*around)
-        if self._direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
-            job.add_texts(list(texts), self._checked)
+        if self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
+            job.add_texts(list(texts), self.checked)
         else:
-            rows_of_items = [list(self._items(text, allowed)) for text in texts]
+            rows_of_items = [list(self.items(text, allowed)) for text in texts]
             bounds = np.zeros(len(texts) + 1, dtype=np.int64)
             np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
             job.add_items(list(chain.from_iterable(rows_of_items)), bounds)
         batch, bad = self._run(job, threads)
         if bad >= 0:
-            self._refuse_unknown(texts[bad])
+            self.refuse_unknown(texts[bad])
         return batch
 
     def encode_documents(
@@ -283,15 +288,15 @@ class Encoder:
             ValueError: for a document that is not within the buffer; as for `encode`.
 
         """
-        if not self._direct or self._chars:
+        if not self.direct or self._chars:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
-        job = Job(self._core, threads)
+        job = Job(self.kernel, threads)
         job.surround(*around)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         batch, bad = self._run(job, threads)
         if bad >= 0:
-            self._refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
+            self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
         return batch
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
@@ -299,7 +304,7 @@ class Encoder:
 
         Symbols without an id are NO_TOKEN. The tokenizer must have no pretokenizer and no normalizer.
         """
-        job = Job(self._core, 1)
+        job = Job(self.kernel, 1)
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run(job, 1)[0]
 
@@ -307,11 +312,11 @@ class Encoder:
         """Where a block of a file may end in which the special tokens named are looked for; None: nowhere."""
         if not self.cuts_documents(names):
             return document_cut(separators, keep)
-        return safe_cut(self._core.last_cut, [*separators, *(name.encode() for name in names)])
+        return safe_cut(self.kernel.last_cut, [*separators, *(name.encode() for name in names)])
 
     def cuts_documents(self, names: frozenset[str]) -> bool:
         """Whether blocks of a file may end within documents."""
-        return self._direct and scanner_of(self.spec.pretokenizer) != WHOLE and self.specials.plain(names)
+        return self.direct and scanner_of(self.spec.pretokenizer) != WHOLE and self.specials.plain(names)
 
     def encode_blocks(
         self,
@@ -346,9 +351,9 @@ class Encoder:
         work = _Blocks(self, allowed, disallowed, around)
         if ahead and threads > 1:
             blocks = iter(list(_taken(blocks, min(most, AHEAD))))
-        if self._direct and self.specials.plain(allowed):
+        if self.direct and self.specials.plain(allowed):
             job = BlockJob(
-                self._core, threads if n_bytes >= SHARED else 1, blocks, work.prepare, work.done, n_bytes, most
+                self.kernel, threads if n_bytes >= SHARED else 1, blocks, work.prepare, work.done, n_bytes, most
             )
             together(job.work, job.prepare(), job.stop)
             ids, parts = job.result()
@@ -383,7 +388,7 @@ class Encoder:
 
     def pieces(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
         """The pretokens of a text, and the ids of special tokens between them."""
-        for item in self._items(text, allowed):
+        for item in self.items(text, allowed):
             if isinstance(item, int):
                 yield item
             elif self.spec.pretokenizer is None:
@@ -396,11 +401,11 @@ class Encoder:
 
     def piece_ids(self, piece: bytes) -> list[int]:
         """The ids of one pretoken; NO_TOKEN for a symbol without an id."""
-        return self._core.encode_piece(piece)
+        return self.kernel.encode_piece(piece)
 
     def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
         """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        inner, last, mark = self._symbols
+        inner, last, mark = self.symbols
         codes = [ord(char) for char in piece.decode()] if self._chars else list(piece)
         found: list[tuple[bytes, int]] = []
         for place, code in enumerate(codes):
@@ -478,8 +483,8 @@ def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
 class _Blocks:
     """What is done with each block of a file: its text is checked, and cut into rows for the kernel."""
 
-    def __init__(self, encoder: Encoder, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
-        self._encoder, self._specials = encoder, encoder.specials
+    def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
+        self._engine, self._specials = engine, engine.specials
         self._allowed, self._disallowed, self._around = allowed, disallowed, around
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
@@ -500,7 +505,7 @@ class _Blocks:
         block, starts, sizes, firsts, n_bytes = note
         if bad >= 0:
             with error_context(block.source):
-                self._encoder._refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
+                self._engine.refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
         if firsts is not None and len(firsts):
             lengths = np.add.reduceat(lengths, firsts)
         begins, ends = block.begins, block.closes
@@ -512,7 +517,7 @@ class _Blocks:
         starts, ends = self._documents(block)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         with error_context(block.source):
-            batch = self._encoder.encode_batch(texts, threads, self._allowed, self._around)
+            batch = self._engine.encode_batch(texts, threads, self._allowed, self._around)
         block.release()
         return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from bpe.encoding import NO_TOKEN, Encoder
+from bpe.encoding import NO_TOKEN, Engine
 from bpe.spec import TokenizerSpec
 from bpe.visualize import spell_together
 
 
-def explain_pieces(encoder: Encoder, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
+def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
     """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
     numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
     ranks: dict[tuple[int, int], tuple[int, int]] = {}
@@ -21,20 +21,20 @@ def explain_pieces(encoder: Encoder, spec: TokenizerSpec, pieces: Iterable[bytes
         if isinstance(piece, int):
             paragraphs.append(f"{_shown(spec.vocabulary[piece])}\n  special token, id {piece}")
         else:
-            paragraphs.append("\n".join(_explain_piece(encoder, spec, ranks, piece)))
+            paragraphs.append("\n".join(_explain_piece(engine, spec, ranks, piece)))
     return "\n".join(paragraphs)
 
 
 def _explain_piece(
-    encoder: Encoder, spec: TokenizerSpec, ranks: dict[tuple[int, int], tuple[int, int]], piece: bytes
+    engine: Engine, spec: TokenizerSpec, ranks: dict[tuple[int, int], tuple[int, int]], piece: bytes
 ) -> list[str]:
     symbols = [
         (token if number == NO_TOKEN else spec.vocabulary[number], number)
-        for token, number in encoder.named_symbols(piece)
+        for token, number in engine.named_symbols(piece)
     ]
     spelled = _spelled(symbols)
     lines = [_shown(piece), "  " + " ".join(spelled)]
-    final = encoder.piece_ids(piece)
+    final = engine.piece_ids(piece)
     if spec.ignore_merges and len(final) == 1 and len(symbols) > 1:
         return [*lines, f"  the whole word is a token, id {final[0]}"]
     while True:

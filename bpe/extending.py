@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.trainer import Trainer
-from bpe.encoding import NO_TOKEN, Encoder, symbol_tables
+from bpe.encoding import NO_TOKEN, Engine, symbol_tables
 from bpe.errors import counted, typed
 from bpe.learning import (
     CELL_LIMIT,
@@ -163,7 +163,7 @@ def _begun(
 def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words:
     """The words as the tokenizer encodes them: the bytes of the numbers of their tokens, NO_TOKEN for no symbol."""
     plain = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None)
-    batch = Encoder(plain).encode_words(words.blob, words.offsets)
+    batch = Engine(plain).encode_words(words.blob, words.offsets)
     if len(batch.ids) + len(batch) + 1 > CELL_LIMIT:
         raise ValueError(
             f"the distinct words have {len(batch.ids)} tokens; at most {CELL_LIMIT} fit: extend with fewer words"

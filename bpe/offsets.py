@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core import tokenspans
-from bpe.encoding import NO_TOKEN, Encoder, unk_id
+from bpe.encoding import NO_TOKEN, Engine, unk_id
 from bpe.errors import check_choice
 from bpe.pretokenize import prepared
 from bpe.spec import TokenizerSpec, has_text_marks
@@ -25,11 +25,11 @@ Unit = Literal["char", "byte"]
 
 
 class OffsetEncoder:
-    """Encodes with offsets beside an `Encoder`. Immutable."""
+    """Encodes with offsets beside an `Engine`. Immutable."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        spec = encoder.spec
-        self._encoder = encoder
+    def __init__(self, engine: Engine) -> None:
+        spec = engine.spec
+        self._engine = engine
         self._lengths = _text_lengths(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         pretokenizer = spec.pretokenizer
@@ -57,10 +57,10 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
-        data = to_bytes(self._encoder._checked(text))
+        data = to_bytes(self._engine.checked(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
-            ids = self._encoder.encode(data, allowed)
-            lengths = self._encoder.spec.vocabulary.lengths
+            ids = self._engine.encode(data, allowed)
+            lengths = self._engine.spec.vocabulary.lengths
             spans = tokenspans.in_bytes(ids, lengths, 0)
             if len(ids) and spans[-1, 1] == len(data):
                 if unit == "char":
@@ -75,12 +75,12 @@ class OffsetEncoder:
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         at = 0
-        for piece, special in self._encoder.specials.pieces(data, allowed):
+        for piece, special in self._engine.specials.pieces(data, allowed):
             if special is not None:
                 ids.append(np.array([special], dtype=np.uint32))
                 spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
             else:
-                found, places = self._encode_segment(bytes(piece), self._encoder.specials.late(allowed))
+                found, places = self._encode_segment(bytes(piece), self._engine.specials.late(allowed))
                 ids.append(found)
                 spans.append(places + at)
             at += len(piece)
@@ -89,7 +89,7 @@ class OffsetEncoder:
 
     def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The same for a stretch in which there are no special tokens but those sought in normalized text."""
-        normalizer = self._encoder.spec.normalizer
+        normalizer = self._engine.spec.normalizer
         if normalizer is None:
             return self._encode_normalized(piece)
         made = normalizer.aligned(escape(piece))
@@ -109,7 +109,7 @@ class OffsetEncoder:
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         at = 0
-        for piece, special in self._encoder.specials.late_pieces(text, late):
+        for piece, special in self._engine.specials.late_pieces(text, late):
             found, places = np.array([special or 0], dtype=np.uint32), np.array([[0, len(piece)]], dtype=np.int64)
             if special is None:
                 found, places = self._encode_normalized(bytes(piece))
@@ -120,9 +120,9 @@ class OffsetEncoder:
 
     def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The same for a stretch of normalized text without special tokens."""
-        pretokenizer = self._encoder.spec.pretokenizer
+        pretokenizer = self._engine.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
-        ids = self._encoder._encode_segment(data)
+        ids = self._engine.encode_segment(data)
         if pretokenizer is None:
             starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
         else:
@@ -144,7 +144,7 @@ class OffsetEncoder:
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the end-of-word mark to the lengths of tokens whose mark is text: all that do not end at a word's end."""
-        spec, at, word = self._encoder.spec, 0, 0
+        spec, at, word = self._engine.spec, 0, 0
         assert spec.end_of_word is not None
         assert spec.ends_word is not None
         mark, listed, behind = len(spec.end_of_word.encode()), lengths.tolist(), bounds.tolist()
@@ -157,10 +157,10 @@ class OffsetEncoder:
 
     def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many bytes each unknown token stands for, in order: a symbol, or neighbours that became one."""
-        inner, last, _ = self._encoder._symbols
+        inner, last, _ = self._engine.symbols
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
-        if self._encoder.spec.model == "char":
+        if self._engine.spec.model == "char":
             codes = np.frombuffer(data.decode().encode("utf-32-le"), dtype=np.uint32)
             bounds = byte_offsets(data.decode())
         starts, ends = starts[starts < ends], ends[starts < ends]
@@ -171,7 +171,7 @@ class OffsetEncoder:
         unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
         found = np.flatnonzero(unknown)
         lengths: NDArray[np.int64] = np.diff(bounds)[found]
-        if not self._encoder.spec.fuse_unk:
+        if not self._engine.spec.fuse_unk:
             return lengths
         joined = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~joined)))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.encoding import NO_TOKEN, Encoder, symbol_tables, unk_id
+from bpe.encoding import NO_TOKEN, Engine, symbol_tables, unk_id
 from bpe.errors import check_int, counted, typed
 from bpe.spec import TokenizerSpec, has_text_marks
 from bpe.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
@@ -182,9 +182,9 @@ class _Reach:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.spec = spec
-        self.encoder = Encoder(spec)
+        self.encoder = Engine(spec)
         # The same merges on the symbols within a word, where no mark is.
-        self.within = Encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
+        self.within = Engine(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
         self.both = has_text_marks(spec)  # a token that ends words may be made of text within one
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.inner, self.last, self.mark_id = symbol_tables(spec)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.encoding import Encoder
+from bpe.encoding import Engine
 from bpe.errors import check_unicode, shown, typed
 from bpe.normalizing import Normalizing
 from bpe.pretokenize import prepared, scanner_of
@@ -29,7 +29,7 @@ _DECODER = codecs.getincrementaldecoder("utf-8")
 
 
 def encode_stream(
-    encoder: Encoder,
+    engine: Engine,
     chunks: Iterable[TextLike],
     allowed: frozenset[str],
     disallowed: frozenset[str],
@@ -51,25 +51,25 @@ def encode_stream(
         )
     if cut_after is not None:
         check_unicode("cut_after", cut_after)
-    return _encoded(encoder, chunks, allowed, disallowed, cut_after)
+    return _encoded(engine, chunks, allowed, disallowed, cut_after)
 
 
 def _encoded(
-    encoder: Encoder,
+    engine: Engine,
     chunks: Iterable[TextLike],
     allowed: frozenset[str],
     disallowed: frozenset[str],
     cut_after: str | None,
 ) -> Iterator[NDArray[np.uint32]]:
-    waiting = _Waiting(encoder, allowed, cut_after)
-    longest = encoder.specials.longest(disallowed)
+    waiting = _Waiting(engine, allowed, cut_after)
+    longest = engine.specials.longest(disallowed)
     came = 0
     before = b""  # the end of what has come, where a disallowed token may have begun
     parts = _as_bytes(chunks)
-    for data in _checked(parts) if encoder.spec.model == "char" else parts:
+    for data in _checked(parts) if engine.spec.model == "char" else parts:
         if disallowed:
             seen = before + data
-            encoder.specials.refuse(seen, disallowed, came - len(before))
+            engine.specials.refuse(seen, disallowed, came - len(before))
             came += len(data)
             before = seen[max(len(seen) - longest + 1, 0) :]
         waiting.data += data
@@ -110,22 +110,22 @@ def _checked(parts: Iterable[bytes]) -> Iterator[bytes]:
 class _Waiting:
     """Text that has come, in which a special token may have begun."""
 
-    def __init__(self, encoder: Encoder, allowed: frozenset[str], cut_after: str | None) -> None:
+    def __init__(self, engine: Engine, allowed: frozenset[str], cut_after: str | None) -> None:
         self.data = bytearray()
         self.enough = PIECE  # so many bytes are worth trying
-        self._encoder, self._allowed = encoder, allowed
+        self._engine, self._allowed = engine, allowed
         #: Whether tokens are found that what stands beside them decides on, or that are sought in normalized text; then
         #: the whole text is waited for.
-        self._whole = not encoder.specials.plain(allowed)
-        self._specials = encoder.specials
-        self._longest = encoder.specials.longest(allowed)
-        self._stretch = _Stretch(encoder, cut_after)
+        self._whole = not engine.specials.plain(allowed)
+        self._specials = engine.specials
+        self._longest = engine.specials.longest(allowed)
+        self._stretch = _Stretch(engine, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
         """The ids of as much as can be encoded whatever comes; of everything, if this is the end."""
         if self._whole:
             self.enough = sys.maxsize
-            if final and len(ids := self._encoder.encode(bytes(self.data), self._allowed)):
+            if final and len(ids := self._engine.encode(bytes(self.data), self._allowed)):
                 yield ids
             return
         done = 0
@@ -144,9 +144,9 @@ class _Waiting:
 class _Stretch:
     """Text between special tokens on its way: normalized, cut, encoded."""
 
-    def __init__(self, encoder: Encoder, cut_after: str | None) -> None:
-        spec = encoder.spec
-        self._encoder = encoder
+    def __init__(self, engine: Engine, cut_after: str | None) -> None:
+        spec = engine.spec
+        self._engine = engine
         self._scanner = scanner_of(spec.pretokenizer)
         self._pretokenizer = spec.pretokenizer
         self._cut_after = None if cut_after is None else cut_after.encode()
@@ -182,7 +182,7 @@ class _Stretch:
     def _cut(self) -> int:
         """Where what has come may be cut whatever follows; 0 if nowhere."""
         if self._scanner is not None:
-            cut = self._encoder.last_cut(memoryview(self._data), self._uncut)
+            cut = self._engine.last_cut(memoryview(self._data), self._uncut)
             return cut if cut > self._uncut else 0
         if self._cut_after is None:
             return 0
@@ -190,5 +190,5 @@ class _Stretch:
         return place + len(self._cut_after) if place >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
-        if data and len(ids := self._encoder._encode_segment(data)):
+        if data and len(ids := self._engine.encode_segment(data)):
             yield ids

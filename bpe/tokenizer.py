@@ -1,47 +1,68 @@
 """The `Tokenizer`, the class that users of this package work with.
 
-The methods here check their arguments and pass the work on: encoding to the base class in `bpe/textencoder.py`,
-decoding to `bpe/decoding.py`, smaller vocabularies to `bpe/pruning.py`, files to `bpe/formats`.
+Each method is documented here and done elsewhere: encoding in `bpe/textencoder.py`, decoding in `bpe/decoding.py`,
+smaller vocabularies in `bpe/pruning.py`, files in `bpe/formats`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe import pruning
+from bpe._core import calls
 from bpe._core.encoder import CACHE_MEMORY
 from bpe.adding import with_tokens
 from bpe.atomic import atomic_write
 from bpe.batch import TokenBatch
+from bpe.cliprows import ClipRows
 from bpe.corpus import PathLike
 from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
-from bpe.encoding import Encoder
-from bpe.errors import FormatError, check_int, check_iterable, counted, error_context, shown, typed
+from bpe.encoding import Engine
+from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
+from bpe.fingerprint import fingerprint
 from bpe.formats import clip, huggingface, tiktoken
+from bpe.formats.huggingface_write import check_name
+from bpe.formats.loading import load_spec
 from bpe.learning import Training
 from bpe.memory import byte_count
 from bpe.normalizers import Normalizer
-from bpe.pretokenize import Pretokenizer, as_pretokenizer
+from bpe.offsets import Unit
+from bpe.pretokenize import Pretokenizer
+from bpe.reading import EncodingErrors
 from bpe.spec import Model, TokenizerSpec, check_spec
-from bpe.text import read_file, to_bytes
-from bpe.textencoder import TextEncoder, _listed
+from bpe.special import Allowed
+from bpe.text import TextLike, read_file, to_bytes
+from bpe.textencoder import TextEncoder
 from bpe.vocabulary import SPECIAL, Vocabulary
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 log = logging.getLogger("bpe")
 
 
-class Tokenizer(TextEncoder):
+def with_fast_encode(method: _Method) -> _Method:
+    """`encode` with the kernel's function in front of it, so that plain calls need no Python frame."""
+    return cast("_Method", wraps(method)(calls.before(method)))
+
+
+def with_fast_batch(method: _Method) -> _Method:
+    """The same for `encode_batch`."""
+    return cast("_Method", wraps(method)(calls.before_batch(method, TokenBatch)))
+
+
+def with_fast_count(method: _Method) -> _Method:
+    """The same for `count_tokens`."""
+    return cast("_Method", wraps(method)(calls.before_count(method)))
+
+
+class Tokenizer:
     """Turns text into token ids and back.
 
     Immutable, compared and hashed by content, small when pickled, and safe to use from any number of threads.
@@ -77,8 +98,445 @@ class Tokenizer(TextEncoder):
             if array is not None:
                 array.flags.writeable = False
         self._training = training
-        self._encoder = Encoder(spec, cache_memory=memory)
-        self._quick = self._encoder._core if self._encoder._direct and not self._encoder.specials.always else None
+        self._texts = TextEncoder(Engine(spec, cache_memory=memory))
+        #: For the fast paths of `bpe/_core/calls.pyx`: the kernel, or None where it cannot take texts unchanged.
+        self._fast_kernel = self._texts.engine.fast_kernel
+
+    # Encoding one text ------------------------------------------------------------------------------------------------
+
+    @with_fast_encode
+    def encode(
+        self,
+        text: TextLike,
+        *,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+        dropout: float = 0.0,
+        seed: int | None = None,
+    ) -> NDArray[np.uint32]:
+        """The ids of one text: uint32, 1-D.
+
+        By default a special token in the text is ordinary text: it does not become its id, and it raises no error.
+
+        Args:
+            text: str, or bytes of UTF-8 (a byte model takes any bytes). A lone surrogate becomes U+FFFD.
+            allowed_special: names of special tokens that become their ids where the text holds them, or "all".
+            disallowed_special: names that raise an error if the text holds them, or "all" for all that are not allowed.
+            dropout: the probability, at each step, that a possible merge is skipped (BPE-dropout); 0.1 is usual in
+                training. With 0, the default, the ids are always the same.
+            seed: an int that decides dropout's choices, the same on every machine; None for random choices.
+
+        Raises:
+            TypeError: for a text that is not str or bytes.
+            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is
+                no unknown token; for bytes that are not UTF-8 in a character model.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> tok.encode("a<|end|>", allowed_special="all")
+        array([65,  0], dtype=uint32)
+
+        """
+        return self._texts.encode(
+            text,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+            dropout=dropout,
+            seed=seed,
+        )
+
+    def encode_spans(
+        self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
+    ) -> NDArray[np.uint32]:
+        """The ids of a text made of trusted and untrusted spans: special tokens are found in trusted spans only.
+
+        The spans are encoded as one text: a word may begin in one span and end in the next. A special token is found
+        only if all of it lies in one span.
+
+        Args:
+            spans: (text, trusted) pairs in order, such as a chat template's own text and what a user wrote.
+            allowed_special: names of the special tokens to find in trusted text, or "all".
+
+        Raises:
+            TypeError: for a span that is not such a pair.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> tok.encode_spans([("a<|end|>", True), ("<|end|>"[:3], False)])
+        array([65,  0, 28, 92, 69], dtype=uint32)
+
+        """
+        return self._texts.encode_spans(spans, allowed_special=allowed_special)
+
+    def encode_with_offsets(
+        self,
+        text: TextLike,
+        unit: Unit = "char",
+        *,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The ids of one text, and where in it each token begins and ends.
+
+        Args:
+            text: as for `encode`.
+            unit: "char" for places in the str, where a token with only some bytes of a character counts as having all
+                of it; "byte" for places in the UTF-8.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Returns:
+            (uint32 ids, shape (n,); int64 spans, shape (n, 2): token i is `text[spans[i, 0]:spans[i, 1]]`). An
+            end-of-word mark that is a token of its own has an empty span.
+
+            Spans always refer to the text as it was given. With a normalizer, a token's span is the smallest part of
+            that text that its characters were made from, in whole characters: the letter and the accent for an `é` that
+            NFC composed, all spaces for a space that replaced several, all of `&amp;` for an unescaped `&`. Tokens made
+            from the same part have the same span. A token that a normalizer inserted has an empty span. Removed
+            text is in no span, unless it lies within such a part. In a line that ftfy repairs, everything from the
+            first change to the last is one part.
+
+            Hugging Face's `tokenizers` gives the same spans where each character was made from one. Otherwise it
+            differs: a composed character has only the first of its characters, a character that replaced several has
+            only the last, and marks that change places have each other's.
+
+        Raises:
+            ValueError: as `encode`.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> ids, spans = tok.encode_with_offsets("lowest é")
+        >>> spans.tolist()
+        [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
+
+        """
+        return self._texts.encode_with_offsets(
+            text,
+            unit,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        )
+
+    @overload
+    def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...
+
+    @overload
+    def truncate(self, text: bytes, max_tokens: int, *, allowed_special: Allowed = ()) -> bytes: ...
+
+    @overload
+    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
+
+    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
+        """The beginning of a text that has at most `max_tokens` tokens: a str for a str, bytes for bytes.
+
+        The text is cut where a token ends. If the cut is within a character, that character is left out. If the
+        beginning has more tokens when it is encoded by itself, it is shortened further.
+
+        Args:
+            text: as for `encode`. Only the beginning of a long text is read.
+            max_tokens: the highest number of tokens.
+            allowed_special: as for `encode`.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> tok.truncate("lowest lower", 3), tok.truncate("low", 3)
+        ('lowes', 'low')
+
+        """
+        return self._texts.truncate(text, max_tokens, allowed_special=allowed_special)
+
+    # Encoding many texts ----------------------------------------------------------------------------------------------
+
+    @with_fast_batch
+    def encode_batch(
+        self,
+        texts: Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        out: NDArray[Any] | None = None,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+        dropout: float = 0.0,
+        seed: int | None = None,
+    ) -> TokenBatch:
+        """The ids of many texts in one flat array; the same ids as `encode` gives each.
+
+        Args:
+            texts: an iterable of str or bytes, or an Arrow array of strings, which is read without a copy (a null is an
+                empty text), so that nobody may write to its memory meanwhile.
+            threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
+            out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
+                are then a view of its beginning. Using one array many times saves the time that new memory takes.
+            prepend: an id to put before each text, or the name of a special token.
+            append: the same after each text, such as `"<|endoftext|>"`.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+            dropout: as for `encode`.
+            seed: as for `encode`; text i is encoded with `seed + i`.
+
+        Raises:
+            ValueError: as `encode`; for an `out` that is too small; for a token that this tokenizer does not have.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> tok.encode_batch(["a", "", "ab"]).to_list()
+        [[65], [], [65, 66]]
+        >>> tok.encode_batch(["a", "", "ab"], append="<|end|>").to_list()
+        [[65, 0], [0], [65, 66, 0]]
+
+        """
+        return self._texts.encode_batch(
+            texts,
+            threads=threads,
+            out=out,
+            prepend=prepend,
+            append=append,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+            dropout=dropout,
+            seed=seed,
+        )
+
+    def encode_files(
+        self,
+        files: PathLike | Iterable[PathLike],
+        *,
+        separator: str | None = None,
+        per_line: bool = False,
+        threads: int | None = None,
+        encoding_errors: EncodingErrors = "strict",
+        out: NDArray[Any] | None = None,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> TokenBatch:
+        r"""The ids of the documents in text files, in one flat array.
+
+        Files are read in blocks while they are encoded, so that beside the ids little memory is needed. A file that
+        grows meanwhile is read up to the size that it had when it was opened. Where the tokenizer has a normalizer or a
+        pattern of your own, each document is held whole.
+
+        Args:
+            files: one path or several, of UTF-8 text.
+            separator: the string between the documents of a file, which belongs to none of them, as in `str.split`;
+                None makes each file one document. It gives no id, even if it is a special token: see `append`.
+            per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
+            threads: as for `encode_batch`; several threads also share one large document.
+            encoding_errors: what becomes of bytes that are not UTF-8: "strict", an error; "replace", U+FFFD, as
+                `bytes.decode` has it; "bytes", the bytes as they are (byte models only).
+            out: as for `encode_batch`.
+            prepend: as for `encode_batch`.
+            append: as for `encode_batch`.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            OSError: for a file that cannot be read, or gets shorter while it is read.
+            FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and where
+                `encode` raises ValueError; it names the file.
+            ValueError: for both a separator and `per_line`; for a token that this tokenizer does not have.
+
+        >>> import bpe, tempfile
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|endoftext|>"])
+        >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        ...     _ = file.write(b"ab<|endoftext|>c")
+        ...     file.flush()
+        ...     tok.encode_files(file.name, separator="<|endoftext|>").to_list()
+        ...     tok.encode_files(file.name, separator="<|endoftext|>", append="<|endoftext|>").to_list()
+        [[65, 66], [67]]
+        [[65, 66, 0], [67, 0]]
+
+        """
+        return self._texts.encode_files(
+            files,
+            separator=separator,
+            per_line=per_line,
+            threads=threads,
+            encoding_errors=encoding_errors,
+            out=out,
+            prepend=prepend,
+            append=append,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        )
+
+    def encode_stream(
+        self,
+        chunks: Iterable[TextLike],
+        *,
+        cut_after: str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> Iterator[NDArray[np.uint32]]:
+        """The ids of a text that comes in chunks, as arrays. Together they are the ids of the whole text.
+
+        Chunks may be cut anywhere: in a word, in a special token, in a character's bytes. The memory needed is that of
+        one chunk and of the longest stretch that cannot be cut, which is seldom more than a line.
+
+        In some cases all text between two special tokens has to be kept: without a pretokenizer, with a pattern
+        of your own, with `FixText`, and with a `Replace` whose pattern is more than one character. Then pass each
+        document as a text of its own (`encode_batch`, `encode_files` with a `separator`), or give `cut_after`.
+
+        Args:
+            chunks: an iterable of str or bytes, such as an open file.
+            cut_after: a string, such as a newline, after which text may be cut in those cases. You promise that no
+                match of your pattern reaches or looks across such a place; if one does, ids may differ from those of
+                `encode`. The string must still be there after normalization.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`; the error is raised when the chunk with the token comes.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> [ids.tolist() for ids in tok.encode_stream(["lo", "wer l", "ow"])]
+        [[257, 68, 81, 258]]
+
+        """
+        return self._texts.encode_stream(
+            chunks,
+            cut_after=cut_after,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        )
+
+    @overload
+    def count_tokens(  # type: ignore[overload-overlap]  # a str is an iterable of str, too
+        self,
+        text: TextLike,
+        *,
+        threads: int | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> int: ...
+
+    @overload
+    def count_tokens(
+        self,
+        text: Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> NDArray[np.int64]: ...
+
+    @with_fast_count
+    def count_tokens(
+        self,
+        text: TextLike | Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> int | NDArray[np.int64]:
+        """How many ids `encode` would give: an int for one text, an int64 array for several.
+
+        Args:
+            text: one text as for `encode`, or several as for `encode_batch`.
+            threads: as for `encode_batch`; one text takes one thread.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            TypeError, ValueError: as `encode` does.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
+        >>> tok.count_tokens("abc"), tok.count_tokens(["abc", ""])
+        (3, array([3, 0]))
+
+        """
+        if isinstance(text, (str, bytes, bytearray, memoryview)):
+            return len(self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special))
+        batch = self.encode_batch(
+            text, threads=threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+        return batch.lengths
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    @overload
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: Literal[False] = False,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[Any]: ...
+
+    @overload
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: Literal[True],
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[str]: ...
+
+    @overload
+    def tokens(
+        self, text: TextLike, *, as_text: bool, allowed_special: Allowed = (), disallowed_special: Allowed = ()
+    ) -> list[Any]: ...
+
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: bool = False,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[Any]:
+        r"""The tokens of a text: bytes in a byte model, str in a character model, the end-of-word mark included.
+
+        A symbol that has no id, where there is no unknown token, is shown as it is.
+
+        Args:
+            text: as for `encode`.
+            as_text: give a str for each token, in a byte model too. A token that has only some bytes of a character
+                has U+FFFD (�) in its place, as `decode([id])` gives. A symbol without an id has `⁇` before it, and a
+                byte that is no character is spelled `\xNN` there. The bytes are exact, such text is for reading only.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            TypeError, ValueError: as `encode` does, but for symbols without an id.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
+        >>> tok.tokens("aab")
+        ['aa', 'b', '</w>']
+        >>> tok.tokens("abc", as_text=True)
+        ['a', 'b', '⁇c', '</w>']
+        >>> tok = bpe.train(texts=["한"], vocab_size=258)
+        >>> tok.tokens("한 글"), tok.tokens("한 글", as_text=True)
+        ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
+
+        """
+        return self._texts.tokens(
+            text,
+            as_text=as_text,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        )
+
+    def explain(self, text: TextLike) -> str:
+        """How a text becomes its tokens, for people to read: each word, and every merge in it, in order.
+
+        A special token's name in the text is ordinary text.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["aab aab"], pretokenizer="whitespace", num_merges=2, model="char")
+        >>> print(tok.explain("aab"))
+        'aab'
+          a a b
+          a + a -> aa  (rank 0, id 2)    aa b
+          aa + b -> aab  (rank 1, id 3)    aab
+          ids 3
+        """
+        return self._texts.explain(text)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -180,7 +638,7 @@ class Tokenizer(TextEncoder):
         >>> tok.cache_memory, bpe.Tokenizer.from_spec(tok.spec, cache_memory="4M").cache_memory
         (33554432, 4194304)
         """
-        return self._encoder.cache_memory
+        return self._texts.engine.cache_memory
 
     @property
     def model(self) -> Model:
@@ -314,7 +772,7 @@ class Tokenizer(TextEncoder):
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).vocab()
         {'l': 0, 'o': 1, 'w': 2, 'lo': 3, 'low': 4}
         """
-        return {self._shown(token): number for number, token in self._spec.vocabulary.items()}
+        return {self._texts.typed_token(token): number for number, token in self._spec.vocabulary.items()}
 
     @property
     def merges(self) -> NDArray[np.int32]:
@@ -473,33 +931,11 @@ class Tokenizer(TextEncoder):
             raise TypeError(
                 "this tokenizer is not CLIP's; tokenize is for one made by Tokenizer.from_clip: use encode_batch"
             )
-        width = check_int("context_length", context_length, 2)
-        start, end = self._spec.clip
-        encoder = self._clip_encoder
-        batch = encoder.encode_batch([texts] if isinstance(texts, str) else _listed(texts), 1, encoder.specials.always)
-        lengths = batch.lengths + 2
-        if not truncate and len(lengths) and lengths.max() > width:
-            at = int(np.argmax(lengths > width))
-            raise ValueError(
-                f"text {at} has {lengths[at]} ids with start and end, more than context_length={width}; pass "
-                "truncate=True to cut it, or a greater context_length"
-            )
-        lengths = np.minimum(lengths, width)
-        rows = np.zeros((len(batch), width), dtype=np.int32)
-        for row, ids, length in zip(rows, batch, lengths.tolist(), strict=True):
-            row[0] = start
-            row[1 : length - 1] = ids[: length - 2]
-            row[length - 1] = end
-        return rows, lengths
+        return self._clip_rows.rows([texts] if isinstance(texts, str) else texts, context_length, truncate)
 
     @cached_property
-    def _clip_encoder(self) -> Encoder:
-        """An encoder for which CLIP's two tokens are words; of the other special ones it finds the added ones."""
-        spec = self._spec
-        added = {name: i for name, i in spec.special_tokens.items() if "ordinary" in spec.token_flags.get(name, ())}
-        flags = {name: spec.token_flags[name] for name in added}
-        names = [(spec.vocabulary[number], number) for number in spec.clip or ()]
-        return Encoder(replace(spec, special_tokens=added, token_flags=flags), names, self.cache_memory)
+    def _clip_rows(self) -> ClipRows:
+        return ClipRows(self._spec, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -523,7 +959,7 @@ class Tokenizer(TextEncoder):
         True
 
         """
-        _check_saved_name(path)
+        check_name(path)
         data = huggingface.write(self._spec)
         reason = huggingface.unreadable(self._spec)
         if reason is not None:
@@ -544,17 +980,7 @@ class Tokenizer(TextEncoder):
             OSError: for a file that cannot be read.
 
         """
-        data = read_file(path)
-        known = tiktoken.published(data)
-        if known is not None:
-            return cls.from_tiktoken(path, *known, cache_memory=cache_memory)
-        if tiktoken.looks_like_ranks(data):
-            raise FormatError(
-                "it is a rank file, not a tokenizer.json, and none of OpenAI's own, whose pattern is known: "
-                "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens) loads it with a pattern that you name",
-                path=path,
-            )
-        spec = huggingface.read(data, os.fspath(path))
+        spec = load_spec(path)
         memory = _cache_bytes(cache_memory)
         with error_context(os.fspath(path)):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
@@ -618,20 +1044,7 @@ class Tokenizer(TextEncoder):
         array([257, 258], dtype=uint32)
 
         """
-        if special_tokens is not None and not isinstance(special_tokens, Mapping):
-            raise TypeError(
-                f"special_tokens is {typed(special_tokens)}; it must map each name to its id, since rank files hold "
-                "none: {'<|endoftext|>': 100257}"
-            )
-        special = dict(special_tokens or {})
-        for name, number in special.items():
-            if not isinstance(name, str) or not name:
-                raise TypeError(f"special token {shown(name)} must be a str of at least one character")
-            special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
-        data, pattern = read_file(path), as_pretokenizer(pretokenizer)
-        if not force:
-            tiktoken.check_pattern(data, pattern, os.fspath(path))
-        spec = tiktoken.read(data, pattern, special, os.fspath(path))
+        spec = tiktoken.load(path, pretokenizer, special_tokens, force=force)
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod
@@ -679,39 +1092,7 @@ class Tokenizer(TextEncoder):
         >>> tok.fingerprint == bpe.train(texts=["b a"], vocab_size=256).fingerprint, len(tok.fingerprint)
         (True, 64)
         """
-        spec = self._spec
-        digest = hashlib.sha256()
-        described: dict[str, object] = {
-            "model": spec.model,
-            "pretokenizer": None if spec.pretokenizer is None else spec.pretokenizer.to_json(),
-            "normalizer": None if spec.normalizer is None else spec.normalizer.to_json(),
-            "special_tokens": sorted(spec.special_tokens.items()),
-            "unk_token": spec.unk_token,
-            "fuse_unk": spec.fuse_unk,
-            "end_of_word": spec.end_of_word,
-            "end_of_word_glued": spec.end_of_word_glued,
-            "ignore_merges": spec.ignore_merges,
-            "clip": spec.clip,
-        }
-        if spec.token_flags:
-            described["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
-        if spec.template is not None:
-            described["template"] = spec.template
-        digest.update(json.dumps(described, sort_keys=True).encode())
-        ends_word = b"" if spec.ends_word is None else spec.ends_word.tobytes()
-        ranks = b"" if spec.merge_ranks is None else spec.merge_ranks.astype("<i4").tobytes()
-        for part in (
-            spec.vocabulary.blob,
-            spec.vocabulary.offsets.astype("<i8").tobytes(),
-            spec.vocabulary.kinds.tobytes(),
-            spec.merges.astype("<i4").tobytes(),
-            spec.merge_ids.astype("<i4").tobytes(),
-            ranks,
-            ends_word,
-        ):
-            digest.update(len(part).to_bytes(8, "little"))
-            digest.update(part)
-        return digest.hexdigest()
+        return fingerprint(self._spec)
 
     def __eq__(self, other: object) -> bool:
         return self.fingerprint == other.fingerprint if isinstance(other, Tokenizer) else NotImplemented
@@ -746,20 +1127,19 @@ class Tokenizer(TextEncoder):
         return f"<bpe.Tokenizer: {self.model} model{cutting}, {size}, {self.fingerprint[:12]}>"
 
 
-def _check_saved_name(path: PathLike) -> None:
-    """Refuse to write a tokenizer.json under a name that says it is something else."""
-    name = Path(os.fspath(path)).name.lower()
-    if name.endswith(".tiktoken"):
-        kind, instead = "a rank file", "name it .json"
-    elif name in ("vocab.json", "merges.txt"):
-        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
-    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
-        kind, instead = "compressed", "name it .json and compress it yourself"
-    else:
-        return
-    raise ValueError(
-        f"path is {os.fspath(path)!r}, the name of what is {kind}; save writes a tokenizer.json: {instead}"
-    )
+def engine_of(tokenizer: Tokenizer) -> Engine:
+    """What encodes for a tokenizer: for other modules of this package."""
+    return tokenizer._texts.engine
+
+
+def text_encoder_of(tokenizer: Tokenizer) -> TextEncoder:
+    """The part of a tokenizer that checks arguments and encodes: for other modules of this package."""
+    return tokenizer._texts
+
+
+def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
+    """What decodes for a tokenizer: for other modules of this package."""
+    return tokenizer._decoder
 
 
 def _cache_bytes(cache_memory: int | str | None) -> int:

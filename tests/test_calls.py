@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
+from bpe.tokenizer import engine_of, text_encoder_of
 
 CORPUS = ["low lower lowest don't 123 newest, 낮은 학교에 갔다 été ſ 😊 \n\n  wide-open"] * 4
 TOKENIZERS = [
@@ -27,7 +28,7 @@ PIECES = [*"aeiou lowest'\n\0", "low", " newest", "été", "낮은", "학교에"
 
 @given(st.sampled_from(TOKENIZERS), st.lists(st.sampled_from(PIECES), max_size=200).map("".join))
 def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
-    expected = TWINS[tok]._encoder.encode(text)
+    expected = engine_of(TWINS[tok]).encode(text)
     for _ in range(2):
         found = tok.encode(text)
         assert found.dtype == np.uint32
@@ -39,14 +40,14 @@ def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
 def test_ids_of_bytes_are_those_of_the_method(tok: bpe.Tokenizer, text: str, tail: bytes) -> None:
     """Bytes need not be UTF-8, and those of 0xFF are no keys' last ones."""
     data = text.encode("utf-8", "replace") + tail
-    expected = TWINS[tok]._encoder.encode(data).tolist()
+    expected = engine_of(TWINS[tok]).encode(data).tolist()
     assert [tok.encode(data).tolist() for _ in range(2)] == [expected] * 2
 
 
 @given(st.sampled_from(TOKENIZERS), st.lists(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), max_size=30))
 def test_batches_are_what_their_texts_are(tok: bpe.Tokenizer, texts: list[str]) -> None:
     batch = tok.encode_batch(texts)
-    assert batch == bpe.TokenBatch.from_lists([tok._encoder.encode(text) for text in texts])
+    assert batch == bpe.TokenBatch.from_lists([engine_of(tok).encode(text) for text in texts])
     assert (batch.ids.dtype, batch.offsets.dtype) == (np.uint32, np.int64)
     assert np.array_equal(tok.count_tokens(texts), batch.lengths)
     mixed: list[Any] = [text.encode("utf-8", "replace") if place % 2 else text for place, text in enumerate(texts)]
@@ -75,7 +76,9 @@ def test_texts_about_as_long_as_is_short(size: int) -> None:
 def test_what_has_no_id_is_refused_as_ever() -> None:
     tok = bpe.train(texts=["low lower"], num_merges=2, model="char")
     for _ in range(2):
-        assert tok.tokens("low") == [tok._shown(tok.token_bytes(number)) for number in tok.encode("low")]
+        assert tok.tokens("low") == [
+            text_encoder_of(tok).typed_token(tok.token_bytes(number)) for number in tok.encode("low")
+        ]
         for text in ("lox", "l낮", "x" * 300):
             with pytest.raises(ValueError, match="is not in the vocabulary"):
                 tok.encode(text)
@@ -86,7 +89,7 @@ def test_it_looks_and_behaves_like_the_method() -> None:
     parameters = inspect.signature(tok.encode).parameters
     assert list(parameters) == ["text", "allowed_special", "disallowed_special", "dropout", "seed"]
     assert [parameters[name].default for name in list(parameters)[1:]] == [(), (), 0.0, None]
-    assert (tok.encode.__name__, bpe.Tokenizer.encode.__qualname__) == ("encode", "TextEncoder.encode")
+    assert (tok.encode.__name__, bpe.Tokenizer.encode.__qualname__) == ("encode", "Tokenizer.encode")
     assert "The ids of one text" in (inspect.getdoc(bpe.Tokenizer.encode) or "")
     assert inspect.isroutine(tok.encode)
     bound: Any = tok.encode

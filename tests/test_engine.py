@@ -22,7 +22,7 @@ from bpe._core.gather import Job
 from bpe._core.merger import Merger
 from bpe._core.scan import LEVELS
 from bpe._core.splits import SplitFilter
-from bpe.encoding import NO_TOKEN, Encoder, symbol_tables
+from bpe.encoding import NO_TOKEN, Engine, symbol_tables
 from bpe.pretokenize import VECTORS
 from bpe.spec import TokenizerSpec
 from bpe.threads import shared_out, together
@@ -132,7 +132,7 @@ def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: boo
     spec = spec_of_shuffled(merges, drop)
     if whole_words:
         object.__setattr__(spec, "ignore_merges", True)
-    encoder = Encoder(spec)
+    encoder = Engine(spec)
     for text in data.draw(st.lists(texts_of(merges), max_size=4)):
         assert encoder.encode(text).tolist() == naive(spec, text)
     for token in data.draw(st.lists(st.sampled_from(sorted(spec.vocabulary.ids)), max_size=4)):
@@ -153,7 +153,7 @@ def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
         text = text[: choose.randint(0, 80)] + text[:period] * (len(text) // period) + text[-choose.randint(1, 80) :]
     try:
         merging.choose_vectors(level)
-        assert Encoder(spec).encode(text).tolist() == naive(spec, text)
+        assert Engine(spec).encode(text).tolist() == naive(spec, text)
     finally:
         merging.choose_vectors(VECTORS)
 
@@ -204,7 +204,7 @@ def test_long_pieces_by_backtracking(data: st.DataObject) -> None:
     run = data.draw(st.integers(1, 5)) * 4096 + data.draw(st.integers(0, 4095))
     expected = [made + 11] * (run // 4096)
     expected += [made + i - 1 if i else 255 for i in range(11, -1, -1) if run % 4096 >> i & 1]
-    encoder = Encoder(whole)
+    encoder = Engine(whole)
     assert encoder.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
     assert encoder.piece_ids(b"\xff" * run) == expected  # into an output without memory
 
@@ -252,9 +252,9 @@ def test_words_longer_than_the_symbols_held(mark: dict[str, Any], fuse: bool) ->
     runs = "a" * 5000 + "?" * 9000 + "ba" * 3000
     words = ["".join(choose.choices(letters, k=9000)) for letters in ("ab", "aaaaaaab", "ab?", "a", "?")]
     words += [runs, "é" * 4095 + "?", *("ab" * 2048 + tail for tail in ("", "a", "é"))]
-    few = [Encoder(spec).encode(word).tolist() for word in words]
+    few = [Engine(spec).encode(word).tolist() for word in words]
     windows.hold_symbols(1 << 20)
-    assert few == [Encoder(spec).encode(word).tolist() for word in words]
+    assert few == [Engine(spec).encode(word).tolist() for word in words]
     spelled = {number: token.decode() for token, number in tok.spec.vocabulary.ids.items()}
     ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
     word = reference.char_word("ab" * 2048 + "a", mark.get("end_of_word"), "end_of_word_glued" in mark)
@@ -265,7 +265,7 @@ def test_a_token_that_merging_makes_only_within_others() -> None:
     """`bc` is a token, but `abc` comes to a + bc never: ab is made first. As a word it is itself."""
     a, b, c = b"abc"
     spec = byte_spec([(a, b), (b, c), (256, c)], extra=(b"abcab", b"cab"), ignore_merges=True)
-    encoder = Encoder(spec)
+    encoder = Engine(spec)
     for text in (b"abc", b"abcab", b"cab", b"abcabc", b"bcab", b"ccabab", b"cabcabcab" * 20):
         assert encoder.encode(text).tolist() == naive(spec, text)
 
@@ -453,16 +453,16 @@ def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretoke
         end_of_word_glued=glued, **options,
     )  # fmt: skip
     text = " ".join(random_.choices(words, k=6000))
-    plain = Encoder(tok.spec)
+    plain = Engine(tok.spec)
     ids = {piece: plain.piece_ids(piece) for piece in set(plain.pieces(text, frozenset()))}
     expected = [number for piece in plain.pieces(text, frozenset()) for number in ids[piece]]
     try:
         for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
             pieces.choose_vectors(LEVELS[level])
-            encoder = Encoder(tok.spec, cache_memory=memory)
+            encoder = Engine(tok.spec, cache_memory=memory)
             for _ in range(2):
                 assert encoder.encode(text).tolist() == expected, (level, memory)
-            assert sum(state["earlier"] for state in encoder._core.cache_state()) > 20
+            assert sum(state["earlier"] for state in encoder.kernel.cache_state()) > 20
     finally:
         pieces.choose_vectors(VECTORS)
 
@@ -520,7 +520,7 @@ def test_keys_that_padding_could_mix_up(level: str) -> None:
     words += [b"a" * 15 + b"\xff", b"a" * 16 + b"\xff" * 3, b"\xff", b"a" * 300]  # no table has the last one
     try:
         chunk.choose_vectors(LEVELS[level])
-        encoder = Encoder(spec)
+        encoder = Engine(spec)
         for _ in range(3):
             batch = encoder.encode_batch(words, 1)
             assert batch.to_list() == [naive(spec, word) for word in words]
@@ -537,7 +537,7 @@ def test_words_of_all_sizes_in_groups_of_all_sizes(level: str) -> None:
     words += [b"ab" * n for n in range(1, 10)] + [b"abababab" * n + b"dcd" * 3 for n in range(3)] + [b"\0" * 8]
     try:
         chunk.choose_vectors(LEVELS[level])
-        encoder = Encoder(spec)
+        encoder = Engine(spec)
         for n in [*range(1, 70), 200]:
             group = [random_.choice(words) if random_.random() < 0.9 else random_.randbytes(4) for _ in range(n)]
             assert encoder.encode_batch(group, 1).to_list() == [naive(spec, word) for word in group]
@@ -575,7 +575,7 @@ def test_documents_of_one_buffer(threads: int, monkeypatch: pytest.MonkeyPatch) 
     places = sorted(random_.randrange(len(buffer)) for _ in range(300))
     starts = [0, 7, 7, len(buffer), *places[:-1]]
     ends = [len(buffer), 7, 9, len(buffer), *places[1:]]
-    encoder = Encoder(tok.spec)
+    encoder = Engine(tok.spec)
     assert len(buffer) > 3 * gather.PART
     batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
     assert batch == encoder.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
@@ -583,7 +583,7 @@ def test_documents_of_one_buffer(threads: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_documents_must_lie_in_the_buffer() -> None:
-    encoder = Encoder(byte_spec([], pretokenizer="gpt2"))
+    encoder = Engine(byte_spec([], pretokenizer="gpt2"))
     for start, end in ((-1, 2), (2, 1), (0, 4)):
         with pytest.raises(ValueError, match=f"document 0 is from {start} to {end}.*buffer of 3 bytes"):
             encoder.encode_documents(b"abc", np.array([start]), np.array([end]), 1)
@@ -593,7 +593,7 @@ def test_documents_must_lie_in_the_buffer() -> None:
 
 
 def test_more_texts_than_a_chunk_holds_and_empty_ones() -> None:
-    encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     texts = [b"", b"ab"] * 2000 + [b""] * 1500 + [b"ab ab"] * 1500
     assert encoder.encode_batch(texts, 1).to_list() == [naive(encoder.spec, text) for text in texts]
 
@@ -601,7 +601,7 @@ def test_more_texts_than_a_chunk_holds_and_empty_ones() -> None:
 @pytest.mark.parametrize("n", [511, 512, 513, 1024, 1536])
 def test_texts_of_as_many_pieces_as_a_chunk_holds(n: int) -> None:
     """A text whose pieces fill the scanner's arrays to the last place ends there, cut or not."""
-    encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     for text in ("가나 " * (n // 2) + "다" * (n % 2), "가나다라마바 " * (n - 1) + "가나다라", "ab " * n):
         data = text.encode()
         assert encoder.encode_batch([data, data], 1).to_list() == [naive(encoder.spec, data)] * 2
@@ -639,8 +639,8 @@ def test_parts_are_shared_out_once_and_the_first_error_is_raised(threads: int) -
 
 
 def test_threads_may_share_a_job_in_any_number() -> None:
-    encoder = Encoder(byte_spec([(97, 98)], pretokenizer="gpt2"))
-    job = Job(encoder._core, 8)
+    encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    job = Job(encoder.kernel, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
     together(job.work, 8, job.stop)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe._core import gather, transcoding
-from bpe.encoding import Encoder
+from bpe.encoding import Engine
 from bpe.pretokenize import VECTORS
 from bpe.text import to_bytes
+from bpe.tokenizer import engine_of
 
 #: Characters of one to four bytes of UTF-8, surrogates, and what is at the borders between them.
 EDGES = "a~\x7f\x80é\xff\u0100\u07ff\u0800가\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000😊\U0010ffff"
@@ -67,7 +68,7 @@ def test_text_without_spaces_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> N
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
     for each in (text, text.encode(), "\U0001f431猫" + text):
-        job = gather.Job(tok._encoder._core, 2)
+        job = gather.Job(engine_of(tok).kernel, 2)
         job.add_items([each], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
@@ -88,9 +89,9 @@ def test_results_of_some_size_are_the_callers_own() -> None:
         result[:] = 0
 
 
-def encode_by_turns(encoder: Encoder, texts: list[str], workers: int) -> list[int]:
+def encode_by_turns(encoder: Engine, texts: list[str], workers: int) -> list[int]:
     """As that many threads do that are equally fast."""
-    job = gather.Job(encoder._core, workers)
+    job = gather.Job(encoder.kernel, workers)
     job.add_items(list(texts), np.arange(len(texts) + 1, dtype=np.int64))
     assert job.prepare() >= 3 * workers
     rooms = [job.enter() for _ in range(workers)]
@@ -114,11 +115,11 @@ def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [tok.encode(text).tolist() for text in texts]
     flat = [token for ids in expected for token in ids]
     for cache_memory in (1 << 16, 32 << 20):
-        encoder = Encoder(tok.spec, cache_memory=cache_memory)
+        encoder = Engine(tok.spec, cache_memory=cache_memory)
         assert encoder.encode_batch(texts, 3).to_list() == expected
-    encoder = Encoder(tok.spec)
+    encoder = Engine(tok.spec)
     for _ in range(2):
         assert encode_by_turns(encoder, texts, 3) == flat
-    known = [state["short"] + state["middle"] + state["long"] for state in encoder._core.cache_state()]
+    known = [state["short"] + state["middle"] + state["long"] for state in encoder.kernel.cache_state()]
     assert len(known) == 3
     assert min(known) > 0.9 * max(known)

@@ -58,7 +58,7 @@ LAYERS = [
         "matching",
     }
     | {"visualize"},
-    {"wordcounts", "spilling", "counting", "alphabet", "checkpoint", "learning", "pruning"}
+    {"wordcounts", "spilling", "counting", "alphabet", "checkpoint", "learning", "pruning", "fingerprint"}
     | {
         "encoding",
         "decoding",
@@ -69,6 +69,8 @@ LAYERS = [
         "offsets",
         "dropout",
         "textencoder",
+        "truncation",
+        "cliprows",
     },
     {"formats"},
     {"tokenizer", "adding", "training", "extending"},

@@ -34,6 +34,7 @@ from bpe.normalizers import (
 from bpe.normalizing import Normalizing
 from bpe.pretokenize import NAMES, Pretokenizer
 from bpe.text import to_bytes
+from bpe.tokenizer import text_encoder_of
 
 TEXT = (
     "the low lower newest, 영화를 영화관에서 吾輩は猫である。\n名前はまだ無い。\n e\u0301 é 😊😊\n\n"
@@ -466,7 +467,7 @@ def test_offsets(kind: str) -> None:
 
 @given(text=st.lists(st.sampled_from([*TEXT, "<|end|>", "é", "😊", "\ud83d", "  \n"]), max_size=40).map("".join))
 def test_offsets_by_lengths_are_those_by_pretokens(text: str) -> None:
-    offsets = tokenizer("gpt2")._offset_encoder
+    offsets = text_encoder_of(tokenizer("gpt2")).offset_encoder
     for allowed in (frozenset(), frozenset(["<|end|>"])):
         for given_text in (text, to_bytes(text), to_bytes(text)[1:]):
             for unit in ("byte", "char"):

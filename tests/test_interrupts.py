@@ -22,6 +22,7 @@ from bpe._core import gather, interrupts
 from bpe._core.dropout import Dropout
 from bpe.learning import TrainOptions
 from bpe.threads import together
+from bpe.tokenizer import engine_of
 
 LOOKS = 100  # ids between two looks for signals, here
 
@@ -54,7 +55,7 @@ def with_signal(call: Callable[[], object]) -> bool:
 
 
 def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> gather.Job:
-    job = gather.Job(tok._encoder._core, threads)
+    job = gather.Job(engine_of(tok).kernel, threads)
     job.add_items([text], np.array([0, 1], dtype=np.int64))
     job.prepare()
     return job
@@ -72,7 +73,7 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)
     tok = model("byte")
-    kernel = tok._encoder._core
+    kernel = engine_of(tok).kernel
     expected = tok.encode(text).tolist()
     idle = len(kernel.cache_state())
     assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
@@ -81,7 +82,7 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
 
 
 def test_spans_and_dropout_end_at_a_signal() -> None:
-    kernel = model("byte")._encoder._core
+    kernel = engine_of(model("byte")).kernel
     starts = np.arange(0, len(TEXT), 3)
     ends = np.minimum(starts + 3, len(TEXT))
     assert not with_signal(partial(kernel.encode_spans, TEXT, starts, ends))
@@ -108,10 +109,10 @@ def test_a_thread_ends_when_another_says_so() -> None:
     """Also in the middle of a part: what has been met of many words is a few."""
     tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
     job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
-    before = sum(tok._encoder._core.cache_state()[0][kind] for kind in ("short", "middle"))
+    before = sum(engine_of(tok).kernel.cache_state()[0][kind] for kind in ("short", "middle"))
     signal.signal(signal.SIGINT, lambda *_: job.stop())
     assert with_signal(job.work)
-    assert sum(tok._encoder._core.cache_state()[0][kind] for kind in ("short", "middle")) - before < 10_000
+    assert sum(engine_of(tok).kernel.cache_state()[0][kind] for kind in ("short", "middle")) - before < 10_000
 
 
 @pytest.mark.parametrize("where", ["working", "waiting"])

@@ -109,6 +109,7 @@ def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
 ENCODING = """
 import gc, random, sys, bpe
 from bpe.memory import resident
+from bpe.tokenizer import engine_of
 tok = bpe.Tokenizer.from_spec(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
 random_ = random.Random(4)
 tok.encode("low lower")
@@ -119,7 +120,7 @@ for _ in range(12):
     tok.encode(text)
     del text, words
 gc.collect()
-print(resident() - before, tok._encoder._core.cache_state()[0]["bytes"])
+print(resident() - before, engine_of(tok).kernel.cache_state()[0]["bytes"])
 """
 
 

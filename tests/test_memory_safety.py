@@ -22,6 +22,7 @@ from bpe._core.finder import Finder
 from bpe._core.gather import Job
 from bpe._core.wordtable import WordTable, scatter_words
 from bpe.spec import TokenizerSpec
+from bpe.tokenizer import engine_of
 from bpe.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -426,7 +427,7 @@ def int64s(*numbers: int) -> Any:
 def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     text = b"low lower"
     starts, ends = int64s(0, start), int64s(3, end)
-    core = tok._encoder._core
+    core = engine_of(tok).kernel
     message = r"within|span 1"
     with pytest.raises(ValueError, match=message):
         documents.split(text, starts, ends, [b"x"])
@@ -457,7 +458,7 @@ def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
         with pytest.raises(ValueError, match="offset"):
             scatter_words(blob, offsets, int64s(0, 1), np.empty(4, dtype=np.uint8))
         with pytest.raises(ValueError, match="offset"):
-            tok._encoder._core.set_whole_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
+            engine_of(tok).kernel.set_whole_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
         if len(wrong) == 3:
             with pytest.raises(ValueError, match="offset"):
                 decoder.token_table(blob, offsets)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import bpe
 from bpe import reading, streams
 from bpe._core import gather
-from bpe.encoding import Encoder
+from bpe.encoding import Engine
 from bpe.pretokenize import NAMES, Pretokenizer
+from bpe.tokenizer import engine_of
 
 TEXT = "大学的日本語は大学の日本。猫が한국어를배우는大学生 low Low's 12猫\n"
 #: Both ends of what is cut between, what lies beside them, marks, small kana, and other kinds of characters.
@@ -24,9 +25,9 @@ CHARACTERS = "一丁大学的日本語猫龤龥龦㿿가각한국어를힣\ud7b0
 
 
 @cache
-def encoder(pretokenizer: str | None) -> Encoder:
+def encoder(pretokenizer: str | None) -> Engine:
     """The encoder of a small byte model."""
-    return bpe.train(texts=[TEXT] * 3, num_merges=90, pretokenizer=pretokenizer)._encoder
+    return engine_of(bpe.train(texts=[TEXT] * 3, num_merges=90, pretokenizer=pretokenizer))
 
 
 def alike(a: str, b: str) -> bool:
@@ -89,13 +90,13 @@ def test_where_no_text_is_cut() -> None:
     data = "大猫学猫的猫".encode()
     assert encoder("gpt2").last_cut(data, 0) == len(data) - 3
     marked = bpe.train(texts=[TEXT], num_merges=9, end_of_word="</w>", pretokenizer="whitespace")
-    assert marked._encoder.last_cut(data, 0) == 0
+    assert engine_of(marked).last_cut(data, 0) == 0
     spec = bpe.train(texts=[TEXT], num_merges=9, pretokenizer="gpt2").spec
-    assert Encoder(spec, [("猫的猫".encode(), 256)]).last_cut(data, 0) == 0
-    assert Encoder(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # all tokens are merged
+    assert Engine(spec, [("猫的猫".encode(), 256)]).last_cut(data, 0) == 0
+    assert Engine(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # all tokens are merged
     by_regex = bpe.train(texts=[TEXT], num_merges=9, pretokenizer=Pretokenizer.from_regex(r"\w+|\W"))
     with pytest.raises(ValueError, match="the pretokenizer has no scanner"):
-        by_regex._encoder.last_cut(data, 0)
+        engine_of(by_regex).last_cut(data, 0)
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def word(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("kind", [str, str.encode])
 def test_one_word_is_shared_out(word: str, kind: Callable[[str], str | bytes]) -> None:
     kernel = encoder("cl100k")
-    job = gather.Job(kernel._core, 2)
+    job = gather.Job(kernel.kernel, 2)
     job.add_texts([kind(word)], lambda text: text)
     assert job.prepare() > 10
     assert kernel.encode_batch([kind(word)], 2).to_list() == [kernel.encode(word.encode()).tolist()]

@@ -17,6 +17,7 @@ import bpe
 from bpe._core import gather
 from bpe._core.resultpool import ResultPool, refuse_moves
 from bpe.memory import resident
+from bpe.tokenizer import engine_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is kept elsewhere")
 
@@ -32,7 +33,7 @@ def spec() -> bpe.TokenizerSpec:
 def tokenizer(spec: bpe.TokenizerSpec, memory: int) -> tuple[bpe.Tokenizer, ResultPool]:
     """A tokenizer, and the pool of its results, which keeps, with the cache, up to 2.5 times as much a thread."""
     tok = bpe.Tokenizer.from_spec(spec, cache_memory=memory)
-    return tok, tok._encoder._core.pool
+    return tok, engine_of(tok).kernel.pool
 
 
 def text_of(tok: bpe.Tokenizer, number: int, size: int) -> tuple[str, NDArray[np.uint32]]:
@@ -119,7 +120,7 @@ def test_pages_go_when_the_cache_grows(spec: bpe.TokenizerSpec, at_once: int) ->
     before = pool.kept
     for start in range(0, len(words), at_once):
         tok.count_tokens(" ".join(words[start : start + at_once]))
-        cached = sum(state["bytes"] for state in tok._encoder._core.cache_state())
+        cached = sum(state["bytes"] for state in engine_of(tok).kernel.cache_state())
         assert cached + pool.kept <= memory * 5 // 2
     assert cached > 4 * MB
     assert 0 < pool.kept < before
@@ -157,11 +158,12 @@ def test_calls_at_the_same_time(spec: bpe.TokenizerSpec) -> None:
 
 FORKING = """
 import os, numpy as np, bpe
+from bpe.tokenizer import engine_of
 tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=3)
 text = "low lower\\n" * 600_000
 ids = tok.encode(text)
 tok.encode(text)
-assert tok._encoder._core.pool.kept
+assert engine_of(tok).kernel.pool.kept
 child = os.fork()
 for number in range(3):
     result = tok.encode_batch([text], threads=1 + number % 2).ids
@@ -187,7 +189,7 @@ def test_an_output_that_outgrows_its_loan() -> None:
     assert len(expected) == 4 * MB
     for _ in range(2):
         assert np.array_equal(tok.encode(text), expected)
-        job = gather.Job(tok._encoder._core, 2)
+        job = gather.Job(engine_of(tok).kernel, 2)
         job.add_items([text.encode()], np.array([0, 1], dtype=np.int64))
         job.prepare()
         rooms = [job.enter(), job.enter()]

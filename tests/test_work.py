@@ -16,7 +16,7 @@ import pytest
 
 import bpe
 from bpe._core import windows
-from bpe.encoding import Encoder
+from bpe.encoding import Engine
 from bpe.spec import TokenizerSpec
 
 SIZES = 1 << 14, 1 << 16  # characters of a text, about
@@ -115,7 +115,7 @@ def few_symbols() -> Iterator[None]:
 )
 def test_hard_texts_are_gone_over_a_few_times(way: str, kind: str) -> None:
     """Every symbol at least once, or what does the work does not count it; and no more often in a longer text."""
-    kernel = Encoder(spec_for(way, kind))._core
+    kernel = Engine(spec_for(way, kind)).kernel
     for name, text_of in HARD.items():
         texts = [text_of(size) for size in SIZES]
         symbols = [len(text) if kind == "characters" else len(text.encode()) for text in texts]

@@ -2,7 +2,7 @@
 
 A Python frame takes as long as encoding a few words. So a function here stands in front of each of the methods that
 check arguments: it answers plain calls by itself and passes any other call on. Not here: those other calls
-(`bpe/textencoder.py`), and encoding itself (`encoder.pyx`).
+(`bpe/tokenizer.py`), and encoding itself (`encoder.pyx`).
 """
 
 cimport numpy as cnp
@@ -53,16 +53,16 @@ cdef object NEVER = 0.0
 
 
 def before(method):
-    """A function before `method`, which is `TextEncoder.encode`: it answers the plain case and hands on any other.
+    """A function before `method`, which is `Tokenizer.encode`: it answers the plain case and hands on any other.
 
-    The tokenizer's `_quick` is the kernel's `Encoder`, or None where it does not take texts as they are.
+    The tokenizer's `_fast_kernel` is the kernel's `Encoder`, or None where it does not take texts as they are.
     """
 
     def encode(self, text, *, allowed_special=NOTHING, disallowed_special=NOTHING, dropout=NEVER, seed=None):
         cdef Encoder encoder
         cdef Workspace space
         if allowed_special is NOTHING and disallowed_special is NOTHING and dropout is NEVER:
-            encoder = self._quick
+            encoder = self._fast_kernel
             if encoder is not None:
                 space = encoder.workspace()
                 if encode_short(encoder, space, text):
@@ -77,7 +77,7 @@ def before(method):
 
 
 def before_batch(method, kind):
-    """The same before `TextEncoder.encode_batch`, for a list of texts that are short together.
+    """The same before `Tokenizer.encode_batch`, for a list of texts that are short together.
 
     `kind` is the class of the result, which is made without the checks that its `__init__` has for others.
     """
@@ -90,7 +90,7 @@ def before_batch(method, kind):
         cdef bint usual = out is None and prepend is None and append is None and dropout is NEVER
         if usual and allowed_special is NOTHING and disallowed_special is NOTHING:
             if type(texts) is list and is_usual(threads):
-                encoder = self._quick
+                encoder = self._fast_kernel
                 if encoder is not None:
                     batch = encode_few(encoder, texts, kind)
                     if batch is not None:
@@ -104,12 +104,12 @@ def before_batch(method, kind):
 
 
 def before_count(method):
-    """The same before `TextEncoder.count_tokens`, for a list; a single text's ids are asked for."""
+    """The same before `Tokenizer.count_tokens`, for a list; a single text's ids are asked for."""
 
     def count_tokens(self, text, *, threads=None, allowed_special=NOTHING, disallowed_special=NOTHING):
         cdef Encoder encoder
         if type(text) is list and allowed_special is NOTHING and disallowed_special is NOTHING and is_usual(threads):
-            encoder = self._quick
+            encoder = self._fast_kernel
             if encoder is not None:
                 found = count_few(encoder, text)
                 if found is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +85,22 @@ def write(spec: TokenizerSpec) -> bytes:
         + f'    "vocab": {_lines("{", entries, "}")},\n    "merges": {_lines("[", pairs, "]")}\n  }}\n}}\n'
     )
     return text.encode()
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse to write a tokenizer.json under a name that says it is something else."""
+    name = Path(os.fspath(path)).name.lower()
+    if name.endswith(".tiktoken"):
+        kind, instead = "a rank file", "name it .json"
+    elif name in ("vocab.json", "merges.txt"):
+        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
+    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
+        kind, instead = "compressed", "name it .json and compress it yourself"
+    else:
+        return
+    raise ValueError(
+        f"path is {os.fspath(path)!r}, the name of what is {kind}; save writes a tokenizer.json: {instead}"
+    )
 
 
 def differs(spec: TokenizerSpec) -> str | None:

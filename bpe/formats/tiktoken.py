@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 
@@ -20,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._core.ranks import any_comes_together, in_ids, merges_of_ranks, read_ranks, splits_of_ranks
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, check_int, shown, typed
 from bpe.formats.packed import unpacked
-from bpe.pretokenize import Pretokenizer
+from bpe.pretokenize import Pretokenizer, as_pretokenizer
 from bpe.spec import TokenizerSpec
+from bpe.text import read_file
 from bpe.vocabulary import ID_LIMIT, Vocabulary
 
 #: OpenAI's files by the SHA-256 of their text: the pattern and the special tokens that `tiktoken` has with them.
@@ -66,6 +68,38 @@ def looks_like_ranks(data: bytes) -> bool:
     except FormatError:
         return False
     return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", head) is not None
+
+
+def load(
+    path: str | os.PathLike[str],
+    pretokenizer: Pretokenizer | str | None,
+    special_tokens: Mapping[str, int] | None,
+    *,
+    force: bool,
+) -> TokenizerSpec:
+    """The tokenizer of a rank file, as `Tokenizer.from_tiktoken` describes it.
+
+    Raises:
+        FormatError: with the line, for a file that is not one.
+        OSError: for a file that cannot be read.
+        TypeError, ValueError: for special tokens that are no names with ids, or whose ids are taken; for another
+            pattern than the file's own, unless `force` is set.
+
+    """
+    if special_tokens is not None and not isinstance(special_tokens, Mapping):
+        raise TypeError(
+            f"special_tokens is {typed(special_tokens)}; it must map each name to its id, since rank files hold "
+            "none: {'<|endoftext|>': 100257}"
+        )
+    special = dict(special_tokens or {})
+    for name, number in special.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"special token {shown(name)} must be a str of at least one character")
+        special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
+    data, pattern = read_file(path), as_pretokenizer(pretokenizer)
+    if not force:
+        check_pattern(data, pattern, os.fspath(path))
+    return read(data, pattern, special, os.fspath(path))
 
 
 def check_pattern(data: bytes, pretokenizer: Pretokenizer | None, path: str | None) -> None:
