@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe import normalizers
-from bpe._core import chunk, merging, pieces, runs, transcoding
+from bpe._core import chunk, merging, pieces, transcoding
 from bpe._core import encoder as core
 from bpe._core.blocks import BlockJob
 from bpe._core.gather import Job
@@ -52,7 +52,6 @@ _NO_IDS = np.empty(0, dtype=np.uint32)
 chunk.choose_vectors(VECTORS)
 merging.choose_vectors(VECTORS)
 pieces.choose_vectors(VECTORS)
-runs.choose_vectors(VECTORS)
 transcoding.choose_vectors(VECTORS)
 
 

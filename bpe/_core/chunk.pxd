@@ -29,13 +29,11 @@ cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
     FEW_IDS = 8               # of a piece that `emit_values` writes
     FEW_THREES = 24           # text of which fewer bytes than one in so many begin characters of three is not cut
-    JOINED = 128              # of a chunk's parts of more than one character that are in runs
 
 cdef enum:                    # what a part is of its piece; joints.h has the same numbers
     ALL = 0                   # the whole of it
     LAST = 1                  # the last one of several
     EARLIER = 2               # one before it: where a word's end is marked, its ids may differ from a whole word's
-    LONE = 3                  # not a part but a run of them, all of characters of three bytes, most of one
 
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
@@ -75,13 +73,9 @@ cdef struct Segment:          # the end of a fragment in a chunk
     Py_ssize_t piece          # its pieces come before this one
     Py_ssize_t fragment       # its number
 
-cdef struct Joined:           # a part of more than one character in a run, or the end of the run
-    const byte_t* text
-    Py_ssize_t size           # 0 at the end
-
 cdef struct Chunk:
     Py_ssize_t n              # pieces in it
-    byte_t part[PIECES + 64]  # what each is of the piece that the scanner found; or LONE
+    byte_t part[PIECES + 64]  # what each is of the piece that the scanner found
     uint64_t value[PIECES + 8]  # its ids, as the cache has them; 0 where it has none
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[PIECES + 8]  # which pieces they are, in order
@@ -93,10 +87,6 @@ cdef struct Chunk:
     uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[PIECES]     # of the two keys, or of the bytes of a long word
     uint64_t found[PIECES]    # the values that `find_middles` finds
-    Py_ssize_t crowded        # chunks that may have runs, since the front table had too few of one before them
-    size_t n_joined
-    size_t next_joined        # the first one whose ids are not written yet
-    Joined joined[JOINED]     # the parts of runs (LONE) that are not single characters, in order
     Py_ssize_t n_segments
     Segment segments[PIECES]
 

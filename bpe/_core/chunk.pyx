@@ -6,7 +6,7 @@ table (`values.pyx`).
 """
 
 from bpe._core.memory cimport hash_bytes, prefetch
-from bpe._core.pieces cimport cut_found, join_lone
+from bpe._core.pieces cimport cut_found
 from bpe._core.scan cimport begin, scan, scan_bounds
 from bpe._core.splits cimport Joints
 from bpe._core.types cimport byte_t, token_t
@@ -52,9 +52,7 @@ cdef extern from "lookup.h" nogil:
 
 cdef enum:
     ENOUGH = PIECES - 63      # pieces: for fewer the scanner is asked once more
-    CROWDED = 64              # chunks with runs, before the front table is tried again
     NARROW = 0x7FFFFFFF       # bytes that pieces without bounds of their own are looked up together in
-    FEW_MISSED = 8            # the front table serves where it has all pieces but one of so many
 
 
 def choose_vectors(int most):
@@ -98,13 +96,9 @@ cdef void fill(
     Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
-    if chunk.n_joined == 0 and chunk.n_missed * FEW_MISSED > <size_t>chunk.n:
-        chunk.crowded = CROWDED
-    elif chunk.crowded:
-        chunk.crowded -= 1
     chunk.n = chunk.n_segments = 0
-    chunk.n_missed = chunk.n_others = chunk.n_joined = chunk.next_joined = 0
-    while chunk.n < ENOUGH and chunk.n_segments < PIECES and chunk.n_joined < JOINED // 2:
+    chunk.n_missed = chunk.n_others = 0
+    while chunk.n < ENOUGH and chunk.n_segments < PIECES:
         if feed.next == feed.n_found:
             if not feed.open and not open_fragment(chunk, feed):
                 return
@@ -179,8 +173,6 @@ cdef inline void take_pieces(
     if feed.cutting:
         n = cut_found(feed, joints, PIECES - chunk.n, &chunk.part[chunk.n])
         if earlier == cache:
-            if feed.gapless and chunk.crowded:
-                n = join_lone(chunk, feed, joints, n)
             add_any(chunk, feed, feed.cut_start, feed.cut_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, earlier)
@@ -311,9 +303,8 @@ cdef inline void note_keys(
 ) noexcept nogil:
     """Note one of the words that one key does not hold, and its keys."""
     cdef uint64_t lo, hi
-    cdef bint lone = chunk.part[chunk.others[i]] == LONE
     chunk.word[i], chunk.size[i] = word, size
-    if not lone and SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
+    if SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
         memcpy(&lo, word, 8)
         hi = short_key(word + 8, size - 8, readable)
         chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i] = lo, hi, middle_hash(lo, hi)
@@ -321,6 +312,6 @@ cdef inline void note_keys(
         return
     chunk.key[2 * i] = chunk.key[2 * i + 1] = EMPTY_KEY    # no middle word has them
     chunk.hash[i] = 0
-    if not lone and size <= LONG_WORD:
+    if size <= LONG_WORD:
         chunk.hash[i] = hash_bytes(word, size)
         prefetch(&cache.longs[chunk.hash[i] & cache.longs_mask])

@@ -23,7 +23,6 @@ from bpe._core.chunk cimport (
     ALL,
     EARLIER,
     FEW_IDS,
-    LONE,
     Chunk,
     Feed,
     Fragment,
@@ -36,7 +35,6 @@ from bpe._core.interrupts cimport begin_watch, look_if_due
 from bpe._core.merger cimport Merger
 from bpe._core.merging cimport reserve
 from bpe._core.resultpool cimport ResultPool
-from bpe._core.runs cimport emit_run
 from bpe._core.search cimport first_from
 from bpe._core.seeds cimport Seeds
 from bpe._core.splits cimport Joints, SplitFilter, first_parting, last_parting
@@ -45,7 +43,7 @@ from bpe._core.types cimport NO_TOKEN, byte_t, token_t
 from bpe._core.values cimport Values, cache_of, merge_piece
 from bpe._core.wholewords cimport WholeWords
 from bpe._core.wordcache cimport cache_bytes, empty_cache, key_size, let_pass
-from bpe._core.workspace cimport LONE_ROOM, Workspace, emit_listed, prepare_output, reach_output, share_if_larger
+from bpe._core.workspace cimport Workspace, emit_listed, prepare_output, reach_output, share_if_larger
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "Python.h":
@@ -161,8 +159,6 @@ cdef class Encoder:
         cdef token_t token = NO_TOKEN
         if at < chunk.n_others and chunk.others[at] == number:
             word, size = chunk.word[at], chunk.size[at]
-            if chunk.part[number] == LONE:
-                return emit_run(self.values, space, word)
         else:
             at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
             word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
@@ -318,7 +314,6 @@ cdef class Encoder:
     def cache_state(self):
         """What the caches of idle workspaces hold, for tests and benchmarks: a list of dicts of int."""
         cdef Workspace space = self.idle
-        cdef int i
         states = []
         while space is not None:
             states.append({
@@ -330,7 +325,6 @@ cdef class Encoder:
                 "long_room": space.cache.longs_mask + 1,
                 "kept": space.cache.n_kept,
                 "listed": space.cache.n_listed,
-                "lone": sum(space.lone[i].n > 0 for i in range(LONE_ROOM)),
                 "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
                 "bytes": cache_bytes(&space.cache) + cache_bytes(&space.earlier),
             })

@@ -4,11 +4,8 @@
  * hashed to a word and a bit in it, which is set if some token begins within the first character and reaches into the
  * second; the first two bytes, hashed with them, to another bit of the same word, which is set if some token holds the
  * first whole. So a border takes one load. Tokens that end after the second one's first byte would set 4,096 bits: they
- * have a table of their own, of the last byte of the first character and that byte, which fits two registers.
- *
- * In text of characters that come in any order, one border of thirty to fifty has bits that other borders set. A second
- * filter of as many words, by the whole of what is known of a border, then tells nearly all of those from ones that some
- * token holds. The level is chosen once, as for classify.h.
+ * have a table of their own, of the last byte of the first character and that byte, which fits two registers. The level
+ * is chosen once, as for classify.h.
  */
 #ifndef BPE_JOINTS_H
 #define BPE_JOINTS_H
@@ -30,7 +27,6 @@ typedef struct {
     const uint32_t *bits; /* NULL where nothing may be cut */
     int shift;            /* 32 - log2 of how many words there are, less one behind them that has all bits set */
     uint16_t ends[64];    /* by a character's last byte, a bit for each first byte that a token ends after it with */
-    const uint32_t *second; /* the second filter, of as many words */
 } bpe_joints;
 
 static inline uint32_t bpe_joint_hash(uint32_t last_and_three) { return last_and_three * BPE_JOINT_FACTOR; }
@@ -52,32 +48,6 @@ static inline int bpe_may_cut(const bpe_joints *joints, const uint8_t *border) {
     hash = bpe_joint_hash(last_and_three);
     return !(joints->bits[hash >> joints->shift] & (bpe_joint_within(hash) | bpe_joint_whole(hash, first_two))) &&
            !bpe_joint_ends(joints, border[-1], border[0]);
-}
-
-/* A border in 48 bits: two bytes of the first character, then its last one and the three of the second. A token may know
- * less of it: not the first two, not the last two. */
-static inline uint64_t bpe_border(const uint8_t *border) {
-    uint32_t last_and_three;
-    uint16_t first_two;
-    memcpy(&last_and_three, border - 1, 4);
-    memcpy(&first_two, border - 3, 2);
-    return (uint64_t)last_and_three << 16 | first_two;
-}
-static inline uint64_t bpe_known_border(uint64_t border, int whole, int three) {
-    return border & (whole ? 0xFFFFFFFFFFFF : 0xFFFFFFFF0000) & (three ? 0xFFFFFFFFFFFF : 0xFFFFFFFF);
-}
-static inline uint64_t bpe_second_hash(uint64_t known) { return known * 0x9E3779B97F4A7C15ull; }
-static inline uint32_t bpe_second_bit(uint64_t hash) { return (uint32_t)1 << (hash >> 36 & 31); }
-
-/* Whether no token holds a border of two characters of three bytes, as the second filter knows it. */
-static inline int bpe_is_apart(const bpe_joints *joints, const uint8_t *place) {
-    uint64_t border = bpe_border(place);
-    uint32_t held = 0;
-    for (int kind = 0; kind < 4; kind++) {
-        uint64_t hash = bpe_second_hash(bpe_known_border(border, kind & 1, kind >> 1));
-        held |= joints->second[hash >> 32 >> joints->shift] & bpe_second_bit(hash);
-    }
-    return held == 0;
 }
 
 /* A slice of text is cut at once. Its places are bits of words, the first of each the lowest, and the number of a place
@@ -141,25 +111,6 @@ typedef struct {
     size_t n;
     size_t n_ended;  /* pieces of which the last part is one of these */
 } bpe_parts;
-
-/* Set the bits of those of n parts, side by side, that are not a character of three bytes within a longer piece; how many.
- *
- * The arrays have room for 64 parts more, and `unlike` for a bit for each of those.
- */
-typedef size_t (*bpe_find_unlike_t)(
-    const ptrdiff_t *start, const ptrdiff_t *end, const uint8_t *part, size_t n, uint64_t *unlike);
-
-static size_t bpe_find_unlike_plain(
-    const ptrdiff_t *start, const ptrdiff_t *end, const uint8_t *part, size_t n, uint64_t *unlike) {
-    size_t count = 0;
-    memset(unlike, 0, (n / 64 + 1) * sizeof *unlike);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t is = (end[i] - start[i] != 3) | (part[i] == 0);
-        unlike[i >> 6] |= is << (i & 63);
-        count += is;
-    }
-    return count;
-}
 
 /* Turn places where parts end, safe ones and ends of pieces, to parts while there is room; the slice begins at `text`. */
 typedef void (*bpe_list_parts_t)(
@@ -286,28 +237,6 @@ BPE_FOR_AVX2 static void bpe_list_parts_avx2(
     bpe_list_parts_plain(safe + i, ends + i, words - i, text, parts);
 }
 
-BPE_FOR_AVX2 static size_t bpe_find_unlike_avx2(
-    const ptrdiff_t *start, const ptrdiff_t *end, const uint8_t *part, size_t n, uint64_t *unlike) {
-    const __m256i three = _mm256_set1_epi64x(3), zero = _mm256_setzero_si256();
-    size_t count = 0;
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t alike = 0, found = 0;
-        for (size_t k = 0; k < 64; k += 4) {
-            __m256i size = _mm256_sub_epi64(
-                _mm256_loadu_si256((const __m256i *)(end + i + k)), _mm256_loadu_si256((const __m256i *)(start + i + k)));
-            alike |= (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(size, three))) << k;
-        }
-        for (size_t k = 0; k < 64; k += 32) {
-            __m256i whole = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(part + i + k)), zero);
-            found |= (uint64_t)(uint32_t)_mm256_movemask_epi8(whole) << k;
-        }
-        found |= ~alike;
-        unlike[i / 64] = n - i < 64 ? found & (((uint64_t)1 << (n - i)) - 1) : found;
-        count += (size_t)__builtin_popcountll(unlike[i / 64]);
-    }
-    return count;
-}
-
 #define BPE_JOINTS_AVX512                                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
 
@@ -412,48 +341,26 @@ BPE_JOINTS_AVX512 static void bpe_list_parts_avx512(
     parts->n = n;
     parts->n_ended = n_ended;
 }
-
-BPE_JOINTS_AVX512 static size_t bpe_find_unlike_avx512(
-    const ptrdiff_t *start, const ptrdiff_t *end, const uint8_t *part, size_t n, uint64_t *unlike) {
-    const __m512i three = _mm512_set1_epi64(3);
-    size_t count = 0;
-    for (size_t i = 0; i < n; i += 64) {
-        __m512i whole = _mm512_loadu_si512((const void *)(part + i));
-        uint64_t found = _mm512_testn_epi8_mask(whole, whole);
-        for (size_t k = 0; k < 64; k += 8) {
-            __m512i size = _mm512_sub_epi64(
-                _mm512_loadu_si512((const void *)(end + i + k)), _mm512_loadu_si512((const void *)(start + i + k)));
-            found |= (uint64_t)_mm512_cmpneq_epi64_mask(size, three) << k;
-        }
-        unlike[i / 64] = n - i < 64 ? found & (((uint64_t)1 << (n - i)) - 1) : found;
-        count += (size_t)__builtin_popcountll(unlike[i / 64]);
-    }
-    return count;
-}
 #endif
 
 static bpe_find_safe_t bpe_find_safe = bpe_find_safe_plain;
 static bpe_list_parts_t bpe_list_parts = bpe_list_parts_plain;
-static bpe_find_unlike_t bpe_find_unlike = bpe_find_unlike_plain;
 
 /* Use vector instructions where this machine has them, at most the level of classify.h given; the level used. */
 static int bpe_choose_joints(int most) {
     bpe_find_safe = bpe_find_safe_plain;
     bpe_list_parts = bpe_list_parts_plain;
-    bpe_find_unlike = bpe_find_unlike_plain;
 #if defined(BPE_X86)
     __builtin_cpu_init();
     if (most >= 3 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
         bpe_find_safe = bpe_find_safe_avx512;
         bpe_list_parts = bpe_list_parts_avx512;
-        bpe_find_unlike = bpe_find_unlike_avx512;
         return 3;
     }
     if (most >= 2 && bpe_has_avx2()) {
         bpe_find_safe = bpe_find_safe_avx2;
         bpe_list_parts = bpe_list_parts_avx2;
-        bpe_find_unlike = bpe_find_unlike_avx2;
         return 2;
     }
 #endif

@@ -4,15 +4,11 @@ The split filter (`splits.pyx`) says where a cut is safe. The parts are then loo
 finding pieces, and what is done with them (`chunk.pyx`).
 """
 
-from bpe._core.chunk cimport ALL, EARLIER, JOINED, LAST, LONE, PIECES, Chunk, Feed, Joined
-from bpe._core.splits cimport Joints, SplitFilter, is_apart, is_joint, is_three, may_cut
+from bpe._core.chunk cimport ALL, EARLIER, LAST, Feed
+from bpe._core.splits cimport Joints, SplitFilter, is_joint, may_cut
 from bpe._core.types cimport byte_t
-from bpe._core.wordcache cimport SHORT_WORD
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
-
-cdef extern from "classify.h" nogil:
-    int bpe_ctz(uint64_t bits)
 
 cdef extern from "joints.h" nogil:
     enum:
@@ -28,17 +24,9 @@ cdef extern from "joints.h" nogil:
         size_t n
         size_t n_ended
 
-    size_t bpe_find_unlike(
-        const Py_ssize_t* start, const Py_ssize_t* end, const byte_t* part, size_t n, uint64_t* unlike
-    )
     void bpe_find_safe(const byte_t* slice, size_t words, const Joints* joints, uint64_t* safe)
     void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, Parts* parts)
     int bpe_choose_joints(int most)
-
-
-cdef enum:
-    MOST_LONE = 8             # runs are made where all parts but one of so many have one character
-    MOST_JOINED = 15          # bytes of a part in a run
 
 
 def choose_vectors(int most):
@@ -65,76 +53,6 @@ cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byt
     """
     cdef Py_ssize_t n = cut_slice(feed, joints, room, part) if feed.gapless else 0
     return n if n else cut_pieces(feed, joints, room, part)
-
-
-cdef Py_ssize_t join_lone(Chunk* chunk, Feed* feed, const Joints* joints, Py_ssize_t n) noexcept nogil:
-    """Join the n parts that come next to runs if nearly all are characters of three bytes; how many there are then.
-
-    Such a text has more characters than the cache has words, and so its characters have a table of their own. A run is
-    of parts that lie side by side; those that have more characters, which some token may hold, are listed.
-    """
-    cdef Py_ssize_t* start = feed.cut_start
-    cdef Py_ssize_t* end = feed.cut_end
-    cdef byte_t* part = &chunk.part[chunk.n]
-    cdef uint64_t unlike[(PIECES >> 6) + 1]
-    cdef Py_ssize_t i = 0, first, joined = 0
-    cdef size_t listed
-    if bpe_find_unlike(start, end, part, n, unlike) * MOST_LONE > <size_t>n:
-        return n
-    while i < n:
-        first = i
-        listed = chunk.n_joined
-        if listed < JOINED:                                # there is room for the run's end
-            i = next_unlike(unlike, i, n)
-            while i < n and part[i] != ALL and may_run(chunk, feed, joints, start[i], end[i]):
-                i = next_unlike(unlike, i + 1, n)
-        if i > first and end[i - 1] - start[first] > SHORT_WORD:
-            chunk.joined[chunk.n_joined] = Joined(text=feed.cursor.text + end[i - 1], size=0)
-            chunk.n_joined += 1
-            part[joined] = LONE
-        else:                                              # the next part alone, or a few characters as one part
-            chunk.n_joined = listed
-            part[joined] = part[first]
-            i = max(i, first + 1)
-        start[joined], end[joined] = start[first], end[i - 1]
-        joined += 1
-    return joined
-
-
-cdef inline Py_ssize_t next_unlike(const uint64_t* unlike, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-    """The first of n parts from number i on that has its bit set; n if none has."""
-    cdef uint64_t bits
-    while i < n:
-        bits = unlike[i >> 6] >> (i & 63)
-        if bits:
-            return i + bpe_ctz(bits)
-        i = (i | 63) + 1
-    return n
-
-
-cdef inline bint may_run(
-    Chunk* chunk, const Feed* feed, const Joints* joints, Py_ssize_t start, Py_ssize_t end
-) noexcept nogil:
-    """Whether a part of more than one character may be in a run; one that some token may hold is listed then.
-
-    The list keeps room for the run's end.
-    """
-    cdef const byte_t* text = feed.cursor.text
-    cdef Py_ssize_t at
-    cdef bint apart = True
-    if (end - start) % 3 or end - start > MOST_JOINED:
-        return False
-    for at in range(start, end, 3):
-        if not is_three(text + at):
-            return False
-        apart = apart and (at == start or is_apart(joints, text + at))
-    if apart:
-        return True
-    if chunk.n_joined + 1 >= JOINED:
-        return False
-    chunk.joined[chunk.n_joined] = Joined(text=text + start, size=end - start)
-    chunk.n_joined += 1
-    return True
 
 
 cdef Py_ssize_t cut_slice(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:

@@ -9,8 +9,6 @@ cdef extern from "joints.h" nogil:
         const uint32_t* bits      # NULL where nothing may be cut
         int shift                 # 32 - log2 of how many words of 32 bits there are, but for one with all bits set
         uint16_t ends[64]         # by a character's last byte, a bit for each first byte that tokens end after it with
-        const uint32_t* second    # the second filter, of as many words
-    bint is_apart "bpe_is_apart"(const Joints* joints, const byte_t* place)
     bint may_cut "bpe_may_cut"(const Joints* joints, const byte_t* border)
 
 
@@ -35,11 +33,9 @@ cdef class SplitFilter:
 
     cdef Joints joints
     cdef uint32_t[::1] held
-    cdef uint32_t[::1] second  # as many words
     cdef Py_ssize_t left      # how many bits may still be set before the filter is given up
 
     cdef int add(
         self, const byte_t* blob, Py_ssize_t start, Py_ssize_t before, Py_ssize_t behind, Py_ssize_t end
     ) noexcept nogil
     cdef int set_bit(self, const byte_t* six, bint whole) noexcept nogil
-    cdef int set_second(self, const byte_t* six, bint whole, bint three) noexcept nogil

@@ -13,9 +13,8 @@ second. A bit (`joints.h` says which) is set for
 - the last byte of the first character and the second one, where the token begins within the first;
 - the last byte of the first character and the first one of the second, where the token ends after that.
 
-If two pairs share a hash, or differ only in what is not hashed, a possible cut is lost, but no id changes. A second
-filter, which hashes all that a token holds of a border, finds most of those cuts again; it is asked where characters
-come in any order. A vocabulary with so many such pairs that little could be cut has no filter.
+If two pairs share a hash, or differ only in what is not hashed, a possible cut is lost, but no id changes. A vocabulary
+with so many such pairs that little could be cut has no filter.
 
 A whole text, too, may be cut between two ideographs, or two syllables of Hangul, that no token holds side by side (a
 `parting`), for threads and streams, where ends of words are not marked: to every pattern that has a scanner these are
@@ -27,17 +26,13 @@ import numpy as np
 
 from bpe._core.transcoding cimport Units, unit_at
 from bpe._core.types cimport byte_t
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
 cdef extern from "joints.h" nogil:
     uint32_t joint_hash "bpe_joint_hash"(uint32_t last_and_three)
     uint32_t joint_within "bpe_joint_within"(uint32_t hashed)
     uint32_t joint_whole "bpe_joint_whole"(uint32_t hashed, uint32_t first_two)
-    uint64_t border_of "bpe_border"(const byte_t* border)
-    uint64_t known_border "bpe_known_border"(uint64_t border, bint whole, bint three)
-    uint64_t second_hash "bpe_second_hash"(uint64_t known)
-    uint32_t second_bit "bpe_second_bit"(uint64_t hashed)
 
 cdef enum:
     JOINT_WORDS = 15          # log2 of the filter's words while it is filled: 128 KB
@@ -50,9 +45,7 @@ cdef class SplitFilter:
     def __init__(self):
         self.held = np.zeros((1 << JOINT_WORDS) + 1, dtype=np.uint32)
         self.held[1 << JOINT_WORDS] = 0xFFFFFFFF
-        self.second = np.zeros(1 << JOINT_WORDS, dtype=np.uint32)
         self.joints.bits = &self.held[0]
-        self.joints.second = &self.second[0]
         self.joints.shift = 32 - JOINT_WORDS
         self.left = MOST_BITS
 
@@ -83,16 +76,12 @@ cdef class SplitFilter:
         """
         cdef Py_ssize_t used = MOST_BITS - self.left
         words, all_set = np.split(np.asarray(self.held), [1 << JOINT_WORDS])
-        second = np.asarray(self.second)
         while len(words) > 1 << FEWEST_WORDS and 16 * len(words) >= 64 * used and self.joints.bits != NULL:
             words = words[0::2] | words[1::2]
-            second = second[0::2] | second[1::2]
             self.joints.shift += 1
         self.held = np.concatenate([words, all_set])
         if self.joints.bits != NULL:
             self.joints.bits = &self.held[0]
-        self.second = second
-        self.joints.second = &self.second[0]
         self.left = 0
 
     def cuts(self, const byte_t[::1] text):
@@ -103,12 +92,6 @@ cdef class SplitFilter:
             if self.joints.bits != NULL and is_joint(&text[at - 3]) and may_cut(&self.joints, &text[at]):
                 places.append(at)
         return places
-
-    def apart(self, const byte_t[::1] text):
-        """The places between characters that no token holds side by side as the second filter knows it; likewise."""
-        cdef Py_ssize_t at
-        places = range(3, text.shape[0] - 2)
-        return [at for at in places if is_joint(&text[at - 3]) and is_apart(&self.joints, &text[at])]
 
     cdef int add(
         self, const byte_t* blob, Py_ssize_t start, Py_ssize_t before, Py_ssize_t behind, Py_ssize_t end
@@ -129,7 +112,6 @@ cdef class SplitFilter:
         for i in range(min(<Py_ssize_t>3, n_right)):
             six[3 + i] = blob[behind + i]
         if n_right == 1:
-            self.set_second(six, n_left >= 3, False)
             self.joints.ends[blob[before - 1] & 63] |= <uint16_t>1 << (blob[behind] & 15)
             return 0
         for third in range(0x80, 0xC0):
@@ -143,7 +125,6 @@ cdef class SplitFilter:
         """Set the bits of a border; `whole` where the first character is known whole."""
         cdef uint32_t first_two = 0, last_and_three, hashed, bit
         cdef size_t word
-        self.set_second(six, whole, True)
         memcpy(&first_two, six, 2)
         memcpy(&last_and_three, six + 2, 4)
         hashed = joint_hash(last_and_three)
@@ -154,12 +135,6 @@ cdef class SplitFilter:
             self.left -= 1
             if self.left == 0:
                 self.joints.bits = NULL
-        return 0
-
-    cdef int set_second(self, const byte_t* six, bint whole, bint three) noexcept nogil:
-        """Set the bit of a border in the second filter; `three` where the second character is known whole."""
-        cdef uint64_t hashed = second_hash(known_border(border_of(six + 3), whole, three))
-        self.second[hashed >> (64 - JOINT_WORDS)] |= second_bit(hashed)
         return 0
 
 

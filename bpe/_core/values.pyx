@@ -6,7 +6,7 @@ without the mark and have a cache of their own. Not here: how a piece is merged 
 (`encoder.pyx`).
 """
 
-from bpe._core.chunk cimport ALL, EARLIER, LONE, Chunk, find_middles
+from bpe._core.chunk cimport ALL, EARLIER, Chunk, find_middles
 from bpe._core.learned cimport note
 from bpe._core.merger cimport Merger
 from bpe._core.types cimport NO_TOKEN, byte_t, token_t
@@ -80,7 +80,7 @@ cdef class Values:
         cdef const byte_t* word = chunk.word[i]
         cdef Py_ssize_t size = chunk.size[i]
         cdef uint64_t lo = chunk.hash[i], hi = 0, value
-        if size > LONG_WORD or part == LONE:
+        if size > LONG_WORD:
             return 0
         if is_middle(word, size):
             lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]

@@ -6,21 +6,10 @@ from bpe._core.fresh cimport Fresh
 from bpe._core.learned cimport Words
 from bpe._core.merging cimport Ids, Scratch, reserve
 from bpe._core.resultpool cimport Loan, ResultPool
-from bpe._core.types cimport byte_t, token_t
+from bpe._core.types cimport token_t
 from bpe._core.wordcache cimport Cache, has_ids
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
-
-cdef enum:
-    LONE_ROOM = 1 << 16       # code points, of which those of three bytes are some
-    MET = 1 << 13             # hashes of parts of several such characters
-
-
-cdef extern from "runs.h" nogil:
-    ctypedef struct Lone "bpe_lone":  # a character of three bytes that no token reaches out of
-        token_t ids[3]
-        uint32_t n            # 0 where it has not come yet
-    size_t code_of_three "bpe_code_of_three"(const byte_t* text)
 
 
 cdef class Workspace:
@@ -28,8 +17,6 @@ cdef class Workspace:
 
     cdef Cache cache
     cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
-    cdef Lone* lone           # by code point
-    cdef uint16_t met[MET]    # 16 bits of the hash of the part that was met last, by the rest of it
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
@@ -62,11 +49,6 @@ cdef inline void share_if_larger(Workspace space) noexcept nogil:
     """Where the caches have grown, leave the pool less."""
     if space.cache.larger or space.earlier.larger:
         space.share_memory()
-
-
-cdef inline Lone* lone_of(Workspace space, const byte_t* text) noexcept nogil:
-    """The place of a character of three bytes."""
-    return &space.lone[code_of_three(text)]
 
 
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:

@@ -35,8 +35,7 @@ cdef class Workspace:
         self.cache.hasty = self.earlier.hasty = hasty
         self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
         self.feed = <Feed*>calloc(1, sizeof(Feed))
-        self.lone = <Lone*>calloc(LONE_ROOM, sizeof(Lone))   # takes memory where it is written to
-        if self.chunk == NULL or self.feed == NULL or self.lone == NULL:
+        if self.chunk == NULL or self.feed == NULL:
             raise MemoryError("no memory for a chunk of pieces")
         self.unknown = False
         self.unknown_at = -1
@@ -46,7 +45,6 @@ cdef class Workspace:
         close_cache(&self.cache)
         close_cache(&self.earlier)
         free_scratch(&self.scratch)
-        free(self.lone)
         free(self.chunk)
         free(self.feed)
         if not self.out.lent:
