@@ -18,6 +18,7 @@ with `...` for anything.
 from __future__ import annotations
 
 import doctest
+import importlib
 import importlib.util
 import linecache
 import os
@@ -205,7 +206,8 @@ def paths_of(page: Path) -> set[str]:
     """The paths of the project that a page names in backticks."""
     names = re.findall(r"`([\w./*-]+)`", page.read_text(encoding="utf-8"))
     roots = ("bpe/", "tests/", "benchmarks/", "docs/", ".ci/")
-    return {name for name in names if name.startswith(roots) and not name.startswith("docs/_build")}
+    made = ("docs/_build", "benchmarks/results")  # by commands
+    return {name for name in names if name.startswith(roots) and not name.startswith(made)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -260,3 +262,56 @@ def test_every_public_name_has_a_docstring() -> None:
             members = [member for kind in thing.__mro__[:-1] for member in vars(kind) if not member.startswith("_")]
             undocumented = [m for m in members if callable(getattr(thing, m)) and not getattr(thing, m).__doc__]
             assert not undocumented, f"{name} has {undocumented} without docstring"
+
+
+# Figures --------------------------------------------------------------------------------------------------------------
+
+BEGIN, END = "<!-- made by benchmarks/suite.py -->\n", "<!-- end -->\n"
+
+
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """benchmarks/suite.py as a module; its neighbours import each other by name."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("suite")
+
+
+def test_every_row_of_the_table_names_its_script(suite: Any) -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = table.partition("\n\n")[0].splitlines()
+    assert table.startswith(suite.HEAD)
+    assert len(rows) == 2 + len(suite.READ_ME)
+    for row, figure in zip(rows[2:], suite.READ_ME, strict=True):
+        script = suite.RUNS[figure.benchmark].script
+        assert row.endswith(f"| `{script}` |")
+        assert (ROOT / "benchmarks" / script).exists()
+
+
+def test_figures_are_those_of_the_named_run(suite: Any) -> None:
+    """RESULTS.md and README's table are what `suite.py report` makes of the run that RESULTS.md names."""
+    page = ROOT / "benchmarks" / "results" / "RESULTS.md"
+    if not page.exists():
+        pytest.skip("there is no run in benchmarks/results yet")
+    text = page.read_text(encoding="utf-8")
+    name = text.partition("\n")[0].removeprefix("# Results: ")
+    assert text == suite.report(name)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.partition(BEGIN)[2].partition(END)[0] == suite.readme_table(name) + "\n"
+
+
+def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
+    """The fastest way of each library, and the fastest other library, count; what gave up does not."""
+    about = {"corpus": "english.txt", "vocab": "cl100k", "threads": 1, "bytes": 100_000_000, "version": "1.0"}
+    rows = [
+        about | {"peer": peer, "way": way, "cold": seconds}
+        for peer, way, seconds in (
+            ("bpe", "file", 0.25), ("bpe", "list", 0.2), ("bpe", "list", 0.2), ("gigatoken", "file", 0.8),
+            ("tiktoken", "list", 5.0),
+        )
+    ]  # fmt: skip
+    rows += [rows[0] | {"threads": 2, "cold": 0.01}, rows[0] | {"vocab": "o200k", "cold": 0.01}]
+    versions: dict[str, str] = {}
+    row = suite.readme_row(suite.encoding("English, first pass", "english", "cold"), rows, versions)
+    expected = "| encode, cl100k, English, first pass | 500 MB/s | gigatoken 125 MB/s | 4.0 | `bench_encode.py` |"
+    assert row == expected
+    assert versions == {"bpe": "1.0", "gigatoken": "1.0"}

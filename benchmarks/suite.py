@@ -1,0 +1,303 @@
+"""All benchmarks as one named run, and the pages that are made from it.
+
+    python benchmarks/suite.py run NAME [--only BENCHMARK]… [--tiny] [--again]
+    python benchmarks/suite.py report NAME [--readme]
+
+`run` starts the bench_*.py scripts with the arguments in RUNS below and keeps every measurement, with the date, the
+machine and the commands, in results/NAME.json. A benchmark that the file has already is left out (unless --again), so
+that an interrupted run resumes. --tiny takes the first megabytes of each corpus and one repetition: it tries the
+command, and its figures mean nothing.
+
+`report` writes results/RESULTS.md from results/NAME.json: the tables that the scripts print. With --readme it also
+replaces the table of README.md, whose rows are READ_ME below. Not here: any measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime as dt
+import importlib
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from report import HERE, beginning, corpora, machine, middle
+
+RESULTS = HERE / "results"
+README = HERE.parent / "README.md"
+#: Megabytes of each corpus with --tiny.
+TINY = 2
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One benchmark of the suite: its script, its arguments, the corpora that it reads, what its table shows."""
+
+    script: str
+    arguments: str
+    about: str
+    names: tuple[str, ...] = ("english", "python", "korean", "japanese")
+    tiny: str = "--repeat 1"
+
+
+RUNS = {
+    "train": Run(
+        "bench_train.py",
+        "--peer bpe --peer gigatoken --peer ffbpe --repeat 3 --limit 300",
+        "Training from a file to the tokens, 32,000 of them.",
+        tiny="--repeat 1 --vocab-size 2000",
+    ),
+    "count": Run("bench_count.py", "--repeat 5", "Counting the words of a corpus."),
+    "encode": Run(
+        "bench_encode.py",
+        "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2 --repeat 5",
+        "Encoding whole corpora: a new tokenizer's first pass (cold) and its second (warm).",
+        tiny="--repeat 1 --less 0.5",
+    ),
+    "pretokenize": Run("bench_pretokenize.py", "--repeat 5", "Finding pretokens, without encoding."),
+    "latency": Run(
+        "bench_latency.py",
+        "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --repeat 5",
+        "Short texts, a call for each, in microseconds.",
+        ("english", "korean"),
+    ),
+    "decode": Run(
+        "bench_decode.py",
+        "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2 --repeat 5",
+        "Decoding ids to bytes.",
+        tiny="--repeat 1 --less 0.5",
+    ),
+    "load": Run("bench_load.py", "--repeat 9", "Loading a vocabulary, first in a process.", ()),
+    "hard": Run("bench_hard.py", "", "Texts that are hard for an encoder.", ("english",), "--kind letters --size 1e5"),
+}
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+
+def run(name: str, only: Iterable[str], *, tiny: bool, again: bool) -> None:
+    """Measure what results/NAME.json lacks, and write it there as each benchmark ends."""
+    path = RESULTS / f"{name}.json"
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
+    kept |= {"name": name, "date": dt.date.today().isoformat(), "machine": machine(), "tiny": tiny}
+    with tempfile.TemporaryDirectory() as folder:
+        for chosen in only or RUNS:
+            if chosen in kept["benchmarks"] and not again:
+                print(f"{path.name} has {chosen} already; --again measures it anew", file=sys.stderr)
+                continue
+            kept["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), tiny=tiny)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def measured(chosen: Run, folder: Path, *, tiny: bool) -> dict[str, Any]:
+    """Run one script; its command, its rows, and the last lines that it printed."""
+    arguments = [*chosen.arguments.split(), *(chosen.tiny.split() if tiny else ())]
+    files: list[str] = []
+    if tiny:
+        files = [str(beginning(path, TINY << 20, folder)) for path in corpora([], folder, chosen.names)]
+    output = folder / "measured.json"
+    command = [sys.executable, str(HERE / chosen.script), *files, *arguments, "-o", str(output)]
+    began = time.perf_counter()
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if not output.exists():
+        raise SystemExit(f"{chosen.script} failed:\n{done.stdout}")
+    rows = json.loads(output.read_text())["rows"]
+    output.unlink()
+    said = done.stdout.rpartition("|\n")[2].strip()
+    return {
+        "command": " ".join(["python", f"benchmarks/{chosen.script}", *arguments]),
+        "seconds": round(time.perf_counter() - began),
+        "status": done.returncode,
+        "said": said,
+        "rows": rows,
+    }
+
+
+# Reporting ------------------------------------------------------------------------------------------------------------
+
+
+def report(name: str) -> str:
+    """The page of a run: what it ran on, and each benchmark's command and table."""
+    kept = loaded(name)
+    parts = [
+        f"# Results: {kept['name']}",
+        f"Made from `{name}.json` by `python benchmarks/suite.py report {name}`; do not edit.",
+        f"{kept['date']}; {kept['machine']}.",
+    ]
+    if kept["tiny"]:
+        parts.append("**Tiny inputs, one repetition: these figures only show that the command works.**")
+    for chosen, found in kept["benchmarks"].items():
+        parts += [
+            f"## {chosen.capitalize()}",
+            RUNS[chosen].about,
+            f"`{found['command']}`",
+            table_of(chosen, found["rows"]),
+        ]
+        if found["said"]:
+            parts.append(found["said"])
+    return "\n\n".join(parts) + "\n"
+
+
+def loaded(name: str) -> dict[str, Any]:
+    """What a run measured."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        raise SystemExit(f"{path} is absent; python benchmarks/suite.py run {name} makes it")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def table_of(chosen: str, rows: list[Row]) -> str:
+    """The table that the script prints of its rows, without its first line, which names the machine."""
+    module = importlib.import_module(RUNS[chosen].script.removesuffix(".py"))
+    repeat = len({row.get("turn", 0) for row in rows})
+    given: list[Any] = [rows]
+    if chosen in ("latency", "decode"):
+        given.append(argparse.Namespace(repeat=repeat, plot=None))
+    elif chosen not in ("train", "hard"):
+        given.append(repeat)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        module.report(*given)
+    return printed.getvalue().partition("\n\n")[2].strip()
+
+
+# README.md ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row of README's table: which measurements, and how their figure is shown. A rate is better when higher."""
+
+    task: str
+    benchmark: str
+    among: dict[str, Any]
+    value: Callable[[Row], float]
+    shown: str
+    rate: bool = False
+
+
+def rate(field: str, unit: float = 1e6) -> Callable[[Row], float]:
+    """Bytes by seconds, in millions by default."""
+    return lambda row: float(row["bytes"] / row[field] / unit)
+
+
+def encoding(task: str, corpus: str, field: str) -> Figure:
+    """A row about encoding with cl100k on one core."""
+    among = {"corpus": corpus, "vocab": "cl100k", "threads": 1}
+    return Figure(f"encode, cl100k, {task}", "encode", among, rate(field), "{:.0f} MB/s", rate=True)
+
+
+def training(corpus: str) -> Figure:
+    """A row about training on one core."""
+    task = f"train, {corpus.capitalize()} {{megabytes}} MB, 32,000 tokens"
+    return Figure(task, "train", {"corpus": corpus, "threads": 1}, lambda row: float(row["seconds"]), "{:.2f} s")
+
+
+ONE = {"corpus": "english", "threads": 1}
+READ_ME = (
+    training("english"),
+    training("korean"),
+    training("japanese"),
+    Figure("count words, English", "count", ONE, lambda row: row["bytes"] / (row["read"] + row["seconds"]) / 1e6,
+           "{:.0f} MB/s", rate=True),
+    encoding("English, first pass", "english", "cold"),
+    encoding("English, second pass", "english", "warm"),
+    encoding("Python, first pass", "python", "cold"),
+    encoding("Korean, first pass", "korean", "cold"),
+    encoding("Japanese, first pass", "japanese", "cold"),
+    Figure("encode one new text of 200 bytes", "latency", {"corpus": "english"}, lambda row: float(row["new 200"]),
+           "{:.2f} µs"),
+    Figure("decode, cl100k, English", "decode", {"corpus": "english"}, rate("cold", 1e9), "{:.2f} GB/s", rate=True),
+    Figure("load the cl100k rank file", "load", {"vocab": "cl100k", "way": "ranks"}, lambda row: float(row["load"]),
+           "{:.0f} ms"),
+)  # fmt: skip
+
+HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python benchmarks/…` |\n|---|---|---|---|---|"
+
+
+def readme_table(name: str) -> str:
+    """The table of README.md, and the line below it, from a run."""
+    kept = loaded(name)
+    done = kept["benchmarks"]
+    versions: dict[str, str] = {}
+    figures = [figure for figure in READ_ME if figure.benchmark in done]
+    lines = [HEAD, *(readme_row(figure, done[figure.benchmark]["rows"], versions) for figure in figures)]
+    libraries = ", ".join(f"{peer} {version}" for peer, version in sorted(versions.items()))
+    day = dt.date.fromisoformat(kept["date"])
+    when = f"{day.day} {day:%B %Y}"
+    return "\n".join([*lines, "", textwrap.fill(f"Measured {when}: {libraries}; {kept['machine']}.", 100)])
+
+
+def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
+    """One row: the median of the fastest way of this package and of the fastest other library."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        same = all(Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.among.items())
+        if same and "gave_up" not in row:
+            found.setdefault((row["peer"], row.get("way", "")), []).append(row)
+    values = {key: middle([{"value": figure.value(row)} for row in each], "value") for key, each in found.items()}
+    better = max if figure.rate else min
+    ours = better(value for (peer, _), value in values.items() if peer == "bpe")
+    theirs, other = better((value, peer) for (peer, _), value in values.items() if peer != "bpe")
+    for (peer, _), each in found.items():
+        if peer in ("bpe", other):
+            versions[peer] = each[0]["version"]
+    times = ours / theirs if figure.rate else theirs / ours
+    task = figure.task.format(megabytes=round(next(iter(found.values()))[0].get("bytes", 0) / 1e6))
+    cells = (
+        task,
+        figure.shown.format(ours),
+        f"{other} {figure.shown.format(theirs)}",
+        f"{times:.1f}" if times < 10 else f"{times:.0f}",
+        f"`{RUNS[figure.benchmark].script}`",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def into_readme(table: str) -> None:
+    """Replace what is between the two comments in README.md."""
+    text = README.read_text(encoding="utf-8")
+    before, begin, rest = text.partition("<!-- made by benchmarks/suite.py -->\n")
+    _, end, after = rest.partition("<!-- end -->\n")
+    if not begin or not end:
+        raise SystemExit("README.md lacks the comments between which its table is")
+    README.write_text(before + begin + table + "\n" + end + after, encoding="utf-8")
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", metavar="run | report", required=True)
+    running = commands.add_parser("run", help="measure, and write results/NAME.json")
+    running.add_argument("name", metavar="NAME", help="of the run, such as 2026-11-epyc")
+    running.add_argument("--only", choices=RUNS, action="append", default=[], help="may be repeated; default all")
+    running.add_argument("--tiny", action="store_true", help="a few megabytes, once: to try the command")
+    running.add_argument("--again", action="store_true", help="measure again what the file has")
+    reporting = commands.add_parser("report", help="write results/RESULTS.md")
+    reporting.add_argument("name", metavar="NAME", help="of the run")
+    reporting.add_argument("--readme", action="store_true", help="replace the table of README.md too")
+    options = parser.parse_args()
+    if options.command == "run":
+        run(options.name, options.only, tiny=options.tiny, again=options.again)
+        return
+    (RESULTS / "RESULTS.md").write_text(report(options.name), encoding="utf-8")
+    if options.readme:
+        into_readme(readme_table(options.name))
+
+
+if __name__ == "__main__":
+    main()
