@@ -55,14 +55,14 @@ def main() -> None:
             expected = fresh(base)
             choose = random.Random(f"{options.seed} {path.name}")
             for way, same in (*threads(base), *blocks(base, expected), *budgets(base, expected)):
-                wrong += told(path, way, same)
-            wrong += told(path, *killed(base, expected, choose, Path(folder) / "checkpoint"))
+                wrong += report(path, way, same)
+            wrong += report(path, *killed(base, expected, choose, Path(folder) / "checkpoint"))
             print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     if wrong:
         raise SystemExit("different: " + ", ".join(wrong))
 
 
-def told(path: Path, way: str, same: bool) -> list[str]:
+def report(path: Path, way: str, same: bool) -> list[str]:
     """Say how a way to train went; what was wrong."""
     print(f"{path.name} {way}: {'the same' if same else 'DIFFERENT'}", flush=True)
     return [] if same else [f"{path.name} {way}"]

@@ -124,7 +124,7 @@ class Checkpoint:
             self.try_save(merges())
 
     def try_save(self, merges: Merges) -> None:
-        """Save the merges; a full disk is told in the log, and ends neither the training nor what is ending it."""
+        """Save the merges; a full disk is logged, and ends neither the training nor what is ending it."""
         try:
             self.save(merges)
         except OSError as error:
@@ -217,7 +217,7 @@ def _are_files(files: Any) -> bool:
 def corpus_of(files: Iterable[PathLike]) -> list[list[Any]] | None:
     """What tells files from others without reading them: [name, size, time of the last change in ns] of each.
 
-    None where one of them is no regular file: what a pipe gives can be told by its counts alone.
+    None where one of them is no regular file: only the counts identify what a pipe gives.
     """
     found = []
     for path in files:

@@ -221,7 +221,7 @@ def _merge_counts(args: argparse.Namespace) -> None:
     first, *others = args.counts
     merged = WordCounts.load(first)
     for path in others:
-        with _blamed_on(path, flags_of=made_by):
+        with _error_context(path, flags_of=made_by):
             merged |= WordCounts.load(path)
     merged.save(args.output)
     _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
@@ -352,7 +352,7 @@ def _decode(args: argparse.Namespace) -> None:
             if begins and number:
                 out.write(between)
                 decoder.begin()
-            with _blamed_on(args.file, where):
+            with _error_context(args.file, where):
                 text = decoder.push(ids)
             out.write(text)
             advance(size)
@@ -595,7 +595,7 @@ def _same_file(target: Path, name: str) -> bool:
 
 
 @contextmanager
-def _blamed_on(path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None) -> Iterator[None]:
+def _error_context(path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None) -> Iterator[None]:
     """Name the input in errors about what it holds, and the flags of the command that made it."""
     try:
         yield

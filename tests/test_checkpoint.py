@@ -109,10 +109,10 @@ def test_any_corpus_at_any_step(
 def check_going_on(path: Path, at: list[int], options: dict[str, Any]) -> None:
     seen: list[Any] = []
     expected = bpe.train(**options, on_merge=lambda *each: seen.append(each))
-    told: dict[int, Any] = {}
+    by_step: dict[int, Any] = {}
 
     def on_merge(step: int, *rest: Any) -> None:
-        told[step] = (step, *rest)
+        by_step[step] = (step, *rest)
         if step in at:
             raise StopHereError
 
@@ -122,7 +122,7 @@ def check_going_on(path: Path, at: list[int], options: dict[str, Any]) -> None:
         except StopHereError:
             continue
         break
-    assert list(told.values()) == seen
+    assert list(by_step.values()) == seen
     assert bpe.train(**options, checkpoint=path) == expected
 
 
@@ -228,7 +228,7 @@ def test_saved_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 # Where the corpus comes from ------------------------------------------------------------------------------------------
 
 
-def test_texts_and_counts_are_told_by_their_counts(tmp_path: Path) -> None:
+def test_texts_and_counts_are_identified_by_their_counts(tmp_path: Path) -> None:
     texts = [TEXT, TEXT[:20]] * 3
     counts = bpe.count_words(texts=texts)
     expected = bpe.train(texts=texts, num_merges=30)

@@ -502,11 +502,11 @@ def test_buffers_that_are_not_contiguous() -> None:
 @each_model
 def test_explain_tells_every_merge(kind: str) -> None:
     tok = model(kind)
-    told = tok.explain("lowest newest")
-    assert len(told.splitlines()) > 4
-    assert "rank" in told
+    explained = tok.explain("lowest newest")
+    assert len(explained.splitlines()) > 4
+    assert "rank" in explained
     for number in tok.encode("lowest newest").tolist():
-        assert str(number) in told
+        assert str(number) in explained
     assert isinstance(tok.explain("zz 한 \0"), str)
     assert isinstance(tok.explain(b"zz \xed\x95\x9c"), str)
 

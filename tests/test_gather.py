@@ -89,7 +89,7 @@ def test_results_of_some_size_are_the_callers_own() -> None:
         result[:] = 0
 
 
-def encode_by_turns(encoder: Engine, texts: list[str], workers: int) -> list[int]:
+def encode_alternated(encoder: Engine, texts: list[str], workers: int) -> list[int]:
     """As that many threads do that are equally fast."""
     job = gather.Job(encoder.kernel, workers)
     job.add_items(list(texts), np.arange(len(texts) + 1, dtype=np.int64))
@@ -119,7 +119,7 @@ def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
         assert encoder.encode_batch(texts, 3).to_list() == expected
     encoder = Engine(tok.spec)
     for _ in range(2):
-        assert encode_by_turns(encoder, texts, 3) == flat
+        assert encode_alternated(encoder, texts, 3) == flat
     known = [state["short"] + state["middle"] + state["long"] for state in encoder.kernel.cache_state()]
     assert len(known) == 3
     assert min(known) > 0.9 * max(known)

@@ -212,7 +212,7 @@ def test_streams_of_any_bytes(kind: str) -> None:
 
 @pytest.mark.usefixtures("small_pieces")
 def test_streams_of_surrogates() -> None:
-    """The halves of a pair come apart; a lone one is U+FFFD wherever it is cut."""
+    """The halves of a pair come apart; a lone surrogate is U+FFFD wherever it is cut."""
     tok = tokenizer("gpt2")
     high, low = chr(0xD83D), chr(0xDE0A)
     for text in (high + low, "a" + high, high + "a" + low, low + high, high * 3 + low * 2, high):

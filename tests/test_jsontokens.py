@@ -9,7 +9,7 @@ import pytest
 import bpe
 from bpe._core import jsontokens
 from bpe.errors import FormatError
-from bpe.formats.huggingface import _byte_by_letter, _Listed, _read, _read_quickly, _UnusualError, read, write
+from bpe.formats.huggingface import _byte_by_letter, _Listed, _read, _read_with_kernel, _UnusualError, read, write
 from bpe.formats.json_fields import load
 from bpe.vocabulary import ORDINARY
 
@@ -27,15 +27,15 @@ def merged(one: dict) -> dict:
     return {"id": one["model"]["vocab"][content], "content": content}
 
 
-def slowly(data: bytes) -> bpe.Tokenizer | None:
+def without_kernel(data: bytes) -> bpe.Tokenizer | None:
     try:
         return bpe.Tokenizer(_read(load(data)))
     except FormatError:
         return None
 
 
-def quickly(data: bytes) -> bpe.Tokenizer | None:
-    spec = _read_quickly(data)
+def with_kernel(data: bytes) -> bpe.Tokenizer | None:
+    spec = _read_with_kernel(data)
     return None if spec is None else bpe.Tokenizer(spec)
 
 
@@ -53,9 +53,9 @@ def test_files_as_they_usually_are(way, strings):
         one["model"] = model
         for top in (one, dict(reversed(one.items()))):
             data = json.dumps(top, **way).encode()
-            assert quickly(data) is not None
-            assert quickly(data) == slowly(data)
-            assert quickly(b" \r\n\t" + data + b"\n") == slowly(data)
+            assert with_kernel(data) is not None
+            assert with_kernel(data) == without_kernel(data)
+            assert with_kernel(b" \r\n\t" + data + b"\n") == without_kernel(data)
 
 
 def test_ids_in_any_order():
@@ -66,12 +66,12 @@ def test_ids_in_any_order():
         source.shuffle(items)
         one["model"]["vocab"] = dict(items)
         data = json.dumps(one).encode()
-        assert quickly(data) == slowly(data) == bpe.Tokenizer(_read(load(json.dumps(file()).encode())))
+        assert with_kernel(data) == without_kernel(data) == bpe.Tokenizer(_read(load(json.dumps(file()).encode())))
     one["model"]["vocab"] = {token: 7 * number for token, number in items}
     for token in one["added_tokens"]:
         token["id"] *= 7
     data = json.dumps(one).encode()
-    assert quickly(data) == slowly(data) is not None
+    assert with_kernel(data) == without_kernel(data) is not None
 
 
 def test_whatever_bytes_are_changed_the_quick_way_never_differs():
@@ -84,7 +84,7 @@ def test_whatever_bytes_are_changed_the_quick_way_never_differs():
     one["model"]["vocab"] |= {letter: 40 + i for i, letter in enumerate("Ġth") if letter not in one["model"]["vocab"]}
     one["model"]["merges"] = ["Ġ t", "Ġt h"]
     files = [json.dumps(one, **way).encode() for way in WAYS]
-    assert all(quickly(data) is not None for data in files)
+    assert all(with_kernel(data) is not None for data in files)
     taken = 0
     for _ in range(4000):
         data = bytearray(source.choice(files))
@@ -94,9 +94,9 @@ def test_whatever_bytes_are_changed_the_quick_way_never_differs():
                 [b'"', b"\\", b",", b":", b"{", b"}", b"[", b"]", b" ", b"0", b"\xc4", b"\xff", b"u", b"", b"\n"]
             )
             data[at : at + source.choice([0, 1, 1, 3])] = new
-        found = quickly(bytes(data))
+        found = with_kernel(bytes(data))
         taken += found is not None
-        assert found is None or found == slowly(bytes(data))
+        assert found is None or found == without_kernel(bytes(data))
     assert taken > 100  # such as changes of what decides nothing
 
 
@@ -186,11 +186,11 @@ def test_what_the_quick_way_leaves_to_the_other():
         one = file()
         change(one)
         data = json.dumps(one).encode()
-        assert _read_quickly(data) is None
+        assert _read_with_kernel(data) is None
         with pytest.raises(FormatError):
             read(data)
     tok = bpe.train(texts=[TEXT], vocab_size=100, model="char", pretokenizer="whitespace")
-    assert _read_quickly(write(tok.spec)) is None
+    assert _read_with_kernel(write(tok.spec)) is None
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
 
 

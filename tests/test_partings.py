@@ -35,7 +35,7 @@ def alike(a: str, b: str) -> bool:
     return any(first <= a <= last and first <= b <= last for first, last in ("一龥", "가힣"))
 
 
-def partings(tokens: list[bytes], text: str) -> list[int]:
+def split_points(tokens: list[bytes], text: str) -> list[int]:
     """The naive twin: where a text may be cut between two of a kind, since no token lies across."""
     return [
         len(text[:at].encode())
@@ -64,7 +64,7 @@ def test_the_places_of_one_word(text: str) -> None:
     while cut := kernel.last_cut(data[:end], 0):
         found.append(cut)
         end = cut + 2  # a character that is not whole yet is none to cut before
-    places = partings([*kernel.spec.vocabulary.ids], text)
+    places = split_points([*kernel.spec.vocabulary.ids], text)
     assert set(found) <= set(places)
     assert len(found) >= len(places) // 2 - 3
 

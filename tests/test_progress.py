@@ -32,21 +32,21 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_a_function_is_told(text: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_is_called(text: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "MERGES_PER_CALL", 4)
-    told: list[bpe.Progress] = []
+    calls: list[bpe.Progress] = []
     steps: list[Any] = []
     options: dict[str, Any] = {"files": text, "num_merges": 10, "model": model, "pretokenizer": "gpt2"}
-    tok = bpe.train(progress=told.append, **options)
+    tok = bpe.train(progress=calls.append, **options)
     assert bpe.train(on_merge=lambda *each: steps.append(each), **options) == tok
     size = text.stat().st_size
-    assert told[0] == bpe.Progress("count", size, size)
-    assert told[1:] == [
+    assert calls[0] == bpe.Progress("count", size, size)
+    assert calls[1:] == [
         bpe.Progress("merge", done, 10, token=steps[done - 1][3], count=steps[done - 1][4]) for done in (4, 8, 10)
     ]
-    told.clear()
-    bpe.count_words(texts=[TEXT], progress=told.append)
-    assert told == [bpe.Progress("count", len(TEXT.encode()), None)]
+    calls.clear()
+    bpe.count_words(texts=[TEXT], progress=calls.append)
+    assert calls == [bpe.Progress("count", len(TEXT.encode()), None)]
 
 
 def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,16 +56,16 @@ def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, mo
     class EnoughError(Exception):
         pass
 
-    def stop(told: bpe.Progress) -> None:
-        if told.stage == "merge" and told.done == 8:
+    def stop(event: bpe.Progress) -> None:
+        if event.stage == "merge" and calls.done == 8:
             raise EnoughError
 
     with pytest.raises(EnoughError):
         bpe.train(files=text, vocab_size=270, progress=stop, checkpoint=tmp_path / "ckpt")
-    told: list[bpe.Progress] = []
-    assert bpe.train(files=text, vocab_size=270, progress=told.append, checkpoint=tmp_path / "ckpt") == expected
-    assert [each.done for each in told] == [12, 14], "no word is counted and no merge made again"
-    assert {each.total for each in told} == {14}
+    calls: list[bpe.Progress] = []
+    assert bpe.train(files=text, vocab_size=270, progress=calls.append, checkpoint=tmp_path / "ckpt") == expected
+    assert [each.done for each in calls] == [12, 14], "no word is counted and no merge made again"
+    assert {each.total for each in calls} == {14}
     longer: list[bpe.Progress] = []
     bpe.extend(expected, {"lower": 3}, 273, progress=longer.append)
     assert longer[-1] == bpe.Progress("merge", 3, 3, token=longer[-1].token, count=3)

@@ -53,7 +53,7 @@ def rules() -> Iterator[str]:
 
 
 def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, int]]]:
-    """A tokenizer and its merges as `on_merge` told them, checked for their numbering."""
+    """A tokenizer and its merges as `on_merge` received them, with their numbering checked."""
     seen: list[tuple[Any, Any, Any, int]] = []
 
     def on_merge(step: int, left: Any, right: Any, token: Any, count: int) -> None:

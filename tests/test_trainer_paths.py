@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = learning.TIE_BREAKS
 BYTE_ORDER = reference.gpt2_byte_order()
 
-#: What the kernel may be told; the first of each is as far as it goes from what it would choose.
+#: Limits that the tests set in the kernel; the first of each is the furthest from what the kernel would choose.
 SWITCHES: dict[str, tuple[int, ...]] = {
     "memory": (1, 3000, 10_000, 0),  # lists too long to be written, pools that fill, many epochs, few
     "ratio": (1, 2, 1000),  # every count an epoch of its own

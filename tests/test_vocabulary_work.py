@@ -317,7 +317,7 @@ def test_truncating_too_far() -> None:
 
 
 def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple[int, int, int]]]:
-    """The ids and the merges that are left, by the rule as it is told."""
+    """The ids and the merges that are left, by the documented rule."""
     merges = [(a, b, c) for (a, b), c in zip(tok.merges.tolist(), tok.spec.merge_ids.tolist(), strict=True)]
     makable = {c for _, _, c in merges}
     gone = set(ids)

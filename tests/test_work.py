@@ -54,7 +54,7 @@ HARD: dict[str, Callable[[int], str]] = {
     "spaces": partial(again, " "),
     "newlines": partial(again, "\n"),
     "'s": partial(again, "'s"),
-    "a and b by turns": partial(again, "ab"),
+    "a and b alternated": partial(again, "ab"),
     "the alphabet to and fro": partial(again, LETTERS + LETTERS[-2:0:-1]),
     "dashes": partial(again, "-" * 70 + "\n"),
     **{f"a period of {period}": partial(again, any_of(LETTERS, period)) for period in (3, 7, 26, 63, 64, 320, 1000)},

@@ -311,7 +311,7 @@ def test_e() -> None:
 
 
 def test_e_at_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same from a text file, its merges told by --trace; then `bun` encoded with the file that was written."""
+    """The same from a text file, its merges printed by --trace; then `bun` encoded with the file that was written."""
     from bpe.cli import main
 
     corpus, out = tmp_path / "words.txt", tmp_path / "tokenizer.json"

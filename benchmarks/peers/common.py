@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Each peer's own way to be told how many threads to use; read when its module is loaded.
+# How each peer takes the number of threads; read when its module is loaded.
 THREAD_VARIABLES = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS")
 
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

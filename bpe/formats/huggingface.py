@@ -86,12 +86,12 @@ def read(data: bytes, path: str | None = None) -> TokenizerSpec:
 
     """
     try:
-        return _read_quickly(data) or _read(load(data))
+        return _read_with_kernel(data) or _read(load(data))
     except FormatError as error:
         raise FormatError(error.message, path=path, where=error.where) from None
 
 
-def _read_quickly(data: bytes) -> TokenizerSpec | None:
+def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
     """The same for a file as they usually are; None for any other, be it wrong or not.
 
     Vocab and merges are read by a kernel, and `json` reads the rest.
