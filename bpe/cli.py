@@ -595,7 +595,9 @@ def _same_file(target: Path, name: str) -> bool:
 
 
 @contextmanager
-def _error_context(path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None) -> Iterator[None]:
+def _error_context(
+    path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None
+) -> Iterator[None]:
     """Name the input in errors about what it holds, and the flags of the command that made it."""
     try:
         yield

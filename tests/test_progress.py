@@ -57,7 +57,7 @@ def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, mo
         pass
 
     def stop(event: bpe.Progress) -> None:
-        if event.stage == "merge" and calls.done == 8:
+        if event.stage == "merge" and event.done == 8:
             raise EnoughError
 
     with pytest.raises(EnoughError):
