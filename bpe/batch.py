@@ -56,7 +56,7 @@ class TokenBatch:
             rows: an iterable of lists of int, or of 1-D arrays of an integer type.
 
         Raises:
-            TypeError, ValueError: for ids that are not whole numbers from 0 to 2**32 - 1.
+            TypeError, ValueError: for ids that are not integers from 0 to 2**32 - 1.
 
         >>> TokenBatch.from_lists([[1, 2, 3], [], [4]])
         TokenBatch(3 texts, 4 ids, uint32)
@@ -70,7 +70,7 @@ class TokenBatch:
         return cls(ids, offsets)
 
     def __len__(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return len(self.offsets) - 1
 
     @overload
@@ -119,7 +119,7 @@ class TokenBatch:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many ids each text has: int64, shape (n,).
+        """The number of ids of each text; int64, shape (n,).
 
         >>> TokenBatch.from_lists([[1, 2, 3], [], [4]]).lengths
         array([3, 0, 1])
@@ -142,16 +142,16 @@ class TokenBatch:
         side: Literal["right", "left"] = "right",
         truncate: bool = False,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids as one rectangle, and how many of each row are real.
+        """The ids as a rectangular array with padding, and the length of each row without padding.
 
         Args:
-            length: the width, in ids; None for the longest text's.
-            pad_id: the id to fill with.
-            side: "right" or "left": where the filling goes.
-            truncate: cut texts longer than `length` (at their end); otherwise they are an error.
+            length: the width in ids; None is the length of the longest text.
+            pad_id: the id to pad with.
+            side: "right" or "left", the side that gets the padding.
+            truncate: cut texts longer than `length` at their end; otherwise they are an error.
 
         Returns:
-            (array of the dtype of `ids`, shape (n, length); int64 lengths, shape (n,)).
+            the ids, of the dtype of `ids` and of shape (n, length), and the lengths, int64 of shape (n,).
 
         Raises:
             ValueError: for a text longer than `length` without `truncate`.

@@ -60,20 +60,21 @@ def count_words(
         files: paths of UTF-8 text files; or
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
             (a null is an empty text); exactly one of the two.
-        pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
+        pretokenizer: how texts are split into words: a name, a `Pretokenizer`, or None (a text is one word).
+        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: strings that separate text and are part of no word.
         separator: the string between the documents of a file, which belongs to none; None makes each file one document.
         per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).
-        encoding_errors: what becomes of bytes in files that are not UTF-8: "strict", an error; "replace", U+FFFD, as
-            `bytes.decode` has it; "bytes", the bytes as they are.
+        encoding_errors: how bytes in files that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
+            `bytes.decode`; "bytes", they are counted unchanged.
         threads: how many to use; None is one per core. The result does not depend on it.
         progress: True shows a bar of the bytes done on stderr or in a notebook, and a line each 30 s where stderr is
             no terminal; a function is called with a `bpe.Progress` from time to time.
 
     Raises:
-        TypeError: for texts that are one str, or not str or bytes, or an Arrow array of something else.
-        ValueError: for both a separator and `per_line`, or anything else that an argument must not be.
+        TypeError: if texts is a single str, or its items are neither str nor bytes, or it is an Arrow array of another
+            type.
+        ValueError: for both a separator and `per_line`, and for other invalid arguments.
         FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
         OSError: for a file that cannot be read, or gets shorter while it is read.
 

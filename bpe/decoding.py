@@ -99,11 +99,11 @@ class ByteDecoder:
 
 
 class IncrementalDecoder:
-    """Turns ids into text as they come, each character as soon as it is complete. For one thread at a time.
+    """Turns ids that arrive one by one into text, each character as soon as it is complete.
 
-    Bytes that can no longer become a character are replaced by U+FFFD, as `bytes.decode(errors="replace")` does;
+    Bytes that can no longer become a character are replaced by U+FFFD, as in `bytes.decode(errors="replace")`;
     a character that is still incomplete is never an error. At most three bytes, and the space of one end-of-word
-    mark, are kept back.
+    mark, are held back. A decoder is for one thread at a time.
 
     Made by `Tokenizer.decoder`.
 
@@ -120,20 +120,20 @@ class IncrementalDecoder:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
-        """The text that one id or several make whole; "" while a character is incomplete.
+        """The text that one id or several complete; "" while a character is incomplete.
 
         Args:
             ids: an int, or what `Tokenizer.decode` takes.
 
         Raises:
-            TypeError, ValueError: for anything that is no id; the decoder's state is then unchanged.
+            TypeError, ValueError: for ids that the vocabulary does not have; the decoder is then unchanged.
 
         """
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
         return self._utf8.decode(self._bytes.push([ids] if single else ids))  # type: ignore[list-item,arg-type]
 
     def flush(self) -> str:
-        """The rest, when no more ids come: U+FFFD for an incomplete character. The decoder can then be used anew."""
+        """The rest of the text after the last id, which is U+FFFD for an incomplete character; the decoder is reset."""
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         self._bytes.begin()

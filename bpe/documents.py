@@ -35,7 +35,7 @@ class Documents:
     source: str
 
     def __len__(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return len(self.starts)
 
     def groups(self, size: int) -> Iterator[Documents]:

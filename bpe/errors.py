@@ -18,12 +18,12 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 class FormatError(ValueError):
-    """A file that is not what it should be; nothing of it was used.
+    """Raised for an invalid file; nothing of it was used. It is a ValueError.
 
     Attributes:
-        message: what is wrong, without the place.
-        path: the file, or None where the data came from memory.
-        where: the place in it ("line 7", "offset 12", "model.merges[3]"), or None.
+        message: what is wrong, without path and position.
+        path: the file, or None if the data came from memory.
+        where: the position in it ("line 7", "offset 12", "model.merges[3]"), or None.
 
     """
 

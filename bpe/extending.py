@@ -45,15 +45,15 @@ def extend(
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
 ) -> Tokenizer:
-    """Learn more tokens for a vocabulary. Its ids and merges stay; the new ones follow them.
+    """Extend an existing vocabulary with tokens learned from word counts; its ids and merges stay.
 
-    Each word is encoded by `tok` itself, whatever its merges are, and merging goes on from those ids. A word without
-    any new token keeps its ids. With the counts and the options that `tok` was trained with, the result is the same as
-    training straight to `vocab_size`. Symbols that `tok` does not know take part in no merge. A pair that spells a
-    token that `tok` makes otherwise is not merged.
+    Each word is encoded by `tok`, and merging continues from those ids. A word without any new token keeps its ids.
+    With the counts and the options that `tok` was trained with, the result is the same as training to `vocab_size` in
+    one go. Symbols that `tok` does not know take part in no merge. A pair that spells a token which `tok` makes in
+    another way is not merged.
 
     Args:
-        tok: the tokenizer to begin with; it is not changed.
+        tok: the tokenizer to extend; it is not changed.
         counts: the words to learn from, a `WordCounts` or a mapping. For texts and files, count them with
             `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer)`.
         vocab_size: the number of tokens in the end, those of `tok` included. New ids follow the greatest id of `tok`.
@@ -64,9 +64,9 @@ def extend(
         progress: as for `bpe.train`.
 
     Raises:
-        TypeError, ValueError: for arguments that are wrong, counts that were made with another pretokenizer or
-            normalizer, a size smaller than `tok` has, or a tokenizer with both `ignore_merges` and an end-of-word mark,
-            since a new token would change words that have no such pair.
+        TypeError, ValueError: for invalid arguments, counts that were made with another pretokenizer or normalizer, a
+            size smaller than that of `tok`, or a tokenizer with both `ignore_merges` and an end-of-word mark, since a
+            new token would change words that do not contain its pair.
 
     >>> import bpe
     >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}

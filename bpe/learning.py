@@ -56,12 +56,12 @@ log = logging.getLogger("bpe")
 
 @dataclass(frozen=True)
 class Training:
-    """How a training went: `Tokenizer.training` of one that `train` or `extend` made.
+    """Facts about a training, in `Tokenizer.training` of a tokenizer that `train` or `extend` made.
 
     Attributes:
-        stopped: why it ended before the size asked: "no pairs left" or "min_frequency"; None if it did not.
-        merges: how many merges were made.
-        words: how many distinct words it learned from.
+        stopped: why it ended before the requested size: "no pairs left" or "min_frequency"; None if it did not.
+        merges: the number of merges.
+        words: the number of distinct words that it learned from.
         seconds: how long it took, counting included.
 
     """

@@ -1,9 +1,9 @@
-r"""Normalizers: what is done to a text before it is cut into pretokens.
+r"""Normalizers: functions that change a text before it is split into pretokens.
 
-Each is a small immutable value that is called with a str, equal by content, picklable and saved with the tokenizer.
-Special tokens are found before normalization and are not touched by it.
+Each is a small immutable value that is called with a str, compared by content, picklable and saved with the tokenizer.
+Special tokens are found before normalization and are not changed by it.
 
-Wherever an argument is named `normalizer`, the name of one does too, or a list of names and normalizers:
+An argument named `normalizer` also accepts the name of a normalizer, or a list of names and normalizers:
 
 - "nfc", "nfd", "nfkc", "nfkd": `NFC()`, `NFD()`, `NFKC()`, `NFKD()`
 - "lower": `Lowercase()`
@@ -38,25 +38,25 @@ from bpe.unicode import lower, normalized
 
 
 class Normalizer:
-    """A function from str to str. The subclasses below are all there are; each has `_made` and `_aligned`."""
+    """A function from str to str; the classes of this module are all its subclasses."""
 
     def __call__(self, text: str) -> str:
         """The normalized text.
 
         Raises:
-            TypeError: for what is no str.
+            TypeError: if the text is not a str.
 
         """
         return self._made(_checked(text))
 
     def on_bytes(self, data: bytes) -> bytes:
-        """The same on UTF-8; bytes that are not UTF-8 stay as they are."""
+        """The normalized text for UTF-8 bytes; bytes that are not UTF-8 stay unchanged."""
         if not isinstance(data, bytes):
             raise TypeError(f"data is {typed(data)}; it must be bytes")
         return unescape(self._made(escape(data)))
 
     def aligned(self, text: str) -> Aligned:
-        """The normalized text, and of which part of the text before each of its characters was made."""
+        """The normalized text, with the part of the original text that each of its characters was made from."""
         return self._aligned(_checked(text))
 
     def _made(self, text: str) -> str:
@@ -66,12 +66,12 @@ class Normalizer:
         raise NotImplementedError
 
     def last_cut(self, text: str, low: int) -> int:
-        """The last place, beyond `low`, where a text may be cut whatever follows, its parts normalized apart; or 0."""
+        """The last position after `low` at which a text may be split before normalization, whatever follows; or 0."""
         del text, low
         return 0
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` makes the normalizer of."""
+        """The normalizer as a JSON object, for `from_json`."""
         fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
         return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
 
@@ -136,9 +136,9 @@ class NFKD(_Unicode):
 
 @dataclass(frozen=True)
 class Lowercase(Normalizer):
-    """Lower case, each character by itself, as Hugging Face's Lowercase.
+    """Lower case, each character by itself, as in Hugging Face's Lowercase.
 
-    With `final_sigma=True` a Greek capital sigma at a word's end becomes ς, as `str.lower` (and so CLIP) has it.
+    With `final_sigma=True` a Greek capital sigma at a word's end becomes ς, as in `str.lower` (and so in CLIP).
 
     >>> Lowercase()("ΟΔΟΣ"), Lowercase(final_sigma=True)("ΟΔΟΣ")
     ('οδοσ', 'οδος')
@@ -169,7 +169,7 @@ class Lowercase(Normalizer):
 
 @dataclass(frozen=True)
 class Strip(Normalizer):
-    """Remove white space from the ends of the text: from both, or not from the one that is False.
+    """Remove white space from the beginning (`left`) and the end (`right`) of the text.
 
     >>> Strip()(" a "), Strip(right=False)(" a ")
     ('a', 'a ')
@@ -196,7 +196,7 @@ class Strip(Normalizer):
 
 @dataclass(frozen=True)
 class CollapseWhitespace(Normalizer):
-    r"""Make each run of white space one space.
+    r"""Replace each run of white space by one space.
 
     >>> CollapseWhitespace()("a \n\tb")
     'a b'
@@ -229,8 +229,8 @@ class Replace(Normalizer):
     >>> Replace("[0-9]", "0")("B52")
     'B00'
 
-    Matching one text may take `timeout` seconds, as for `bpe.Pretokenizer.from_regex`; if it takes longer, TimeoutError
-    is raised.
+    `timeout` is the time limit in seconds for matching one text, as for `bpe.Pretokenizer.from_regex`; TimeoutError is
+    raised after it.
 
     Raises:
         ValueError: for a pattern that does not compile.
@@ -272,7 +272,7 @@ class Replace(Normalizer):
         return len(text) if _ONE_CHARACTER.fullmatch(self.pattern) else 0
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` makes the normalizer of; the time limit changes no text and is not in it."""
+        """The normalizer as a JSON object, for `from_json`, without the time limit, which changes no text."""
         return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the classes here)
 
 @dataclass(frozen=True)
 class UnescapeHTML(Normalizer):
-    """Replace HTML's entities by their characters, `times` times over (web text is often escaped twice).
+    """Replace HTML entities by their characters, `times` times (web text is often escaped twice).
 
     >>> UnescapeHTML(times=2)("R&amp;amp;B")
     'R&B'
@@ -364,7 +364,7 @@ class FixText(Normalizer):
 
 @dataclass(frozen=True, init=False)
 class Sequence(Normalizer):
-    """Several normalizers, one after the other; each is a normalizer or the name of one.
+    """Apply several normalizers, one after the other; each is a normalizer or the name of one.
 
     >>> Sequence(Lowercase(), "strip")(" A ")
     'a'
@@ -398,7 +398,7 @@ class Sequence(Normalizer):
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` makes the normalizer of."""
+        """The normalizer as a JSON object, for `from_json`."""
         return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
 
 

@@ -38,14 +38,14 @@ _MERGE_POWER = 0.35
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is: what a function given as `progress` is called with.
+    """The state of a job; a function given as `progress` is called with one.
 
     Attributes:
         stage: "count" (words are counted) or "merge" (merges are made).
-        done: how much is done: bytes of text, or merges.
-        total: how much there is to do, or None where that is not known.
-        token: the last token made: bytes in a byte model, str in a character model; None while words are counted.
-        count: how often its pair stood in the corpus then; None while words are counted.
+        done: the work done, in bytes of text or in merges.
+        total: all the work, in the same unit, or None if it is not known.
+        token: the last token made, bytes in a byte model and str in a character model; None while words are counted.
+        count: the count of its pair when it was merged; None while words are counted.
 
     """
 

@@ -37,28 +37,28 @@ class TokenizerSpec:
     Attributes:
         model: "byte" (symbols are bytes) or "char" (symbols are characters).
         vocabulary: ids and bytes of all tokens, an end-of-word mark included in the bytes of a token that has one. In a
-            byte model there may be tokens as SPECIAL that have no name below: those of a tokenizer.json that are not
-            spelled in GPT-2's letters, which no text comes to.
+            byte model some SPECIAL tokens may have no name below: those of a tokenizer.json that are not spelled in
+            GPT-2's letters, which encoding never produces.
         merges: int32, shape (n, 2): the pairs of ids to merge, best rank first.
         merge_ids: int32, shape (n,): the id that each merge makes.
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, where several share one (rank
             files whose tokens can be split in several ways). Merges of equal rank are applied from left to right.
-        pretokenizer, normalizer: what is done to a text before merging, or None; names are taken too.
+        pretokenizer: how text is split into words, or None; a name is accepted too.
+        normalizer: how text is changed before that, or None; a name is accepted too.
         special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
-        token_flags: name → flags of those special tokens that have any, as added tokens of a tokenizer.json: "ordinary"
-            (found in every text, whether allowed or not), "lstrip" and "rstrip" (white space before it, or behind it,
-            belongs to it), "single_word" (found only where no letter or digit is beside it), "normalized" (sought after
-            the others are found, and in the normalized text).
-        template: the ids that belong before and behind a text for the model that the tokenizer is of, or None. Encoding
-            does not add them.
+        token_flags: name → flags of the special tokens that have any, as added tokens of a tokenizer.json: "ordinary"
+            (found in every text, whether allowed or not), "lstrip" and "rstrip" (white space before it, or after it,
+            belongs to it), "single_word" (found only where no letter or digit is beside it), "normalized" (searched
+            for after the others, in the normalized text).
+        template: the ids that the model expects before and after a text, or None. Encoding does not add them.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
         fuse_unk: neighbouring unknown symbols become one unknown token.
         end_of_word: the mark at a word's end, or None.
         end_of_word_glued: the mark is part of the word's last symbol, not a symbol of its own.
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
-        ignore_merges: a word that is a token is that token, whatever the merges say (as tiktoken has it).
+        ignore_merges: a word that is a token becomes that token, whatever the merges say (as in tiktoken).
         unreached: int32: with `ignore_merges`, the ids of ordinary tokens that merging their own bytes does not give;
-            None where that is not known. It follows from the other fields and saves working it out; it is not checked.
+            None if unknown. It follows from the other fields and saves computing it; it is not checked.
         clip: the ids of the start and the end token, for a tokenizer that has `tokenize`, or None.
 
     """

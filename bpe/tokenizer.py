@@ -68,10 +68,10 @@ class Tokenizer:
     Immutable, compared and hashed by content, small when pickled, and safe to use from any number of threads.
 
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
-    All but the first take `cache_memory`: how much each thread that encodes may keep of the words it has met, in bytes
-    or as "64M"; None is 32 MB. Beyond that, its input and its output a thread needs a few MB. On Linux memory of large
-    results that were freed is kept for the next ones too, with the words at most 2.5 times as much (80 MB) for each
-    thread; the system may take it whenever it needs some. Less memory makes large texts slower and never changes an id.
+    All but the first take `cache_memory`, the limit of the per-thread word cache, in bytes or as "64M"; None is 32 MB.
+    A smaller cache makes large texts slower and never changes an id. In addition to its cache, its input and its
+    output, a thread needs a few MB. On Linux, memory of large results is kept for later results when they are freed:
+    with the cache at most 2.5 times `cache_memory` for each thread, which the system may reclaim at any time.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -114,22 +114,23 @@ class Tokenizer:
         dropout: float = 0.0,
         seed: int | None = None,
     ) -> NDArray[np.uint32]:
-        """The ids of one text: uint32, 1-D.
+        """The ids of one text, as a 1-D uint32 array.
 
-        By default a special token in the text is ordinary text: it does not become its id, and it raises no error.
+        By default the name of a special token in the text is ordinary text: it does not become its id, and it is no
+        error.
 
         Args:
             text: str, or bytes of UTF-8 (a byte model takes any bytes). A lone surrogate becomes U+FFFD.
-            allowed_special: names of special tokens that become their ids where the text holds them, or "all".
-            disallowed_special: names that raise an error if the text holds them, or "all" for all that are not allowed.
+            allowed_special: names of special tokens that become their ids where they occur in the text, or "all".
+            disallowed_special: names that are an error in the text, or "all" for all that are not allowed.
             dropout: the probability, at each step, that a possible merge is skipped (BPE-dropout); 0.1 is usual in
                 training. With 0, the default, the ids are always the same.
             seed: an int that decides dropout's choices, the same on every machine; None for random choices.
 
         Raises:
             TypeError: for a text that is not str or bytes.
-            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary where there is
-                no unknown token; for bytes that are not UTF-8 in a character model.
+            ValueError: for a disallowed special token in the text; for a symbol outside the vocabulary, without an
+                unknown token; for bytes that are not UTF-8, in a character model.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
@@ -158,7 +159,7 @@ class Tokenizer:
             allowed_special: names of the special tokens to find in trusted text, or "all".
 
         Raises:
-            TypeError: for a span that is not such a pair.
+            TypeError: for a span that is not a pair of str (or bytes) and bool.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
@@ -180,21 +181,21 @@ class Tokenizer:
 
         Args:
             text: as for `encode`.
-            unit: "char" for places in the str, where a token with only some bytes of a character counts as having all
-                of it; "byte" for places in the UTF-8.
+            unit: "char" for positions in the str, where a token with only some bytes of a character counts as having
+                all of it; "byte" for positions in its UTF-8.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
         Returns:
-            (uint32 ids, shape (n,); int64 spans, shape (n, 2): token i is `text[spans[i, 0]:spans[i, 1]]`). An
-            end-of-word mark that is a token of its own has an empty span.
+            the ids, uint32 of shape (n,), and the spans, int64 of shape (n, 2); token i is
+            `text[spans[i, 0]:spans[i, 1]]`. An end-of-word mark that is a token of its own has an empty span.
 
-            Spans always refer to the text as it was given. With a normalizer, a token's span is the smallest part of
-            that text that its characters were made from, in whole characters: the letter and the accent for an `é` that
-            NFC composed, all spaces for a space that replaced several, all of `&amp;` for an unescaped `&`. Tokens made
-            from the same part have the same span. A token that a normalizer inserted has an empty span. Removed
-            text is in no span, unless it lies within such a part. In a line that ftfy repairs, everything from the
-            first change to the last is one part.
+            Spans refer to the original text. With a normalizer, a token's span is the smallest part of that text that
+            its characters were made from, in whole characters: the letter and the accent for an `é` that NFC composed,
+            all spaces for a space that replaced several, all of `&amp;` for an unescaped `&`. Tokens made from the same
+            part have the same span. A token that a normalizer inserted has an empty span. Removed text is in no span,
+            unless it lies inside such a part. In a line that ftfy repairs, everything from the first change to the last
+            is one part.
 
             Hugging Face's `tokenizers` gives the same spans where each character was made from one. Otherwise it
             differs: a composed character has only the first of its characters, a character that replaced several has
@@ -227,14 +228,14 @@ class Tokenizer:
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
 
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
-        """The beginning of a text that has at most `max_tokens` tokens: a str for a str, bytes for bytes.
+        """The beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
 
-        The text is cut where a token ends. If the cut is within a character, that character is left out. If the
-        beginning has more tokens when it is encoded by itself, it is shortened further.
+        The text is cut where a token ends. A character that the cut would break is left out. If the beginning has more
+        tokens when it is encoded by itself, it is shortened further.
 
         Args:
             text: as for `encode`. Only the beginning of a long text is read.
-            max_tokens: the highest number of tokens.
+            max_tokens: the maximum number of tokens.
             allowed_special: as for `encode`.
 
         >>> import bpe
@@ -261,14 +262,14 @@ class Tokenizer:
         dropout: float = 0.0,
         seed: int | None = None,
     ) -> TokenBatch:
-        """The ids of many texts in one flat array; the same ids as `encode` gives each.
+        """The ids of many texts in one flat array, the same ids as `encode` gives for each.
 
         Args:
-            texts: an iterable of str or bytes, or an Arrow array of strings, which is read without a copy (a null is an
-                empty text), so that nobody may write to its memory meanwhile.
+            texts: an iterable of str or bytes, or an Arrow array of strings (a null is an empty text), which is read
+                without a copy, so that nothing may write to its memory during the call.
             threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
             out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
-                are then a view of its beginning. Using one array many times saves the time that new memory takes.
+                are then a view of its beginning. Reusing one array saves the time that new memory takes.
             prepend: an id to put before each text, or the name of a special token.
             append: the same after each text, such as `"<|endoftext|>"`.
             allowed_special: as for `encode`.
@@ -277,7 +278,7 @@ class Tokenizer:
             seed: as for `encode`; text i is encoded with `seed + i`.
 
         Raises:
-            ValueError: as `encode`; for an `out` that is too small; for a token that this tokenizer does not have.
+            ValueError: as for `encode`; for an `out` that is too small; for a `prepend` or `append` that is no token.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
@@ -315,9 +316,9 @@ class Tokenizer:
     ) -> TokenBatch:
         r"""The ids of the documents in text files, in one flat array.
 
-        Files are read in blocks while they are encoded, so that beside the ids little memory is needed. A file that
-        grows meanwhile is read up to the size that it had when it was opened. Where the tokenizer has a normalizer or a
-        pattern of your own, each document is held whole.
+        Files are read in blocks while they are encoded, so that little memory is needed in addition to the ids. A file
+        that grows during the call is read up to the size that it had when it was opened. If the tokenizer has a
+        normalizer or a pattern of your own, each document is held in memory as a whole.
 
         Args:
             files: one path or several, of UTF-8 text.
@@ -325,8 +326,8 @@ class Tokenizer:
                 None makes each file one document. It gives no id, even if it is a special token: see `append`.
             per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
             threads: as for `encode_batch`; several threads also share one large document.
-            encoding_errors: what becomes of bytes that are not UTF-8: "strict", an error; "replace", U+FFFD, as
-                `bytes.decode` has it; "bytes", the bytes as they are (byte models only).
+            encoding_errors: how bytes that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
+                `bytes.decode`; "bytes", they are encoded unchanged (byte models only).
             out: as for `encode_batch`.
             prepend: as for `encode_batch`.
             append: as for `encode_batch`.
@@ -335,9 +336,9 @@ class Tokenizer:
 
         Raises:
             OSError: for a file that cannot be read, or gets shorter while it is read.
-            FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and where
-                `encode` raises ValueError; it names the file.
-            ValueError: for both a separator and `per_line`; for a token that this tokenizer does not have.
+            FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and
+                wherever `encode` raises ValueError; it names the file.
+            ValueError: for both a separator and `per_line`; for a `prepend` or `append` that is not a token.
 
         >>> import bpe, tempfile
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|endoftext|>"])
@@ -371,22 +372,22 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> Iterator[NDArray[np.uint32]]:
-        """The ids of a text that comes in chunks, as arrays. Together they are the ids of the whole text.
+        """The ids of a text that arrives in chunks, as arrays; together they are the ids of the whole text.
 
-        Chunks may be cut anywhere: in a word, in a special token, in a character's bytes. The memory needed is that of
-        one chunk and of the longest stretch that cannot be cut, which is seldom more than a line.
+        A chunk may end anywhere: in a word, in a special token, in a character's bytes. The memory needed is that of
+        one chunk and of the longest stretch without a safe split point, which is seldom more than a line.
 
-        In some cases all text between two special tokens has to be kept: without a pretokenizer, with a pattern
+        In some cases all text between two special tokens has to be held: without a pretokenizer, with a pattern
         of your own, with `FixText`, and with a `Replace` whose pattern is more than one character. Then pass each
         document as a text of its own (`encode_batch`, `encode_files` with a `separator`), or give `cut_after`.
 
         Args:
             chunks: an iterable of str or bytes, such as an open file.
-            cut_after: a string, such as a newline, after which text may be cut in those cases. You promise that no
-                match of your pattern reaches or looks across such a place; if one does, ids may differ from those of
-                `encode`. The string must still be there after normalization.
+            cut_after: a string, such as a newline, after which text may be split in those cases. You promise that no
+                match of your pattern reaches or looks across such a position; if one does, ids may differ from those
+                of `encode`. The normalizer must keep the string.
             allowed_special: as for `encode`.
-            disallowed_special: as for `encode`; the error is raised when the chunk with the token comes.
+            disallowed_special: as for `encode`; the error is raised at the chunk that has the token.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -430,7 +431,7 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> int | NDArray[np.int64]:
-        """How many ids `encode` would give: an int for one text, an int64 array for several.
+        """The number of ids that `encode` would give, an int for one text and an int64 array for several.
 
         Args:
             text: one text as for `encode`, or several as for `encode_batch`.
@@ -489,20 +490,20 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> list[Any]:
-        r"""The tokens of a text: bytes in a byte model, str in a character model, the end-of-word mark included.
+        r"""The tokens of a text as bytes in a byte model and as str in a character model, end-of-word marks included.
 
-        A symbol that has no id, where there is no unknown token, is shown as it is.
+        A symbol without an id, if there is no unknown token, is its own token here.
 
         Args:
             text: as for `encode`.
-            as_text: give a str for each token, in a byte model too. A token that has only some bytes of a character
-                has U+FFFD (�) in its place, as `decode([id])` gives. A symbol without an id has `⁇` before it, and a
-                byte that is no character is spelled `\xNN` there. The bytes are exact, such text is for reading only.
+            as_text: give a str for each token, in a byte model too, for people to read. An incomplete character in a
+                token is U+FFFD (�), as `decode([id])` gives. A symbol without an id has `⁇` before it, and a byte of
+                such a symbol that is not a character is spelled `\xNN`.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
         Raises:
-            TypeError, ValueError: as `encode` does, but for symbols without an id.
+            TypeError, ValueError: as for `encode`, except for symbols without an id.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>")
@@ -523,7 +524,7 @@ class Tokenizer:
         )
 
     def explain(self, text: TextLike) -> str:
-        """How a text becomes its tokens, for people to read: each word, and every merge in it, in order.
+        """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.
 
         A special token's name in the text is ordinary text.
 
@@ -545,12 +546,12 @@ class Tokenizer:
 
         Args:
             ids: a list of int, or an array of an integer type, 1-D.
-            errors: what to do with bytes that are not UTF-8, as in `bytes.decode`: "replace", "strict", "ignore", …
+            errors: how to handle bytes that are not UTF-8, as in `bytes.decode`: "replace", "strict", "ignore", …
 
         Raises:
             TypeError: for ids that are not integers.
-            ValueError: for an id that is no token; with errors="strict", a UnicodeDecodeError (which is a ValueError)
-                for bytes that are not UTF-8.
+            ValueError: for an id that is not in the vocabulary; with errors="strict", a UnicodeDecodeError (which is
+                a ValueError) for bytes that are not UTF-8.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -626,12 +627,12 @@ class Tokenizer:
 
     @property
     def training(self) -> Training | None:
-        """How the training went that made this tokenizer; None for one that was loaded."""
+        """Facts about the training that made this tokenizer; None for one that was loaded."""
         return self._training
 
     @property
     def cache_memory(self) -> int:
-        """How many bytes each thread may use to remember words. Tokenizers that differ only in this are equal.
+        """The limit of the per-thread word cache, in bytes. Tokenizers that differ only in this are equal.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -642,32 +643,32 @@ class Tokenizer:
 
     @property
     def model(self) -> Model:
-        """What symbols are: "byte" or "char"."""
+        """The kind of symbols, "byte" or "char"."""
         return self._spec.model
 
     @property
     def pretokenizer(self) -> Pretokenizer | None:
-        """What cuts text into words, or None: the whole text is one word."""
+        """The rule that splits text into words; None if the whole text is one word."""
         return self._spec.pretokenizer
 
     @property
     def normalizer(self) -> Normalizer | None:
-        """What changes a text before it is cut into words, or None."""
+        """The function that changes text before it is split into words, or None."""
         return self._spec.normalizer
 
     @property
     def unk_token(self) -> str | None:
-        """The token for symbols outside the vocabulary, or None."""
+        """The name of the token for symbols outside the vocabulary, or None."""
         return self._spec.unk_token
 
     @property
     def end_of_word(self) -> str | None:
-        """The mark at a word's end, or None."""
+        """The mark that ends each word, such as "</w>", or None."""
         return self._spec.end_of_word
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, special tokens included. Where ids have gaps, `n_vocab` is larger.
+        """The number of tokens, special tokens included. If ids have gaps, `n_vocab` is larger.
 
         >>> import bpe
         >>> bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"]).vocab_size
@@ -677,7 +678,7 @@ class Tokenizer:
 
     @property
     def n_vocab(self) -> int:
-        """The largest id + 1, as in tiktoken: how many rows an embedding needs. Gaps between ids count too.
+        """The largest id + 1, as in tiktoken, which is the number of rows that an embedding needs.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256, first_id=10)
@@ -691,9 +692,10 @@ class Tokenizer:
 
     @property
     def special_tokens(self) -> dict[str, int]:
-        """The special tokens: name → id.
+        """The special tokens, as a dict from name to id.
 
-        Those of a tokenizer.json that are not special there, only added, are among them; they are found in every text.
+        It includes the tokens that a tokenizer.json only adds, without making them special; these are found in every
+        text.
 
         >>> import bpe
         >>> bpe.train(texts=["a b"], vocab_size=258, special_tokens=["<pad>", "<|end|>"]).special_tokens
@@ -703,9 +705,9 @@ class Tokenizer:
 
     @property
     def template(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The ids that belong before and behind one text, as the post-processor of a tokenizer.json says.
+        """The ids that belong before and after a text, according to the post-processor of a tokenizer.json.
 
-        Encoding does not add them; `[*before, *tok.encode(text), *behind]` has them.
+        Encoding does not add them. To add them: `before, after = tok.template; [*before, *tok.encode(text), *after]`.
         """
         return self._spec.template or ((), ())
 
@@ -716,8 +718,8 @@ class Tokenizer:
             token_id: its id.
 
         Raises:
-            TypeError: for what is no int.
-            ValueError: for an id that is no token.
+            TypeError: if the id is not an int.
+            ValueError: if no token has this id.
 
         >>> import bpe
         >>> bpe.train(texts=["a b"], vocab_size=256).token_bytes(64)
@@ -739,8 +741,8 @@ class Tokenizer:
             token: its bytes, or the same as str; a special token or the unknown token by its name.
 
         Raises:
-            TypeError: for what is neither str nor bytes.
-            ValueError: for what is no token.
+            TypeError: if the token is neither str nor bytes.
+            ValueError: if the vocabulary does not have the token.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower"], vocab_size=260, special_tokens=["<pad>"])
@@ -766,7 +768,9 @@ class Tokenizer:
         return {token: number for number, token in self._spec.vocabulary.items(SPECIAL)}
 
     def vocab(self) -> dict[Any, int]:
-        """All tokens with their ids, by id: bytes in a byte model, str in a character model; special tokens too.
+        """All tokens with their ids, in the order of ids, special tokens included.
+
+        Tokens are bytes in a byte model and str in a character model.
 
         >>> import bpe
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).vocab()
@@ -776,7 +780,7 @@ class Tokenizer:
 
     @property
     def merges(self) -> NDArray[np.int32]:
-        """The merges, best rank first: pairs of ids, int32, shape (n, 2).
+        """The merges as pairs of ids, best rank first; int32, shape (n, 2).
 
         >>> import bpe
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).merges
@@ -787,7 +791,7 @@ class Tokenizer:
 
     @cached_property
     def ranks(self) -> dict[bytes, int]:
-        """Each token that a merge makes, as bytes → the merge's rank (the best, where several make it).
+        """The rank of the merge that makes each token, as a dict from bytes to rank (the best one of several).
 
         >>> import bpe
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).ranks
@@ -802,7 +806,7 @@ class Tokenizer:
 
     @property
     def token_byte_lengths(self) -> NDArray[np.uint32]:
-        """The length of each token in bytes, an end-of-word mark included: uint32, by id; 0 for an unused id.
+        """The length of each token in bytes, by id, an end-of-word mark included; uint32, 0 for an unused id.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low low"], model="char", num_merges=2)
@@ -816,13 +820,13 @@ class Tokenizer:
     # Other vocabularies -----------------------------------------------------------------------------------------------
 
     def truncate_vocab(self, vocab_size: int) -> Tokenizer:
-        """The same tokenizer with fewer tokens: what training to that size would have given.
+        """The same tokenizer with fewer tokens, as training to that size would have given.
 
         The tokens of the last merges are removed. Special tokens, the unknown token and the alphabet stay, and no id
         changes: special tokens with ids above the removed ones, as in rank files, keep them (`prune` closes such gaps).
 
         Raises:
-            ValueError: for a size greater than the number of tokens, or less than the number of those that stay.
+            ValueError: if the size is greater than the number of tokens, or less than the number of those that stay.
 
         >>> import bpe
         >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -844,11 +848,11 @@ class Tokenizer:
             ids: the tokens to prune, as a list or an array.
 
         Returns:
-            (the tokenizer; int32, by old id: the new id, or -1 for a removed token or an id that had none). New ids
-            keep the old order and have no gaps; they start at the first old id.
+            the tokenizer, and an int32 array that has for each old id the new one, or -1 for a removed token and an
+            unused id. New ids keep the old order and have no gaps; they start at the first old id.
 
         Raises:
-            TypeError, ValueError: for what is no id, or for a token that the tokenizer cannot do without (the
+            TypeError, ValueError: for ids that the vocabulary does not have, or a token that the tokenizer needs (the
                 end-of-word mark, CLIP's start and end).
 
         >>> import bpe
@@ -872,12 +876,12 @@ class Tokenizer:
 
         Args:
             special: names of special tokens. In a text they are ordinary text unless `allowed_special` names them.
-            added: tokens that are found in every text, before it is cut into words. With a normalizer they are
-                normalized too, and sought in the normalized text.
+            added: tokens that are found in every text, before it is split into words. With a normalizer they are
+                normalized too, and searched for in the normalized text.
 
         Raises:
-            TypeError: for what is not a list of str.
-            ValueError: for a name that is empty, given twice or a token already.
+            TypeError: if an argument is not a list of str.
+            ValueError: for a name that is empty, given twice, or a token already.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|end|>"])
@@ -892,10 +896,10 @@ class Tokenizer:
         return Tokenizer(spec, self._training, cache_memory=self.cache_memory)
 
     def unreachable(self) -> NDArray[np.int64]:
-        """The ids that encoding gives for no word at all: int64, ascending.
+        """The ids that encoding never produces; int64, ascending.
 
-        The answer is exact for the merges: each token that is not listed occurs in the ids of some word. It does not
-        consider whether the pretokenizer and the normalizer ever produce such a word.
+        Each token that is not listed occurs in the ids of some word. Whether the pretokenizer and the normalizer can
+        produce that word is not considered.
 
         >>> import bpe
         >>> tok = bpe.train(counts={"low": 5, "ox": 3}, num_merges=3, unk_token="<unk>")
@@ -909,10 +913,10 @@ class Tokenizer:
     def tokenize(
         self, texts: str | Iterable[str], context_length: int = 77, truncate: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """CLIP's input: one row for each text, the start token, its ids, the end token, then zeros.
+        """The input of CLIP: for each text a row with the start token, the text's ids, the end token, and zeros.
 
-        As in OpenAI's CLIP, the names of the two special tokens in a text become their ids, but only if CLIP's pattern
-        cuts them out as words.
+        As in OpenAI's CLIP, the names of the two special tokens in a text become their ids, but only where CLIP's
+        pattern finds them as words.
 
         Args:
             texts: one text or several.
@@ -920,7 +924,7 @@ class Tokenizer:
             truncate: shorten the row of a longer text, keeping the end token; if False, such a text is an error.
 
         Returns:
-            (int32 ids, shape (n, context_length); int64 true lengths, shape (n,), cut ones included).
+            the ids, int32 of shape (n, context_length), and the lengths of the rows without zeros, int64 of shape (n,).
 
         Raises:
             TypeError: for a tokenizer that is not CLIP's.
@@ -940,13 +944,13 @@ class Tokenizer:
     # Files ------------------------------------------------------------------------------------------------------------
 
     def save(self, path: PathLike) -> None:
-        """Write a Hugging Face tokenizer.json. A failed or interrupted write leaves no file, and an old one as it was.
+        """Write a Hugging Face tokenizer.json, whole or not at all; a failed write leaves an old file unchanged.
 
         The `tokenizers` package loads the file and gives the same ids. If that package cannot express the tokenizer,
-        the file uses a type of our own, and `tokenizers` refuses to load it.
+        the file uses a type of our own, `tokenizers` refuses to load it, and a warning in the log gives the reason.
 
         Args:
-            path: the file to write; its folder must be there.
+            path: the file to write; its folder must exist.
 
         Raises:
             OSError: for a file that cannot be written.
@@ -969,14 +973,16 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: PathLike, *, cache_memory: int | str | None = None) -> Tokenizer:
-        """Read a tokenizer.json that `save` or the `tokenizers` package wrote. Nothing is downloaded.
+        """Read a tokenizer.json that `save` or the `tokenizers` package wrote, or a rank file of OpenAI's.
+
+        Nothing is downloaded.
 
         Args:
             path: the file.
             cache_memory: as for the class.
 
         Raises:
-            FormatError: for a file that is no tokenizer.json, or uses a feature that is not supported.
+            FormatError: for a file of another kind, or one that uses a feature that is not supported.
             OSError: for a file that cannot be read.
 
         """
@@ -987,16 +993,16 @@ class Tokenizer:
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
-        """A tokenizer from its plain description, such as another tokenizer's `spec` with something replaced.
+        """A tokenizer made from plain data, such as another tokenizer's `spec` with a field replaced.
 
         Args:
             spec: the description.
             cache_memory: as for the class.
 
         Raises:
-            TypeError: for what is no TokenizerSpec.
-            TypeError, ValueError: for fields that do not fit together, such as a merge of ids that the vocabulary does
-                not have, or one that makes another token than its parts spell.
+            TypeError: if it is not a TokenizerSpec, or a field has a wrong type.
+            ValueError: for fields that contradict each other, such as a merge of ids that the vocabulary does not
+                have, or one whose token is not spelled as its two parts.
 
         >>> import bpe, dataclasses
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -1026,13 +1032,13 @@ class Tokenizer:
             pretokenizer: the pattern that belongs to the ranks: "gpt2" for r50k and p50k, "cl100k", "o200k", or
                 your own.
             special_tokens: name → id; rank files hold none.
-            force: take another pattern for one of OpenAI's own files than the one that belongs to it.
+            force: accept a pattern that is not the one of this file, if it is one of OpenAI's own.
             cache_memory: as for the class.
 
         Raises:
-            FormatError: with the line, for a file that is not one.
+            FormatError: with the line, for a file that is not a rank file.
             OSError: for a file that cannot be read.
-            TypeError, ValueError: for special tokens that are no names with ids, or whose ids are taken.
+            TypeError, ValueError: for special tokens that are not a mapping of names to ids, or whose ids are taken.
 
         >>> import base64, bpe, tempfile
         >>> tokens = [bytes([byte]) for byte in range(256)] + [b"lo", b"low"]
@@ -1067,13 +1073,13 @@ class Tokenizer:
             path: the merge list.
             lowercase: lower-case the text.
             clean_whitespace: make runs of white space one space and trim the ends.
-            unescape_html: replace HTML entities, twice over.
-            ftfy: repair broken text with ftfy (extra `clip`); None: if it is installed.
-            force: take GPT-2's merges, which are not CLIP's.
+            unescape_html: replace HTML entities, twice.
+            ftfy: repair broken text with ftfy (extra `clip`); None means if it is installed.
+            force: accept GPT-2's merges, which are not CLIP's.
             cache_memory: as for the class.
 
         Raises:
-            FormatError: with the line, for a file that is not one.
+            FormatError: with the line, for a file that is not CLIP's merge list.
             OSError: for a file that cannot be read.
             ModuleNotFoundError: for ftfy=True, when a text is encoded, where ftfy is not installed.
 
@@ -1085,7 +1091,7 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that decides the ids: SHA-256 in hex, the same on every machine.
+        """A hash of everything that decides the ids; SHA-256 in hex, the same on every machine.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)

@@ -68,10 +68,10 @@ def train(
         num_merges: the number of merges to make. Give exactly one of the two. Training that runs out of pairs stops
             early, and `tok.training.stopped` says so.
         model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters).
-        pretokenizer: what cuts texts into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a text
-            is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a `WordCounts`
-            brings its own.
-        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
+        pretokenizer: how texts are split into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a
+            text is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a
+            `WordCounts` has its own.
+        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: names that take the first ids, in this order. Where they occur in the corpus they separate text.
         unk_token: the token for symbols outside the alphabet; its id follows those of the special tokens.
         end_of_word: a mark, such as "</w>", that follows the last symbol of each word.
@@ -89,35 +89,35 @@ def train(
         first_id: the first id.
         separator: the string between the documents of a file, which belongs to none; None makes each file one document.
         per_line: make each line of a file a document, its newline included.
-        encoding_errors: what becomes of bytes in files that are not UTF-8: "strict", an error; "replace", U+FFFD, as
-            `bytes.decode` has it; "bytes", the bytes as they are (byte models only).
+        encoding_errors: how bytes in files that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
+            `bytes.decode`; "bytes", they are counted unchanged (byte models only).
         on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
             tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
         threads: how many to use; None is one per core. The result does not depend on it.
         progress: True shows bars on stderr or in a notebook, and a line each 30 s where stderr is no terminal: the
             stage (counting, indexing pairs, merging, writing), how far it is, the rate and the time left. A function is
             called with a `bpe.Progress` from time to time, and may raise an exception to end the training.
-        max_memory: the most memory that the whole process may take (texts= and counts= themselves apart), in bytes or
-            as a str such as "2G". Counts that do not fit go to disk for a while, and pairs are counted in more rounds.
-            The result does not depend on it. The least is what the process takes already and 64 MB, which is checked
-            first, and room for the distinct words, which is known when they are counted. In all about 100 MB, 3 bytes
-            for each byte of the distinct words (`sum(len(word) for word, _ in counts.items())`) and 20 for each word;
-            with 65,000 tokens or more, 7 bytes and 28. The distinct words of 1 GB of English have some 10 MB, of 400 MB
-            of Japanese 280 MB.
-        checkpoint: a path where counts and merges are saved from time to time, and when the training ends, whatever
-            ends it (but SIGKILL loses up to the last half minute). The same call made again goes on from there, and
-            gives the same result.
+        max_memory: the memory limit of the whole process (not counting what texts= and counts= hold), in bytes or as a
+            str such as "2G". Counts that do not fit are spilled to disk, and pairs are counted in more passes; the
+            result is the same. The minimum is about 100 MB, 3 bytes for each byte of the distinct words
+            (`sum(len(word) for word, _ in counts.items())`) and 20 for each word; with 65,000 tokens or more, 7 bytes
+            and 28. The distinct words of 1 GB of English have some 10 MB, those of 400 MB of Japanese 280 MB. A limit
+            below the process's present size and 64 MB is refused at once, one that the words do not fit in after
+            counting.
+        checkpoint: a path where counts and merges are saved from time to time and when training ends for any reason
+            (SIGKILL loses up to the last half minute). The same call made again resumes there and gives the same
+            result.
 
     A checkpoint is the file named, with the options and merges, and for files= a second file with ".counts" appended to
     the name. Both stay when training has ended; delete them when the tokenizer is saved. A checkpoint of other options
-    or of another corpus is an error. A corpus of files counts as the same if the names, sizes and times of last change
-    are the same; it is then not counted again. With texts= and pipes the corpus is counted again and the counts are
-    compared, as those of counts= are. To avoid that, save the counts first and train on them.
+    or of another corpus is an error. Files count as the same corpus if their names, sizes and times of last change
+    are the same; they are then not counted again. With texts= and pipes the corpus is counted again and the counts are
+    compared. To avoid that, save the counts first and train on them.
 
     Raises:
-        TypeError, ValueError: for arguments that are wrong or contradict each other, an empty corpus, a vocab_size that
-            the alphabet does not fit in, counts that overflow 64 bits, bytes that are not UTF-8 in a character model,
-            a checkpoint of another training, a max_memory that is too small for the words of the corpus.
+        TypeError, ValueError: for arguments that are invalid or contradict each other, an empty corpus, a vocab_size
+            smaller than the alphabet, counts that overflow 64 bits, bytes that are not UTF-8 in a character model, a
+            checkpoint of another training, a max_memory that is too small for the words of the corpus.
         FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
         OSError: for a file that cannot be read, or gets shorter while it is read.
 

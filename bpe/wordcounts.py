@@ -58,16 +58,23 @@ class WordCounts:
     """How often each distinct word occurs, in order of first appearance.
 
     Args:
-        pretokenizer: what cuts texts into words: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: what changes a text before it is cut: one or several of `bpe.normalizers`, or their names ("nfc").
+        pretokenizer: how texts are split into words: a name, a `Pretokenizer`, or None (a text is one word).
+        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
         special_tokens: strings that separate text and are part of no word.
 
-    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings can be merged,
-    and the same `unicode_version`: that of the pretokenizer, or the one in the file they were loaded from.
+    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings and the same
+    `unicode_version` can be merged.
 
-    Safe to use from any number of threads: each call is done as a whole, one after the other, and what reads all words
-    (`items`, `most_common`, `save`, `train`, …) reads them as they are when it is called. One object is filled no
-    faster by several threads; `count_words` uses them all.
+    Any number of threads may use one object. Each call is atomic, and calls that read all words (`items`,
+    `most_common`, `save`, `train`, …) read a snapshot. Several threads do not fill one object faster; `count_words`
+    counts on several threads.
+
+    Attributes:
+        pretokenizer: the pretokenizer, or None.
+        normalizer: the normalizer, or None.
+        special_tokens: the special tokens, as a tuple of str.
+        unicode_version: the Unicode version that words were split by: the pretokenizer's, or the one in the file that
+            the counts were loaded from.
 
     >>> counts = WordCounts("whitespace")
     >>> counts.add("low lower low")
@@ -85,7 +92,7 @@ class WordCounts:
         self.pretokenizer = as_pretokenizer(pretokenizer)
         self.normalizer = as_normalizer(normalizer)
         self.special_tokens = check_special_tokens(special_tokens)
-        #: The Unicode version that words were cut by: `pretokenizer.unicode_version`, but for files of other releases.
+        # `pretokenizer.unicode_version`, except for files of other releases
         self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
         self._filled: WordTable | Arrays = WordTable()
         self._place = 0  # where in the corpus the next text begins
@@ -97,13 +104,13 @@ class WordCounts:
     # Filling ----------------------------------------------------------------------------------------------------------
 
     def add(self, text: TextLike) -> None:
-        """Count the words of one text, which comes behind those counted before. Many are faster with `count_words`.
+        """Count the words of one more text. For many texts `count_words` is faster.
 
         Args:
             text: str, or bytes of UTF-8.
 
         Raises:
-            TypeError: for anything but str and bytes.
+            TypeError: if the text is neither str nor bytes.
             ValueError: for a count beyond 2**63 - 1.
 
         """
@@ -113,13 +120,13 @@ class WordCounts:
             self._place = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._place)
 
     def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
-        """Add words with their counts, in the mapping's order; a word is a pretoken already and is taken as it is.
+        """Add words with their counts, in the mapping's order. A word is a pretoken; it is not split again.
 
-        Words in subword-nmt's spelling, such as "l o w </w>", are taken as they are, spaces included. A warning in the
+        Words in subword-nmt's spelling, such as "l o w </w>", are added unchanged, spaces included. A warning in the
         log then says what to write instead: "low", with `end_of_word="</w>"` in `bpe.train`.
 
         Raises:
-            TypeError: for a word that is not str or bytes, or a count that is no int.
+            TypeError: for a word that is not str or bytes, or a count that is not an int.
             ValueError: for an empty word, a negative count, or a total beyond 2**63 - 1; nothing is added then.
 
         >>> counts = WordCounts()
@@ -161,9 +168,9 @@ class WordCounts:
             other: the other counts; they stay as they are.
 
         Raises:
-            TypeError: for what is no WordCounts.
-            ValueError: where the other was made with another pretokenizer, normalizer or other special tokens, or in a
-                release whose pretokenizer has another version of Unicode; for a total beyond 2**63 - 1.
+            TypeError: if the other is not a WordCounts.
+            ValueError: if the two were made with different pretokenizers, normalizers, special tokens or Unicode
+                versions; for a total beyond 2**63 - 1.
 
         >>> one, other = WordCounts("whitespace"), WordCounts("whitespace")
         >>> one.add("low lower")
@@ -197,7 +204,7 @@ class WordCounts:
         return self
 
     def clear(self) -> None:
-        """Forget all words, and give their memory back."""
+        """Remove all words and free their memory."""
         with self._lock:
             self._filled = WordTable()
             self._place = 0
@@ -221,7 +228,7 @@ class WordCounts:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many distinct words there are."""
+        """The number of distinct words."""
         with self._lock:
             return len(self._filled) if isinstance(self._filled, WordTable) else len(self._filled[2])
 
@@ -243,7 +250,8 @@ class WordCounts:
         """The words in order of first appearance, as arrays.
 
         Returns:
-            (uint8 blob; int64 offsets, shape (n + 1,): word i is `blob[offsets[i]:offsets[i + 1]]`; int64 counts).
+            blob (uint8), offsets (int64, shape (n + 1,)) and counts (int64, shape (n,)); word i is
+            `blob[offsets[i]:offsets[i + 1]]`.
 
         """
         with self._lock:
@@ -257,13 +265,13 @@ class WordCounts:
             return self._filled.arrays()[:3] if isinstance(self._filled, WordTable) else self._filled
 
     def items(self) -> Iterator[tuple[bytes, int]]:
-        """(word, count) in order of first appearance."""
+        """Iterate over (word, count), in order of first appearance."""
         blob, offsets, counts = self._snapshot()
         data = blob.tobytes()
         return ((data[a:b], count) for (a, b), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True))
 
     def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
-        """The n words with the highest counts (all by default), of equal ones the earlier first.
+        """The n words with the highest counts (all by default); equal counts are in order of first appearance.
 
         >>> counts = WordCounts()
         >>> counts.update({"a": 2, "b": 5, "c": 2})
@@ -298,11 +306,11 @@ class WordCounts:
         """Write the counts to one binary file, whole or not at all.
 
         Layout, little-endian: the 8 bytes BPECOUNT, a uint32 version (1), a uint64 length and as many bytes of JSON
-        (`words`, the dtypes and sizes of the three arrays, how the counts were made), the lengths of the words, their
-        counts, the words' bytes one after the other, and the SHA-256 of all before it.
+        (`words`, the dtypes and sizes of the three arrays, the settings), the lengths of the words, their counts, the
+        words' bytes one after the other, and the SHA-256 of everything before.
 
         Args:
-            path: the file to write; its folder must be there.
+            path: the file to write; its folder must exist.
 
         Raises:
             OSError: for a file that cannot be written.

@@ -5,7 +5,13 @@ Pages are MyST Markdown that reads well on a code host too; the API reference is
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING, Any
+
 import bpe
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "bpe"
 author = "the bpe authors"
@@ -19,8 +25,6 @@ nitpicky = False  # types of NumPy and of the standard library are not linked: b
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # a link to a heading that does not exist is a warning, hence an error with -W
 
-# Docstrings have names in single backticks, as Python's own documentation of exceptions and arguments does.
-default_role = "code"
 napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -32,3 +36,29 @@ html_theme = "furo"
 html_title = f"bpe {release}"
 html_static_path: list[str] = []
 html_theme_options = {"navigation_with_keys": True}
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what makes docstrings and signatures of `bpe` readable."""
+    app.connect("autodoc-process-docstring", with_literals, priority=400)  # before napoleon, which has 500
+    app.connect("autodoc-process-signature", with_short_types)
+
+
+def with_literals(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    """Turn `code` in single backticks, as docstrings here have it, into reStructuredText's literals."""
+    del app, what, name, thing, options
+    text = "\n".join(lines)
+    lines[:] = re.sub(r"(?<!`)`([^`]+)`(?!`)", lambda match: f"``{' '.join(match[1].split())}``", text).split("\n")
+
+
+def with_short_types(
+    app: Sphinx, what: str, name: str, thing: object, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write the types of arrays as the source does: NDArray[uint32]."""
+    del app, what, name, thing, options
+    array = re.compile(r"~?(?:numpy\.)?ndarray\[tuple\[[^\]]*\], ~?(?:numpy\.)?dtype\[([^\[\]]+)\]\]")
+
+    def short(text: str | None) -> str | None:
+        return text if text is None else re.sub(r"~[\w.]+\.", "", array.sub(r"NDArray[\1]", text))
+
+    return short(signature), short(returns)

@@ -35,7 +35,7 @@ VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""),
 
 
 class Pretokenizer:
-    r"""A rule that cuts text into pretokens. Immutable, compared and hashed by content, and picklable.
+    r"""A rule that splits text into pretokens. Immutable, compared and hashed by content, and picklable.
 
     `Pretokenizer("gpt2")` takes a name, `Pretokenizer.from_regex` any pattern of the `regex` package.
 
@@ -46,15 +46,15 @@ class Pretokenizer:
         add_prefix_space: put a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
 
     Attributes:
-        name: the published name, or None for a pattern of the user's own.
+        name: the published name, or None for a pattern of your own.
         pattern: the regular expression.
-        gaps: what happens to text between matches: "drop" (as in tiktoken) or "keep" (it is a pretoken of its own).
+        gaps: what happens to text between matches: "drop" (as in tiktoken), "keep" (it is a pretoken) or "error".
         add_prefix_space: as above.
-        timeout: how many seconds matching one text through the `regex` package may take, or None for 10 s and 1 s more
-            for each million characters. It changes no pretoken, so it is neither saved nor compared.
+        timeout: the time limit in seconds for matching one text by the `regex` package; None is 10 s and 1 s more for
+            each million characters. It changes no pretoken, so it is neither saved nor compared.
 
     Raises:
-        ValueError: for a name that is not known, or a pattern that does not compile.
+        ValueError: for an unknown name.
 
     >>> Pretokenizer("gpt2").split("Hello, world!")
     ['Hello', ',', ' world', '!']
@@ -84,12 +84,11 @@ class Pretokenizer:
     def from_regex(
         cls, pattern: str, *, gaps: Gaps = "drop", add_prefix_space: bool = False, timeout: float | None = None
     ) -> Pretokenizer:
-        r"""Make a pretokenizer of a regular expression in the syntax of the `regex` package.
+        r"""A pretokenizer with a regular expression of your own, in the syntax of the `regex` package.
 
-        Every match is a pretoken; text between matches is dropped, or kept as a pretoken of its own with
-        `gaps="keep"`, or an error with `gaps="error"`; the first
-        text dropped is logged as a warning. A pattern that is known under a name is recognized and gets its scanner.
-        `add_prefix_space` is as for the class.
+        Every match is a pretoken. Text between matches is dropped (the first time with a warning in the log), or it is
+        a pretoken of its own with `gaps="keep"`, or an error with `gaps="error"`. A pattern that equals a published
+        one gets its name and its scanner. `add_prefix_space` is as for the class.
 
         Some patterns take exponential time on some texts, such as `(a|a)+b` on many `a`. If matching one text takes
         more than `timeout` seconds (None: 10 s and 1 s more for each million characters; `math.inf`: no limit),
@@ -97,9 +96,9 @@ class Pretokenizer:
         is the same pretokenizer with another limit.
 
         Raises:
-            TypeError: for a pattern that is no str.
-            ValueError: for a pattern that does not compile; for one with `&&` in a class, an intersection in Rust's and
-                Oniguruma's syntax, which is one here only behind `(?V1)`.
+            TypeError: if the pattern is not a str.
+            ValueError: for a pattern that does not compile, and for one with `&&` in a class: an intersection in the
+                syntax of Rust and Oniguruma, which needs `(?V1)` at the start here.
 
         >>> Pretokenizer.from_regex(r"\S+").name
         'whitespace'
@@ -123,7 +122,7 @@ class Pretokenizer:
         return made
 
     def with_timeout(self, timeout: float | None) -> Pretokenizer:
-        r"""The same pretokenizer with another limit of the time that matching one text may take.
+        r"""The same pretokenizer with another time limit for matching one text.
 
         >>> Pretokenizer.from_regex(r"\d+|\D+").with_timeout(60).timeout
         60.0
@@ -145,10 +144,10 @@ class Pretokenizer:
 
     @property
     def unicode_version(self) -> str | None:
-        """The version of Unicode that says what a letter or a number is; None for a pattern of the user's own.
+        """The version of Unicode that says what a letter or a number is; None for a pattern of your own.
 
         A named pattern has the version of the libraries whose ids it gives, on every machine (`docs/unicode.md`). A
-        pattern of the user's own has the one of the `regex` package that is installed.
+        pattern of your own has the version of the installed `regex` package.
 
         >>> Pretokenizer("gpt2").unicode_version, Pretokenizer("clip").unicode_version
         ('16.0', '18.0')
@@ -166,30 +165,30 @@ class Pretokenizer:
         return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
 
     def split_bytes(self, text: TextLike) -> list[bytes]:
-        """The pretokens of a text, str or bytes, as bytes; bytes that are not UTF-8 are in them too."""
+        """The pretokens of a text, str or bytes, as bytes, including bytes that are not UTF-8."""
         data = bytes(self.prepared(to_bytes(text)))
         starts, ends = self.spans(data)
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     @property
     def scanner(self) -> int | None:
-        """The number of the scanner that finds these pretokens, or None where the `regex` package does."""
+        """The number of the compiled scanner of this pattern; None if the `regex` package runs it."""
         return None if self.name is None else PATTERNS[self.name].scanner
 
     def prepared(self, data: Bytes) -> Bytes:
-        """The bytes to cut: `data`, with a space before it where this pretokenizer asks for one."""
+        """The bytes to split, which are `data` with a space before it if `add_prefix_space` asks for one."""
         if self.add_prefix_space and len(data) and data[0] != 0x20:
             return b" " + data
         return data
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the pretokens of prepared bytes start and end: two int64 arrays of byte offsets."""
+        """The starts and the ends of the pretokens of prepared bytes, two int64 arrays of byte offsets."""
         if self.scanner is not None:
             return scan.spans(self.scanner, data)
         return self.spans_by_regex(data)
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same through the `regex` package, for any pattern; a byte that is not UTF-8 is a lone surrogate there."""
+        """As `spans`, by the `regex` package, for any pattern; a byte that is not UTF-8 is a lone surrogate there."""
         text = escape(data)
         compiled_pattern = self._compiled
 
@@ -236,7 +235,7 @@ class Pretokenizer:
         return compiled(expression)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` makes the pretokenizer of."""
+        """The pretokenizer as a JSON object, for `from_json`."""
         if self.name is not None:
             return {"name": self.name, "add_prefix_space": self.add_prefix_space}
         return {"pattern": self.pattern, "gaps": self.gaps, "add_prefix_space": self.add_prefix_space}
