@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import bpe
-from bpe import idfiles
+from bpe.formats import id_files as idfiles
 
 TEXTS = ("low lower lowest newer newest", "abc ab abab", "\x00\xff low\n")
 

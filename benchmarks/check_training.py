@@ -28,10 +28,11 @@ from peers import SEPARATOR
 from report import at_least, corpora
 
 import bpe
-from bpe import checkpoint, corpus
-from bpe._core.wordtable import WordTable
-from bpe.learning import TIE_BREAKS
-from bpe.spilling import Spill
+from bpe.corpus import blocks as corpus
+from bpe.count._word_table import WordTable
+from bpe.count.spilling import Spill
+from bpe.training import checkpoint
+from bpe.training.trainer import TIE_BREAKS
 
 KILLS = 8
 

@@ -7,8 +7,8 @@
 """
 
 try:
-    import bpe._core.encoder
-    import bpe._core.trainer  # noqa: F401 (with encoder, it imports most of the other kernels)
+    import bpe.encode._encoder
+    import bpe.training._trainer  # noqa: F401 (with encoder, it imports most of the other kernels)
 except (ImportError, TypeError, ValueError) as error:  # the last two: compiled for another release of NumPy or of bpe
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
         raise  # NumPy is not installed
@@ -18,20 +18,20 @@ except (ImportError, TypeError, ValueError) as error:  # the last two: compiled 
 
     raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
-from bpe import normalizers
 from bpe._version import __version__
+from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
-from bpe.counting import count_words
-from bpe.decoding import IncrementalDecoder
+from bpe.count.counting import count_words
+from bpe.count.word_counts import WordCounts
+from bpe.decode.decoder import IncrementalDecoder
 from bpe.errors import FormatError
-from bpe.extending import extend
-from bpe.learning import Training
-from bpe.pretokenize import Pretokenizer
-from bpe.progress import Progress
-from bpe.spec import TokenizerSpec
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text import normalizers
 from bpe.tokenizer import Tokenizer
-from bpe.training import train
-from bpe.wordcounts import WordCounts
+from bpe.training.extend import extend
+from bpe.training.train import train
+from bpe.training.trainer import Training
+from bpe.vocab.spec import TokenizerSpec
 
 __all__ = [
     "FormatError",

@@ -1,7 +1,7 @@
 """The `Tokenizer`, the class that users of this package work with.
 
-Each method is documented here and done elsewhere: encoding in `bpe/textencoder.py`, decoding in `bpe/decoding.py`,
-smaller vocabularies in `bpe/pruning.py`, files in `bpe/formats`.
+Each method is documented here and done elsewhere: encoding in `bpe/encode/text_encoder.py`, decoding in
+`bpe/decode/decoder.py`, smaller vocabularies in `bpe/vocab/pruning.py`, files in `bpe/formats`.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Any, Literal, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe import pruning
-from bpe._core import calls
-from bpe._core.encoder import CACHE_MEMORY
-from bpe.adding import with_tokens
-from bpe.atomic import atomic_write
+from bpe.base.atomic_files import atomic_write
+from bpe.base.memory_limits import byte_count
+from bpe.base.utf8 import TextLike, read_file, to_bytes
 from bpe.batch import TokenBatch
-from bpe.cliprows import ClipRows
-from bpe.corpus import PathLike
-from bpe.decoding import Ids, IncrementalDecoder, TokenDecoder
-from bpe.encoding import Engine
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import EncodingErrors
+from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
+from bpe.encode import _fast_path as calls
+from bpe.encode._encoder import CACHE_MEMORY
+from bpe.encode.clip_rows import ClipRows
+from bpe.encode.engine import Engine
+from bpe.encode.offsets import Unit
+from bpe.encode.text_encoder import TextEncoder
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
-from bpe.fingerprint import fingerprint
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface_write import check_name
 from bpe.formats.loading import load_spec
-from bpe.learning import Training
-from bpe.memory import byte_count
-from bpe.normalizers import Normalizer
-from bpe.offsets import Unit
-from bpe.pretokenize import Pretokenizer
-from bpe.reading import EncodingErrors
-from bpe.spec import Model, TokenizerSpec, check_spec
-from bpe.special import Allowed
-from bpe.text import TextLike, read_file, to_bytes
-from bpe.textencoder import TextEncoder
-from bpe.vocabulary import SPECIAL, Vocabulary
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.normalizers import Normalizer
+from bpe.training.trainer import Training
+from bpe.vocab import pruning
+from bpe.vocab.added_tokens import with_tokens
+from bpe.vocab.fingerprint import fingerprint
+from bpe.vocab.spec import Model, TokenizerSpec, check_spec
+from bpe.vocab.special_tokens import Allowed
+from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -99,7 +99,7 @@ class Tokenizer:
                 array.flags.writeable = False
         self._training = training
         self._texts = TextEncoder(Engine(spec, cache_memory=memory))
-        #: For the fast paths of `bpe/_core/calls.pyx`: the kernel, or None where it cannot take texts unchanged.
+        #: For the fast paths of `bpe/encode/_fast_path.pyx`: the kernel, or None where it cannot take texts unchanged.
         self._fast_kernel = self._texts.engine.fast_kernel
 
     # Encoding one text ------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe import normalizers as n
-from bpe._core.finder import Finder
+from bpe.base._aho_corasick import Finder
 from bpe.formats.huggingface import read, write
-from bpe.special import SpecialTokens
 from bpe.tokenizer import engine_of
+from bpe.vocab.special_tokens import SpecialTokens
 
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 NAMES = ["<a>", "<a>b", "a<", "bb", "  ", "\n", "ÀB", "Ab", "éé", "<|end|>", "\uffffx", "𐐀"]

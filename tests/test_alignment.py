@@ -7,11 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
-import bpe
-from bpe.alignment import begins_anew
 from bpe.normalizers import (
     NFC,
     NFD,
@@ -26,6 +21,11 @@ from bpe.normalizers import (
     Strip,
     UnescapeHTML,
 )
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.text.alignment import begins_anew
 
 FORMS: list[Normalizer] = [NFC(), NFD(), NFKC(), NFKD()]
 OTHERS: list[Normalizer] = [

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe import atomic
-from bpe.atomic import atomic_write, remove_leftovers
-from bpe.spilling import Spill
+from bpe.base import atomic_files as atomic
+from bpe.base.atomic_files import atomic_write, remove_leftovers
+from bpe.count.spilling import Spill
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits and flock are POSIX")
 
@@ -132,7 +132,7 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path: Path) -> N
 
 WRITE = """
 import sys, time
-from bpe.atomic import atomic_write
+from bpe.base.atomic_files import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from test_train_oracle import TIE_BREAKS, corpora, rules
 
 import bpe
-from bpe import checkpoint as checkpoint_module
-from bpe import training
-from bpe.checkpoint import Checkpoint
+from bpe.training import checkpoint as checkpoint_module
+from bpe.training import train as training
+from bpe.training.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화관에서 보지 못한 것을 naïve café "
@@ -154,8 +154,8 @@ def test_every_state_that_is_saved(files: list[Path], tmp_path: Path, monkeypatc
 def test_killed(files: list[Path], tmp_path: Path) -> None:
     """SIGKILL, again and again: before counting is done, and some merges later each time."""
     program = """
-import sys, bpe, bpe.checkpoint
-bpe.checkpoint.SAVE_EVERY = 0.0
+import sys, bpe, bpe.training.checkpoint
+bpe.training.checkpoint.SAVE_EVERY = 0.0
 def on_merge(step, *_): print(step, "." * 65536, flush=True)  # more than a pipe holds: it waits to be read
 print("begun", flush=True)
 tok = bpe.train(files=sys.argv[2:], num_merges=70, checkpoint=sys.argv[1], on_merge=on_merge)

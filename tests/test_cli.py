@@ -13,8 +13,10 @@ import pytest
 from conftest import TEXT
 
 import bpe
-from bpe import cli, idfiles, reading
+from bpe.cli import commands as cli
 from bpe.cli import main
+from bpe.corpus import reading
+from bpe.formats import id_files as idfiles
 
 EXAMPLE_B = """\
 이 영화를 영화관에서 직접 보지 못한 것을 평생 후회할 것 같다.
@@ -234,7 +236,7 @@ def test_other_names_take_lines(tmp_path, tokenizer_file, text_file, capsys, nam
 def test_a_document_that_comes_through_a_pipe(tmp_path, tokenizer_file, stdin, capsysbinary, monkeypatch, size):
     """It is encoded as it comes, not held whole; every output is that of a file with the same bytes."""
     monkeypatch.setattr(reading, "READ", size)
-    monkeypatch.setattr("bpe.streams.PIECE", size)
+    monkeypatch.setattr("bpe.encode.streams.PIECE", size)
     paths = [str(tmp_path / name) for name in ("text", "ids.npy", "ids.offsets.npy")]
     for data in (b"", TEXT.encode() * 3 + b"\xff<|end|> low " * 20):
         Path(paths[0]).write_bytes(data)
@@ -379,7 +381,7 @@ def test_show_is_plain_off_a_terminal_and_coloured_on_one(tokenizer_file, capsys
     assert r"·\|" in line.replace("|·", "·").replace(r"·|\|", r"·\|")
     tok = bpe.Tokenizer.load(tokenizer_file)
     assert line.endswith("다₁|다₂|다₃|x\n")
-    assert line.rstrip("\n") == bpe.visualize.render(tok.tokens("newest widest | 다x"), colour=False)
+    assert line.rstrip("\n") == bpe.show.colours.render(tok.tokens("newest widest | 다x"), colour=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)

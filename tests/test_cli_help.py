@@ -15,11 +15,11 @@ import pytest
 from conftest import fails
 
 import bpe
-from bpe import cli
-from bpe.arguments import in_flags, parser, values_of_flags
+from bpe.cli import commands as cli
 from bpe.cli import main
-from bpe.completion import SHELLS, script
-from bpe.manual import EXAMPLES, WIDTH, commands_of, page, summaries
+from bpe.cli.arguments import in_flags, parser, values_of_flags
+from bpe.cli.completion import SHELLS, script
+from bpe.cli.manual import EXAMPLES, WIDTH, commands_of, page, summaries
 
 TOP = parser(cli._COMMANDS)
 COMMANDS = commands_of(TOP)

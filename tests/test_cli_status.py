@@ -15,8 +15,9 @@ import pytest
 from conftest import fails
 
 import bpe
-from bpe import arguments, cli, idfiles
-from bpe.cli import main
+from bpe.cli import arguments, main
+from bpe.cli import commands as cli
+from bpe.formats import id_files as idfiles
 
 # Bad use: 2 -----------------------------------------------------------------------------------------------------------
 
@@ -321,7 +322,7 @@ def test_text_is_utf8_whatever_the_locale(tokenizer_file):
             "show", "다람쥐", "-t", tokenizer_file, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": locale}
         )
         assert done.returncode == 0
-        assert done.stdout.decode() == bpe.visualize.render(tok.tokens("다람쥐"), colour=False) + "\n"
+        assert done.stdout.decode() == bpe.show.colours.render(tok.tokens("다람쥐"), colour=False) + "\n"
 
 
 def test_a_closed_pipe_is_silent(tmp_path, tokenizer_file):
@@ -370,6 +371,6 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
 
 
 def test_importing_the_command_line_pulls_in_nothing_optional():
-    code = "import sys, bpe.cli; print(*{'tqdm', 'bpe.demo', 'pyarrow', 'tokenizers', 'ftfy'} & set(sys.modules))"
+    code = "import sys, bpe.cli; print(*{'tqdm', 'bpe.cli.demo', 'pyarrow', 'tokenizers', 'ftfy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split() == []

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
+from bpe.normalizers import Lowercase
 
 import bpe
-from bpe.normalizers import Lowercase
 
 LIST = "bpe_simple_vocab_16e6.txt"
 START, END = 49406, 49407

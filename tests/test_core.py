@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import heap, wordtable
-from bpe._core.pairtable import PairTable
-from bpe.encoding import NO_TOKEN
+from bpe.count import _word_table as wordtable
+from bpe.encode.engine import NO_TOKEN
+from bpe.merge._merge_table import PairTable
+from bpe.training import _pair_heap as heap
 
 TYPES = Path(bpe.__file__).parent / "_core" / "types.pxd"
 DTYPES = {"token_t": np.uint32, "rank_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_t": np.uint8}

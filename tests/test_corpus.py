@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe import documents, reading
-from bpe._core.documents import split
-from bpe.corpus import file_blocks, safe_cut, text_blocks
+from bpe.corpus import documents, reading
+from bpe.corpus._separators import split
+from bpe.corpus.blocks import file_blocks, safe_cut, text_blocks
 
 
 def naive_split(text: bytes, strings: list[bytes], keep: bool, empty: bool) -> list[bytes]:
@@ -94,7 +94,7 @@ def test_blocks_of_every_size(
         documents = TEXT.split(options["separator"]) if options else [TEXT]
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": specials}
     expected = bpe.count_words(texts=documents, **made)
-    monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", size)
     monkeypatch.setattr(reading, "READ", size)
     assert bpe.count_words(files=[path], **options, **made) == expected
     monkeypatch.setattr(reading, "LEAST", max(size // 2, 1))
@@ -164,7 +164,7 @@ def test_arrow_arrays_count_as_their_texts(
     monkeypatch: pytest.MonkeyPatch, kind: str, size: int, options: dict[str, Any]
 ) -> None:
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr("bpe.corpus.BLOCK", size)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", size)
     monkeypatch.setattr(documents, "BLOCK", size)
     rows = ["low lower", None, "", TEXT[:300], "low", None, "語 語語", TEXT[:90], ""]
     array = pa.array(rows, type=getattr(pa, kind)())

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bpe.normalizers import NFC, Lowercase, Remove
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import count_words as naive_count
 from reference import split_specials
 
 import bpe
-from bpe.corpus import BLOCK
-from bpe.normalizers import NFC, Lowercase, Remove
-from bpe.pretokenize import NAMES, Pretokenizer
+from bpe.corpus.blocks import BLOCK
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 
 ATOMS = ["a", "A", " ", "\n", "é", "e\u0301", "語", "12", "'s", "!", "<|x|>", "<|", "low", "lower", "\u3000", "x" * 20]
 texts_of_atoms = st.lists(st.lists(st.sampled_from(ATOMS), max_size=15).map("".join), max_size=6)

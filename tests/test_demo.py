@@ -6,8 +6,7 @@ import sys
 import pytest
 
 import bpe
-from bpe import demo
-from bpe.cli import main
+from bpe.cli import demo, main
 
 
 def test_the_page_has_many_scripts_and_korean_above_all():

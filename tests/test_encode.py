@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from bpe.normalizers import NFC, CollapseWhitespace, Lowercase, Sequence, Strip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.normalizers import NFC, CollapseWhitespace, Lowercase, Sequence, Strip
-from bpe.pretokenize import NAMES, Pretokenizer
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 
 CORPUS = [
     "the low lower lowest newer newest widest, isn't it? It'S 12345 6!\n",

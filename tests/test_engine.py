@@ -16,17 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import chunk, gather, merging, pieces, windows
-from bpe._core.encoder import Encoder as Kernel
-from bpe._core.gather import Job
-from bpe._core.merger import Merger
-from bpe._core.scan import LEVELS
-from bpe._core.splits import SplitFilter
-from bpe.encoding import NO_TOKEN, Engine, symbol_tables
-from bpe.pretokenize import VECTORS
-from bpe.spec import TokenizerSpec
-from bpe.threads import shared_out, together
-from bpe.vocabulary import Vocabulary
+from bpe.base.threads import shared_out, together
+from bpe.encode import _batch as gather
+from bpe.encode import _chunk as chunk
+from bpe.encode import _pieces as pieces
+from bpe.encode._batch import Job
+from bpe.encode._encoder import Encoder as Kernel
+from bpe.encode._split_filter import SplitFilter
+from bpe.encode.engine import NO_TOKEN, Engine, symbol_tables
+from bpe.merge import _long_merge as windows
+from bpe.merge import _merging as merging
+from bpe.merge._merger import Merger
+from bpe.pretokenize._scanner import LEVELS
+from bpe.pretokenize.pretokenizer import VECTORS
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import Vocabulary
 
 Merge = tuple[int, int]
 

@@ -29,8 +29,8 @@ from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface_write import PREFIXED, WORDS, differs
 from bpe.formats.oniguruma import SPELLED, escaped, means_the_same
-from bpe.pretokenize import NAMES, Pretokenizer
-from bpe.spec import TokenizerSpec, letter_bytes, to_letters
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.vocab.spec import TokenizerSpec, letter_bytes, to_letters
 
 
 def loads(spec: TokenizerSpec) -> bool:

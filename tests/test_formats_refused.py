@@ -21,8 +21,8 @@ import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.pretokenize import Pretokenizer
-from bpe.spec import byte_alphabet
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.vocab.spec import byte_alphabet
 
 
 def base() -> dict:

@@ -27,8 +27,8 @@ from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface_write import PREFIXED, WORDS
 from bpe.formats.oniguruma import SPELLED
-from bpe.pretokenize import Pretokenizer
-from bpe.spec import byte_alphabet, to_letters
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.vocab.spec import byte_alphabet, to_letters
 
 CORPUS = (
     "The lowest low, the newest new; it's we'll I'VE low lower lowest newest widest wider 12345 67 8.",

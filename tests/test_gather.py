@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import gather, transcoding
-from bpe.encoding import Engine
-from bpe.pretokenize import VECTORS
-from bpe.text import to_bytes
+from bpe.base import _utf8 as transcoding
+from bpe.base.utf8 import to_bytes
+from bpe.encode import _batch as gather
+from bpe.encode.engine import Engine
+from bpe.pretokenize.pretokenizer import VECTORS
 from bpe.tokenizer import engine_of
 
 #: Characters of one to four bytes of UTF-8, surrogates, and what is at the borders between them.

@@ -12,12 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import bpe
-from bpe import encoding, reading, streams
-from bpe._core import cutting, gather
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -31,9 +25,18 @@ from bpe.normalizers import (
     Strip,
     UnescapeHTML,
 )
-from bpe.normalizing import Normalizing
-from bpe.pretokenize import NAMES, Pretokenizer
-from bpe.text import to_bytes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.base.utf8 import to_bytes
+from bpe.corpus import reading
+from bpe.encode import _batch as gather
+from bpe.encode import engine as encoding
+from bpe.encode import streams
+from bpe.pretokenize import _safe_points as cutting
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.text.streaming import Normalizing
 from bpe.tokenizer import text_encoder_of
 
 TEXT = (

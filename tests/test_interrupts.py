@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe import learning
-from bpe._core import gather, interrupts
-from bpe._core.dropout import Dropout
-from bpe.learning import TrainOptions
-from bpe.threads import together
+from bpe.base import _interrupts as interrupts
+from bpe.base.threads import together
+from bpe.encode import _batch as gather
+from bpe.merge._dropout import Dropout
 from bpe.tokenizer import engine_of
+from bpe.training import trainer as learning
+from bpe.training.trainer import TrainOptions
 
 LOOKS = 100  # ids between two looks for signals, here
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe._core import jsontokens
 from bpe.errors import FormatError
+from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import _byte_by_letter, _Listed, _read, _read_with_kernel, _UnusualError, read, write
 from bpe.formats.json_fields import load
-from bpe.vocabulary import ORDINARY
+from bpe.vocab.vocabulary import ORDINARY
 
 TEXT = 'Ein "Text" mit \\ und / und é, 日本語, 😀\n\tdef f(x):\n    return "\\"" # 한국어 the the them\n'
 

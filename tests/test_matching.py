@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import matching, normalizers
+from bpe import normalizers
 from bpe.formats.huggingface import read, write
+from bpe.text import matching
 
 SLOW = r"(a|a)+b"
 
@@ -65,7 +66,7 @@ def test_size_against_counting_while_the_pattern_is_built(built):
 
 
 def test_no_published_pattern_is_too_large():
-    for name in bpe.pretokenize.NAMES:
+    for name in bpe.pretokenize.pretokenizer.NAMES:
         assert matching.size_of(bpe.Pretokenizer(name).pattern)[0] < 1000
 
 

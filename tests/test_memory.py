@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.memory import LEAST, check_memory, resident
+from bpe.base.memory_limits import LEAST, check_memory, resident
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_of_another_type(value: object) -> None:
 
 
 def test_too_little_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.training.count_into", None)  # not reached
+    monkeypatch.setattr("bpe.training.train.count_into", None)  # not reached
     with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(texts=["ab"], num_merges=1, max_memory="100K")
     monkeypatch.undo()
@@ -94,7 +94,7 @@ def test_a_process_keeps_to_it(corpus: Path) -> None:
 def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
     wide = PROGRAM.replace("vocab_size=400", "vocab_size=66_000")  # symbols of 32 bits
     program = wide.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
-    command = [sys.executable, "-c", "from bpe.memory import LEAST, resident\n" + program, str(corpus)]
+    command = [sys.executable, "-c", "from bpe.base.memory_limits import LEAST, resident\n" + program, str(corpus)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     found = re.search(r"words of \d+ symbols need (\d+) bytes \(\d+ MB\); raise it to that", done.stderr)
@@ -108,7 +108,7 @@ def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
 
 ENCODING = """
 import gc, random, sys, bpe
-from bpe.memory import resident
+from bpe.base.memory_limits import resident
 from bpe.tokenizer import engine_of
 tok = bpe.Tokenizer.from_spec(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
 random_ = random.Random(4)

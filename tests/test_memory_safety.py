@@ -16,14 +16,16 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe._core import decoder, documents, tokenspans
-from bpe._core.dropout import Dropout
-from bpe._core.finder import Finder
-from bpe._core.gather import Job
-from bpe._core.wordtable import WordTable, scatter_words
-from bpe.spec import TokenizerSpec
+from bpe.base._aho_corasick import Finder
+from bpe.corpus import _separators as documents
+from bpe.count._word_table import WordTable, scatter_words
+from bpe.decode import _decoder as decoder
+from bpe.encode import _offsets as tokenspans
+from bpe.encode._batch import Job
+from bpe.merge._dropout import Dropout
 from bpe.tokenizer import engine_of
-from bpe.vocabulary import Vocabulary
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
 WORDS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "é語": 4, "aaaaaaaa": 2}

@@ -13,12 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import bpe
-from bpe import normalizers
-from bpe.errors import FormatError
 from bpe.normalizers import (
     NAMES,
     NFC,
@@ -38,7 +32,13 @@ from bpe.normalizers import (
     by_name,
     from_json,
 )
-from bpe.unicode import is_new
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe import normalizers
+from bpe.errors import FormatError
+from bpe.text.unicode import is_new
 
 ALL: list[Normalizer] = [
     NFC(),

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import CL100K, CLIP, GPT2, O200K
 
-from bpe._core import cutting
-from bpe.pretokenize import NAMES, Pretokenizer, as_pretokenizer, scanner_of
+from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer, as_pretokenizer, scanner_of
 
 # One character or more of every class that a pattern tells apart, of every length in UTF-8, and the known traps.
 REPRESENTATIVES = [

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 import bpe
-from bpe import checkpoint as checkpoint_module
-from bpe import cli, learning, progress
+from bpe.base import progress
+from bpe.base.progress import progress_bar
+from bpe.cli import commands as cli
 from bpe.cli import main
-from bpe.progress import progress_bar
+from bpe.training import checkpoint as checkpoint_module
+from bpe.training import trainer as learning
 
 TEXT = "the low lower newest widest, isn't it? aaaa abab aaab naïve café " * 40
 
@@ -281,7 +283,7 @@ def test_ctrl_c_says_what_was_saved(
     out, ckpt, again = tmp_path / "t.json", tmp_path / "ckpt", "the same command goes on from there"
     argv = ["train", str(text), "-o", str(out), "--num-merges", "5"]
     if moment == "counting":
-        monkeypatch.setattr("bpe.training.count_into", interrupt)
+        monkeypatch.setattr("bpe.training.train.count_into", interrupt)
     elif moment == "indexing":
         monkeypatch.setattr(learning, "_begun", interrupt)
     elif moment == "writing":

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe._core import ranks as core
+from bpe.formats import _ranks as core
 from bpe.formats import tiktoken
-from bpe.vocabulary import Vocabulary
+from bpe.vocab.vocabulary import Vocabulary
 
 
 def flat(tokens: list[bytes]) -> tuple[bytes, Any]:

@@ -20,11 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe import cli, encoding, idfiles, reading
-from bpe._core import blocks, transcoding
+from bpe.base import _utf8 as transcoding
+from bpe.base.utf8 import utf8_error
+from bpe.cli import commands as cli
 from bpe.cli import main
-from bpe.pretokenize import VECTORS
-from bpe.text import utf8_error
+from bpe.corpus import reading
+from bpe.encode import _file_blocks as blocks
+from bpe.encode import engine as encoding
+from bpe.formats import id_files as idfiles
+from bpe.pretokenize.pretokenizer import VECTORS
 
 KINDS: dict[str, dict[str, Any]] = {
     "scanner": {"pretokenizer": "cl100k"},

@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 import bpe
-from bpe._core import gather
-from bpe._core.resultpool import ResultPool, refuse_moves
-from bpe.memory import resident
+from bpe.base._result_pool import ResultPool, refuse_moves
+from bpe.base.memory_limits import resident
+from bpe.encode import _batch as gather
 from bpe.tokenizer import engine_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is kept elsewhere")

@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe import Pretokenizer
-from bpe._core import scan
-from bpe.pretokenize import VECTORS
+from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import ALIASES, DEEPSEEK_STEPS, PATTERNS, SPELLINGS
+from bpe.pretokenize.pretokenizer import VECTORS
 
 WINDOWED = {name: pattern.scanner for name, pattern in PATTERNS.items() if name != "deepseek_v3"}
 WORDS = (  # noqa: SIM905

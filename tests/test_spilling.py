@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe._core.wordtable import WordTable
-from bpe.counting import count_into
-from bpe.spilling import PARTS, Spill
+from bpe.count._word_table import WordTable
+from bpe.count.counting import count_into
+from bpe.count.spilling import PARTS, Spill
 
 WORDS = [
     "low",
@@ -38,13 +38,13 @@ def counted(budget: int | None, threads: int) -> bpe.WordCounts:
 @pytest.mark.parametrize("budget", [1, 500_000, 10**9])
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_any_budget_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch, budget: int, threads: int) -> None:
-    monkeypatch.setattr("bpe.corpus.BLOCK", 3000)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
     assert counted(budget, threads) == counted(None, 1)
 
 
 def test_spilled_counts_are_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are looked up, added to and merged like others."""
-    monkeypatch.setattr("bpe.corpus.BLOCK", 3000)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
     expected = counted(None, 1)
     assert len(counted(1, 1)) == len(expected)
     assert counted(1, 1).total == expected.total
@@ -87,6 +87,6 @@ def test_a_full_disk_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Spill, "_store", full)
-    monkeypatch.setattr("bpe.corpus.BLOCK", 3000)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
     with pytest.raises(OSError, match="No space left"):
         counted(1, 2)

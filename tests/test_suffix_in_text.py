@@ -11,7 +11,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 import bpe
 from bpe.formats.huggingface import read, write
-from bpe.spec import has_text_marks
+from bpe.vocab.spec import has_text_marks
 
 
 def words(rng: random.Random, letters: list[str], count: int, most: int = 8) -> list[str]:

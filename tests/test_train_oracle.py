@@ -14,7 +14,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.pretokenize import Pretokenizer
+from bpe.pretokenize.pretokenizer import Pretokenizer
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = ("id", "first", "smallest", "greatest")

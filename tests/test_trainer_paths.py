@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from test_train_oracle import rules
 
 import bpe
-from bpe import learning
-from bpe._core.team import Team, try_out
-from bpe._core.trainer import Trainer
-from bpe.threads import helped
+from bpe.base._team import Team, try_out
+from bpe.base.threads import helped
+from bpe.training import trainer as learning
+from bpe.training._trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = learning.TIE_BREAKS

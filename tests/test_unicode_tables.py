@@ -14,11 +14,10 @@ import regex
 from characters import CODES, HEADER, arrays, classes, table
 
 from bpe import normalizers as n
-from bpe import unicode, unicode_data
-from bpe._core import generate_unicode
-from bpe._core.generate_unicode import BITS, NEW
-from bpe._core.scan import CLIP_UNICODE_VERSION, UNICODE_VERSION
-from bpe.pretokenize import NAMES, Pretokenizer
+from bpe.pretokenize._scanner import CLIP_UNICODE_VERSION, UNICODE_VERSION
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.text import generate_unicode, unicode, unicode_data
+from bpe.text.generate_unicode import BITS, NEW
 
 #: The releases whose classes the tables are.
 PINNED = {"tiktoken": "0.14", "tokenizers": "0.23", "regex": "2026.11"}

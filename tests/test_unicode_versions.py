@@ -14,7 +14,7 @@ import bpe
 from bpe import Pretokenizer, WordCounts
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.pretokenize import NAMES, _rebuild
+from bpe.pretokenize.pretokenizer import NAMES, _rebuild
 
 TEXT = "low lower, newest 12 widest\n"
 

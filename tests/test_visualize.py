@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bpe.visualize import plain, render, spell, use_colour
+from bpe.show.colours import plain, render, spell, use_colour
 
 
 @pytest.mark.parametrize(

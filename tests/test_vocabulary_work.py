@@ -19,8 +19,8 @@ from test_train_oracle import TIE_BREAKS, corpora, rules
 from test_visualize import unspelled
 
 import bpe
-from bpe.spec import TokenizerSpec, has_text_marks
-from bpe.vocabulary import Vocabulary
+from bpe.vocab.spec import TokenizerSpec, has_text_marks
+from bpe.vocab.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
 KINDS: dict[str, dict[str, Any]] = {

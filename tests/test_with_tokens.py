@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.cli import main
-from bpe.vocabulary import ID_LIMIT
+from bpe.vocab.vocabulary import ID_LIMIT
 
 COUNTS = {"b<": 9, " a": 8, "end": 7, "ab": 6, "low": 5, " low": 4}
 NAMES = ["<a>", "<a>b", "a<", "bb", "  ", "ÀB", "Ab", "éé", "<|end|>", "𐐀", "한국", "ending", "lowab"]
@@ -191,7 +191,7 @@ def test_ids_do_not_run_over():
     object.__setattr__(spec, "vocabulary", near)
     tok = copy.copy(tok)
     with pytest.raises(ValueError, match=r"2 more tokens would have ids up to 2147483648; ids must be below"):
-        bpe.adding.with_tokens(spec, ["<x>", "<y>"], [])
+        bpe.vocab.added_tokens.with_tokens(spec, ["<x>", "<y>"], [])
 
 
 def test_many_tokens(tmp_path):

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.wordcounts import MAGIC
+from bpe.count.word_counts import MAGIC
 
 # Documents in files ---------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ def test_per_line_is_one_document_for_each_line(
 
 
 def test_per_line_over_several_files_and_parts(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("bpe.corpus.BLOCK", 50)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 50)
     data = "low lower\n\n  newest 단어\r\nwide" * 40
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_bytes(data.encode())
@@ -270,7 +270,7 @@ def test_a_file_with_a_right_checksum_is_not_believed_either(tmp_path: Path, dat
 
 SAVE = """
 import os, sys, time
-import bpe, bpe.atomic
+import bpe, bpe.base.atomic_files
 
 def stop():
     print("here", flush=True)
@@ -290,7 +290,7 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-whole = bpe.atomic.atomic_write
+whole = bpe.base.atomic_files.atomic_write
 
 @contextmanager
 def slow(path):
@@ -302,7 +302,7 @@ if sys.argv[2] == "fsync":
 elif sys.argv[2] == "rename":
     os.replace = lambda *paths: stop()
 else:
-    bpe.wordcounts.atomic_write = slow
+    bpe.count.word_counts.atomic_write = slow
 counts = bpe.count_words(texts=["new newer newest"] * 3)
 counts.save(sys.argv[1])
 """

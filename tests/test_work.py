@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe._core import windows
-from bpe.encoding import Engine
-from bpe.spec import TokenizerSpec
+from bpe.encode.engine import Engine
+from bpe.merge import _long_merge as windows
+from bpe.vocab.spec import TokenizerSpec
 
 SIZES = 1 << 14, 1 << 16  # characters of a text, about
 LONGEST = 30  # characters of a token, about

@@ -9,8 +9,8 @@ from tokenizers import pre_tokenizers
 
 from bpe.formats.huggingface import write
 from bpe.formats.huggingface_write import ending
-from bpe.spec import TokenizerSpec, byte_alphabet
-from bpe.vocabulary import Vocabulary
+from bpe.vocab.spec import TokenizerSpec, byte_alphabet
+from bpe.vocab.vocabulary import Vocabulary
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

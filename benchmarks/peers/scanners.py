@@ -28,7 +28,7 @@ class Ours(Own):
 
     def scanner(self, pattern: str) -> Callable[[Any], int]:
         """The scanner's count of pretokens, none of which becomes an object."""
-        from bpe._core import scan
+        from bpe.pretokenize import _scanner as scan
         from bpe.pretokenize.patterns import PATTERNS
 
         number = PATTERNS[pattern].scanner

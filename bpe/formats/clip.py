@@ -14,10 +14,10 @@ import numpy as np
 
 from bpe.errors import FormatError, shown
 from bpe.formats.packed import unpacked
-from bpe.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
-from bpe.pretokenize import Pretokenizer
-from bpe.spec import TokenizerSpec, byte_alphabet, to_letters
-from bpe.vocabulary import Vocabulary
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
+from bpe.vocab.spec import TokenizerSpec, byte_alphabet, to_letters
+from bpe.vocab.vocabulary import Vocabulary
 
 MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"

@@ -33,9 +33,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe import normalizers as n
-from bpe._core import jsontokens
 from bpe.errors import FormatError, counted, shown
+from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface_write import (
     COLLAPSE,
     DIGITS,
@@ -50,10 +49,11 @@ from bpe.formats.huggingface_write import (
 )
 from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
 from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
-from bpe.pretokenize import Gaps, Pretokenizer, check_unicode_version
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
-from bpe.spec import FLAGS, Model, TokenizerSpec, letter_bytes
-from bpe.vocabulary import ID_LIMIT, Vocabulary, end_to_end
+from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, check_unicode_version
+from bpe.text import normalizers as n
+from bpe.vocab.spec import FLAGS, Model, TokenizerSpec, letter_bytes
+from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary, end_to_end
 
 __all__ = ["read", "unreadable", "write"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe import normalizers as n
 from bpe.errors import shown
 from bpe.formats.oniguruma import SPELLED, means_the_same, published
-from bpe.pretokenize import Pretokenizer
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
-from bpe.spec import TokenizerSpec, byte_letters, letter_bytes, to_letters
-from bpe.vocabulary import ORDINARY, SPECIAL, Vocabulary
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text import normalizers as n
+from bpe.vocab.spec import TokenizerSpec, byte_letters, letter_bytes, to_letters
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from bpe.base.utf8 import read_file
 from bpe.errors import FormatError
 from bpe.formats import huggingface, tiktoken
-from bpe.pretokenize import Pretokenizer
-from bpe.spec import TokenizerSpec
-from bpe.text import read_file
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.vocab.spec import TokenizerSpec
 
 
 def load_spec(path: str | os.PathLike[str]) -> TokenizerSpec:

@@ -20,13 +20,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe._core.ranks import any_comes_together, in_ids, merges_of_ranks, read_ranks, splits_of_ranks
+from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
+from bpe.formats._ranks import any_comes_together, in_ids, merges_of_ranks, read_ranks, splits_of_ranks
 from bpe.formats.packed import unpacked
-from bpe.pretokenize import Pretokenizer, as_pretokenizer
-from bpe.spec import TokenizerSpec
-from bpe.text import read_file
-from bpe.vocabulary import ID_LIMIT, Vocabulary
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
 #: OpenAI's files by the SHA-256 of their text: the pattern and the special tokens that `tiktoken` has with them.
 PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {

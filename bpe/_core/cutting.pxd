@@ -1,6 +1,0 @@
-"""Where a text may be cut."""
-
-from bpe._core.types cimport byte_t
-
-cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t last_start(int scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil

@@ -1,7 +1,0 @@
-import numpy as np
-from numpy.typing import NDArray
-
-from bpe._core.buffers import Buffer
-
-def in_bytes(ids: NDArray[np.uint32], lengths: NDArray[np.uint32], start: int) -> NDArray[np.int64]: ...
-def to_characters(text: Buffer, span: NDArray[np.int64]) -> None: ...

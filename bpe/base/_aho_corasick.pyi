@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+class Finder:
+    longest: int
+    def __init__(self, strings: list[bytes]) -> None: ...
+    def occurs(self, text: Buffer) -> bool: ...
+    def find(
+        self, text: Buffer, start: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None: ...
+    def between(
+        self, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+    def crosses(self, text: Buffer, at: int) -> bool: ...

@@ -1,0 +1,6 @@
+from typing_extensions import Self
+
+from bpe.base._result_pool import ResultPool
+
+class Delivery:
+    def __new__(cls, n_parts: int, likely: int, pool: ResultPool) -> Self: ...

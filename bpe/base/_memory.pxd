@@ -1,0 +1,126 @@
+"""Growing C arrays, and the keys and hashes of short byte strings: what every kernel with a table needs."""
+
+from bpe.base._types cimport byte_t
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport realloc
+from libc.string cimport memcpy
+
+cdef extern from *:
+    """
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    #error "bpe's tables pack bytes little-endian; this machine is big-endian"
+    #endif
+    #if defined(__GNUC__) || defined(__clang__)
+    /* The asm: else a function that only prefetches is one without effect, and calls of it are dropped. */
+    #define bpe_prefetch(address) ({ __builtin_prefetch(address); __asm__ volatile(""); })
+    #define bpe_add_overflows(a, b, sum) __builtin_add_overflow(a, b, sum)
+    #define bpe_mul_overflows(a, b, product) __builtin_mul_overflow(a, b, product)
+    #else
+    #define bpe_prefetch(address) ((void)(address))
+    static int bpe_add_overflows(int64_t a, int64_t b, int64_t* sum) {  /* both at least 0 */
+        if (a > INT64_MAX - b) return 1;
+        *sum = a + b;
+        return 0;
+    }
+    static int bpe_mul_overflows(int64_t a, int64_t b, int64_t* product) {
+        if (b != 0 && a > INT64_MAX / b) return 1;
+        *product = a * b;
+        return 0;
+    }
+    #endif
+    static inline uint64_t bpe_mix(uint64_t a, uint64_t b) {
+    #if defined(__SIZEOF_INT128__)
+        unsigned __int128 product = (unsigned __int128)a * b;
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+    #else
+        uint64_t x = (a ^ (b >> 32)) * 0x9E3779B97F4A7C15ull;
+        x ^= (x >> 29) ^ (b * 0xD6E8FEB86659FD93ull);
+        return x ^ (x >> 32);
+    #endif
+    }
+    """
+    void prefetch "bpe_prefetch"(const void* address) nogil
+    bint add_overflows "bpe_add_overflows"(long long a, long long b, long long* total) nogil
+    bint mul_overflows "bpe_mul_overflows"(long long a, long long b, long long* product) nogil
+    uint64_t mix "bpe_mix"(uint64_t a, uint64_t b) nogil
+
+cdef enum:
+    INLINE_BYTES = 15         # a key of at most this many bytes fits a Key
+
+
+cdef struct Key:
+    uint64_t lo               # bytes 0 to 7, little-endian, padded with zeros
+    uint64_t hi               # bytes 8 to 14, and the length in the top byte: never 0 for a key
+
+
+cdef extern from *:
+    """
+    static const uint64_t bpe_low_bytes[24] = {   /* at 8 + n, and from 8 on: a mask of the n lowest bytes */
+        0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFF, 0xFFFFFFFFFFFF, 0xFFFFFFFFFFFFFF,
+        ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull
+    };
+    """
+    const uint64_t* low_bytes "bpe_low_bytes"
+
+
+cdef inline Key load_key(const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end) noexcept nogil:
+    """The key of `text[start:start + size]`, 1 <= size <= 15; nothing at or past `text[end]` is read."""
+    cdef Key key
+    cdef uint64_t words[2]
+    if start + 16 <= end:
+        return near_key(text + start, size)
+    words[0] = words[1] = 0
+    memcpy(words, text + start, size)
+    key.lo = words[0]
+    key.hi = words[1] | <uint64_t>size << 56
+    return key
+
+
+cdef inline Key near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
+    """The key of a word, 1 <= size <= 15, in memory that has 16 bytes from its start on; no branch."""
+    cdef Key key
+    memcpy(&key, word, 16)
+    key.lo &= low_bytes[size + 8]
+    key.hi &= low_bytes[size]
+    key.hi |= <uint64_t>size << 56
+    return key
+
+
+cdef inline uint64_t hash_key(Key key) noexcept nogil:
+    return mix(key.lo ^ <uint64_t>0x9E3779B97F4A7C15, key.hi ^ <uint64_t>0xD6E8FEB86659FD93)
+
+
+cdef inline uint64_t hash_bytes(const byte_t* data, Py_ssize_t size) noexcept nogil:
+    """A 64-bit hash of any bytes; the same on every run, so equal inputs build equal tables."""
+    cdef uint64_t word, state = mix(<uint64_t>size ^ <uint64_t>0xA0761D6478BD642F, <uint64_t>0xE7037ED1A0B428DB)
+    while size >= 8:
+        memcpy(&word, data, 8)
+        state = mix(state ^ word, <uint64_t>0x8EBC6AF09C88C6E3)
+        data += 8
+        size -= 8
+    if size > 0:
+        word = 0
+        memcpy(&word, data, size)
+        state = mix(state ^ word, <uint64_t>0x589965CC75374CC3)
+    return state
+
+
+cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item) except NULL nogil:
+    """`data` with room for `needed` items: itself, or moved to a place at least half as large again.
+
+    Raises MemoryError, and leaves `data` as it was, where there is no memory.
+    """
+    cdef size_t larger
+    cdef void* moved
+    if needed <= capacity[0] and data != NULL:
+        return data
+    larger = capacity[0] + capacity[0] // 2 + 16
+    if larger < needed:
+        larger = needed
+    moved = realloc(data, larger * item)
+    if moved == NULL:
+        with gil:
+            raise MemoryError(f"no memory for {larger} items of {item} bytes; give the process more, or less text")
+    capacity[0] = larger
+    return moved

@@ -1,0 +1,43 @@
+"""What a str holds, and its characters as UTF-8."""
+
+from bpe.base._prefault cimport Fresh
+from bpe.base._types cimport byte_t
+from libc.stdint cimport uint32_t
+
+cdef enum:
+    BEYOND = 64               # bytes that may be written behind what `to_utf8` says
+
+cdef struct Units:            # the characters of a str
+    const byte_t* data
+    Py_ssize_t n              # of units
+    int width                 # bytes of a unit: 1, 2 or 4; 0 where the str is ASCII, and its units are its UTF-8
+
+
+cdef Units units_of(text)
+
+cdef inline Py_ssize_t most_utf8(const Units* units) noexcept nogil:
+    """At least as many bytes as the UTF-8 has."""
+    return units.n * (1 if units.width == 0 else 2 if units.width == 1 else 3 if units.width == 2 else 4)
+
+
+cdef extern from "bpe/base/_transcode.h" nogil:
+    uint32_t bpe_unit(const void* text, int width, size_t at)
+
+
+cdef inline uint32_t unit_at(const Units* units, Py_ssize_t at) noexcept nogil:
+    """A character of a str that is not ASCII."""
+    return bpe_unit(units.data, units.width, at)
+
+
+cdef Py_ssize_t to_utf8(
+    const Units* units,       # not ASCII
+    byte_t* out,              # OUT (most_utf8(units) + BEYOND,)
+) noexcept nogil
+
+cdef Py_ssize_t to_fresh_utf8(
+    const Units* units,       # not ASCII
+    byte_t* out,              # OUT: as above
+    Fresh* fresh,             # of that memory
+) noexcept nogil
+
+cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil

@@ -1,0 +1,127 @@
+"""The characters of a str as UTF-8, for threads that do not hold the GIL.
+
+`str.encode` would make an object of it in the one thread that holds the GIL, and `PyUnicode_AsUTF8AndSize` a second
+copy that lives as long as the str. And whether bytes are UTF-8, which must be known of text files. Not here: what
+becomes of bytes that are not (`bpe/corpus/reading.py`).
+"""
+
+from bpe.base._prefault cimport Fresh, fresh_begin, fresh_reach
+from bpe.base._types cimport byte_t
+from bpe.pretokenize._patterns cimport WHOLE
+from bpe.text._unicode cimport LETTER, NEW, SPACE, class_of_code
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdlib cimport free, malloc
+
+cdef extern from "bpe/base/_transcode.h" nogil:
+    byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
+    int bpe_choose_transcoding(int most)
+
+cdef extern from "bpe/base/_utf8.h" nogil:
+    size_t bpe_bad_utf8(const byte_t* text, size_t n)
+    int bpe_choose_utf8(int most)
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
+    int PyUnicode_KIND(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    const void* PyUnicode_DATA(object text)
+
+
+cdef enum:
+    STEP = 1 << 16            # characters
+    HIGH_SURROGATE = 0xD800 >> 10
+
+
+def choose_vectors(int most):
+    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
+    bpe_choose_utf8(most)
+    return bpe_choose_transcoding(most)
+
+
+cdef Units units_of(text):
+    """The characters of a str, which must live as long as they are used."""
+    cdef Units units
+    units.data = <const byte_t*>PyUnicode_DATA(text)
+    units.n = PyUnicode_GET_LENGTH(text)
+    units.width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
+    return units
+
+
+cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
+    """Write the characters; how many bytes they are. A surrogate pair is its character, a lone one U+FFFD."""
+    return bpe_transcode(units.data, units.width, units.n, out) - out
+
+
+cdef Py_ssize_t to_fresh_utf8(const Units* units, byte_t* out, Fresh* fresh) noexcept nogil:
+    """The same, to new memory that is touched a little ahead of what is written."""
+    cdef Units some = units[0]
+    cdef Py_ssize_t at = 0, size = 0
+    while at < units.n:
+        some.data = units.data + at * units.width
+        some.n = min(units.n - at, <Py_ssize_t>STEP)
+        while at + some.n < units.n and unit_at(units, at + some.n - 1) >> 10 == HIGH_SURROGATE:
+            some.n += 1                                    # a pair is one character
+        fresh_reach(fresh, out + size + most_utf8(&some))
+        size += to_utf8(&some, out + size)
+        at += some.n
+    return size
+
+
+cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
+    """`cutting.certain_start` for characters: the first place at or after `pos` where to cut a text; `n` if none."""
+    if scanner == WHOLE:
+        return units.n
+    pos = max(pos, <Py_ssize_t>1)
+    while pos < units.n and not is_cut(units, pos):
+        pos += 1
+    return min(pos, units.n)
+
+
+cdef bint is_cut(const Units* units, Py_ssize_t pos) noexcept nogil:
+    """Whether `pos`, beyond 0, is such a place."""
+    cdef int here = class_of_unit(units, pos)
+    if here & SPACE:
+        return class_of_unit(units, pos - 1) & LETTER
+    return (
+        here & LETTER and pos > 1 and unit_at(units, pos - 1) == c"\n"
+        and not class_of_unit(units, pos - 2) & SPACE
+    )
+
+
+cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
+    return class_of_code(unit_at(units, pos))
+
+
+def find_new(str text, Py_ssize_t start):
+    """The index of the first NEW character (see `generate_unicode.py`) at or after `start`; -1 if there is none."""
+    cdef Units units = units_of(text)
+    cdef Py_ssize_t at = max(start, 0)
+    if units.width < 2:                                    # no character below U+0100 is NEW
+        return -1
+    with nogil:
+        while at < units.n and not class_of_unit(&units, at) & NEW:
+            at += 1
+    return at if at < units.n else -1
+
+
+def utf8(str text):
+    """The UTF-8 of a str that is not ASCII: for tests, `text.to_bytes` is the twin."""
+    cdef Units units = units_of(text)
+    cdef Fresh fresh
+    cdef byte_t* out = <byte_t*>malloc(most_utf8(&units) + BEYOND)
+    if out == NULL:
+        raise MemoryError("no memory for the UTF-8 of a str")
+    try:
+        fresh_begin(&fresh, out, most_utf8(&units))
+        return PyBytes_FromStringAndSize(<char*>out, to_fresh_utf8(&units, out, &fresh))
+    finally:
+        free(out)
+
+
+def bad_utf8(const byte_t[::1] text):
+    """The position of the first character that is not UTF-8; -1 if there is none."""
+    cdef size_t n = text.shape[0], at
+    cdef const byte_t* data = &text[0] if n else NULL
+    with nogil:
+        at = bpe_bad_utf8(data, n)
+    return at if at < n else -1

@@ -1,0 +1,175 @@
+"""How many threads a call uses, and running its parts on them.
+
+Threads are started per call and gone when it returns, so that a fork never meets a pool that it cannot copy.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bpe.errors import check_int
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from bpe.base._team import Team
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def thread_count(threads: int | None) -> int:
+    """The argument `threads` as a number: None is one per available core, and one inside a worker process.
+
+    A process that `multiprocessing` started, or a PyTorch DataLoader's worker, already has its siblings on the other
+    cores.
+    """
+    if threads is not None:
+        return check_int("threads", threads, 1, 4096)
+    if _in_child_process() or _in_data_loader_worker():
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def _in_child_process() -> bool:
+    process: Any = sys.modules.get("multiprocessing.process")  # in a child it is always loaded
+    return process is not None and process.parent_process() is not None
+
+
+def _in_data_loader_worker() -> bool:
+    worker: Any = sys.modules.get("torch.utils.data._utils.worker")  # only looked at where PyTorch is in use already
+    return worker is not None and worker.get_worker_info() is not None
+
+
+def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Iterator[Result]:
+    """`work(part)` of each part, in order, at most `2 * threads` of them begun ahead; the first exception is raised.
+
+    With one thread everything runs in the caller's.
+    """
+    if threads == 1:
+        yield from map(work, parts)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="bpe") as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for part in parts:
+                waiting.append(pool.submit(work, part))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
+    """`work(part)` of each part in whatever order they are done, on this thread and `threads - 1` more.
+
+    Each takes the next part when it is free, so that `parts` is iterated on any of them, one at a time. Of several
+    exceptions that of the first part is raised. Threads that only waited for others would take their cores.
+    """
+    import threading
+
+    lock = threading.Lock()
+    waiting = enumerate(parts)
+    done: deque[Result] = deque()
+    errors: list[tuple[int, BaseException]] = []
+
+    def one() -> bool:
+        number = sys.maxsize  # an error of `parts` itself comes behind all parts that were taken
+        try:
+            with lock:
+                if errors:
+                    return False
+                number, part = next(waiting, (-1, None))
+            if number >= 0:
+                done.append(work(part))  # type: ignore[arg-type]
+        except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
+            errors.append((number, error))
+            return False
+        return number >= 0
+
+    def all_others() -> None:
+        while one():
+            pass
+
+    started: list[threading.Thread] = []
+    try:
+        for number in range(1, threads):
+            thread = threading.Thread(target=all_others, name=f"bpe_{number}")
+            thread.start()
+            started.append(thread)
+        while one():
+            while done:
+                yield done.popleft()
+    finally:
+        with lock:
+            waiting = enumerate(())
+        for thread in started:
+            thread.join()
+    if errors:
+        raise min(errors, key=lambda error: error[0])[1]
+    yield from done
+
+
+def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
+    """Call `work` in this thread and in `threads - 1` more, and wait for all; the first exception is raised.
+
+    `stop` is called at an exception, Ctrl-C's among them: it has every `work` end soon.
+    """
+    import threading
+
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
+            errors.append(error)
+            stop()
+
+    others: list[threading.Thread] = []
+    try:
+        for number in range(1, threads):
+            thread = threading.Thread(target=guarded, name=f"bpe_{number}")
+            thread.start()
+            others.append(thread)
+        guarded()
+        for thread in others:
+            thread.join()
+    except BaseException as error:  # noqa: BLE001 (as above)
+        errors.insert(0, error)
+        stop()
+        for thread in others:
+            thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def helped(team: Team) -> Iterator[None]:
+    """Within, threads stand ready to do a team's parts."""
+    import threading
+
+    started: list[threading.Thread] = []
+    try:
+        for part in range(1, team.size):
+            thread = threading.Thread(target=team.help, args=(part,), name=f"bpe_{part}")
+            thread.start()
+            started.append(thread)
+        yield
+    finally:
+        for part, _ in enumerate(started, 1):
+            team.dismiss(part)
+        for thread in started:
+            thread.join()

@@ -1,0 +1,136 @@
+"""Text as bytes: how str, bytes and what is neither become the UTF-8 that the kernels read.
+
+Not here: normalization, special tokens, pretokenization.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._utf8 import bad_utf8
+from bpe.errors import typed
+
+TextLike = str | bytes | bytearray | memoryview
+
+#: UTF-8 as the package passes it on: bytes of its own, or a view of a buffer.
+Bytes = bytes | memoryview
+
+
+def to_bytes(text: TextLike) -> bytes:
+    """The UTF-8 of a str, or the bytes themselves.
+
+    A surrogate pair becomes its character and a lone surrogate U+FFFD, as in tiktoken.
+
+    >>> to_bytes("é"), to_bytes(chr(0xD83D) + chr(0xDE0A)) == "😊".encode(), to_bytes(chr(0xD800))
+    (b'\\xc3\\xa9', True, b'\\xef\\xbf\\xbd')
+
+    Raises:
+        TypeError: for anything but str, bytes, bytearray and memoryview.
+
+    """
+    if isinstance(text, str):
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    if type(text) is bytes:
+        return text
+    if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ among them, which kernels do not take
+        return bytes(text)
+    raise no_text(text)
+
+
+def no_text(value: object, name: str = "text") -> TypeError:
+    """The error for a value that is no text; `name` says which one of several it is."""
+    return TypeError(f"{name} is {typed(value)}; it must be str or bytes")
+
+
+def escape(data: bytes) -> str:
+    """Bytes as a str in which each byte that is not UTF-8 is one lone surrogate, so that nothing is lost."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def unescape(text: str) -> bytes:
+    """The bytes that `escape` made a str of."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def byte_offsets(text: str) -> NDArray[np.int64]:
+    """Where each character of an escaped text begins in its bytes, and where the last ends: int64, len(text) + 1."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(widths)))
+
+
+def utf8_error(data: Bytes) -> tuple[int, str] | None:
+    """The position of the first byte that is not UTF-8, and what is wrong with it; None if there is none.
+
+    >>> utf8_error(b"low\\xff"), utf8_error("é".encode())
+    ((3, 'invalid start byte'), None)
+    """
+    at = bad_utf8(data)
+    if at < 0:
+        return None
+    try:
+        str(data[at : at + 4], "utf-8")
+    except UnicodeDecodeError as error:
+        return at, error.reason
+    raise AssertionError("the kernel finds an error where Python finds none")
+
+
+def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
+    """Raise ValueError with the place where bytes are not UTF-8: a character model has no symbol for them.
+
+    `offset` is where the data lies in what `what` names.
+    """
+    found = utf8_error(data)
+    if found is not None:
+        at, reason = found
+        raise ValueError(
+            f"{what} is not UTF-8: byte 0x{data[at]:02x} at offset {offset + at} ({reason}); "
+            'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
+            "which takes any bytes"
+        )
+
+
+def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
+    """Refuse a device that is neither a terminal nor the null device: reading one, such as /dev/zero, may never end.
+
+    Args:
+        path: the file, for the error.
+        file: its descriptor, if it is open.
+
+    Raises:
+        OSError: for such a device, and for a file that is not there.
+
+    """
+    found = os.stat(path) if file is None else os.fstat(file)
+    if not stat.S_ISBLK(found.st_mode):
+        if not stat.S_ISCHR(found.st_mode) or found.st_rdev == os.stat(os.devnull).st_rdev:
+            return
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOCTTY", 0)) if file is None else file
+        try:
+            if os.isatty(opened):
+                return
+        finally:
+            if file is None:
+                os.close(opened)
+    raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", os.fspath(path))
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file that is no device.
+
+    Raises:
+        OSError: for a file that cannot be read.
+
+    """
+    check_device(path)
+    return Path(path).read_bytes()

@@ -1,0 +1,136 @@
+"""The main job on an embedded sample: train, save, load, encode, decode, compare.
+
+The sample is the text of Python's own `help()` (`pydoc_data.topics`, some 460 KB of English prose and code that every
+CPython carries) and a page in many scripts that this package ships. Used by `bpe demo`; `run` gives its lines to a
+callable, so nothing is printed here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from importlib import import_module, resources
+from pathlib import Path
+from time import perf_counter
+
+import bpe
+from bpe.show.colours import render, spell
+
+#: The page is small beside the English; it is given this often in training, so that its scripts are not drowned in it.
+PAGE_WEIGHT = 16
+FIRST_MERGES, EVERY = 8, 500
+
+Token = bytes | str
+
+LINES = (
+    "The value of the expression is evaluated before the loop body is executed.",
+    "자주 함께 나타나는 글자를 하나로 묶고, 또 묶고, 다시 묶습니다.",
+    "for (int i = 0; i < n; ++i) { total += price[i]; }",
+)
+
+
+def page() -> str:
+    """The page in many scripts that this package ships."""
+    return (resources.files("bpe") / "samples" / "scripts.txt").read_text(encoding="utf-8")
+
+
+def topics() -> list[str]:
+    """The texts of Python's `help()`, in order of their names; none where this Python was installed without them."""
+    try:
+        found: dict[str, str] = import_module("pydoc_data.topics").topics
+    except ModuleNotFoundError:
+        return []
+    return [found[name] for name in sorted(found)]
+
+
+def run(
+    say: Callable[[str], None],
+    *,
+    vocab_size: int = 4000,
+    output: str | Path | None = None,
+    colour: bool = False,
+    threads: int | None = None,
+) -> bool:
+    """Do it all, and tell it line by line.
+
+    Args:
+        say: is called with each line, without its newline.
+        vocab_size: how many tokens to learn.
+        output: where tokenizer.json goes; None for a temporary folder, gone at the end.
+        colour: show tokens on coloured grounds instead of with separators.
+        threads: how many threads may work; None for one per core.
+
+    Returns:
+        Whether the loaded tokenizer gave the same ids as the trained one, and decoding gave the texts back.
+
+    Raises:
+        ValueError: for a vocabulary size that the 256 bytes do not fit in.
+        OSError: when tokenizer.json cannot be written.
+
+    """
+    english, scripts = topics(), page()
+    documents = [*english, scripts]
+    if not english:
+        say("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")
+    size = _size(documents)
+    parts = f"{len(english)} help texts of Python's and a page in many scripts" if english else "a page in many scripts"
+    say(f"Sample: {parts}, {size:,} bytes.")
+
+    corpus = documents + [scripts] * (PAGE_WEIGHT - 1)
+    say(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
+    started = perf_counter()
+    trained = bpe.train(texts=corpus, vocab_size=vocab_size, on_merge=_narrator(say, colour), threads=threads)
+    training = perf_counter() - started
+
+    with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
+        path = Path(folder) / "tokenizer.json" if output is None else Path(output)
+        trained.save(path)
+        tokenizer = bpe.Tokenizer.load(path)
+        place = "a temporary folder" if output is None else str(path)
+        say(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
+
+    started = perf_counter()
+    batch = tokenizer.encode_batch(documents, threads=threads)
+    encoding = perf_counter() - started
+    started = perf_counter()
+    decoded = tokenizer.decode_batch(batch)
+    decoding = perf_counter() - started
+
+    say("\nTokens, a line of each kind:" if colour else "\nTokens, a line of each kind (| between them, · is a space):")
+    for line in LINES:
+        say("  " + render(tokenizer.tokens(line), colour=colour))
+
+    tokens = len(batch.ids)
+    say(f"\nEncode: {tokens:,} tokens, {size / tokens:.2f} bytes per token.")
+    say(
+        f"Speed: training {_speed(_size(corpus), training)}, encoding {_speed(size, encoding)}, "
+        f"decoding {_speed(size, decoding)}."
+    )
+    if trained.encode_batch(documents, threads=threads) != batch:
+        say("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
+        return False
+    if decoded != documents:
+        wrong = next(i for i, (ours, text) in enumerate(zip(decoded, documents, strict=True)) if ours != text)
+        say(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {wrong}).")
+        return False
+    say("Compare: decoding gives every document back, character for character.")
+    return True
+
+
+def _narrator(say: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
+    """An `on_merge` that tells the first merges and then each 500th."""
+
+    def tell(step: int, left: Token, right: Token, token: Token, count: int) -> None:
+        if step <= FIRST_MERGES or step % EVERY == 0:
+            pair = f"{spell(left)} + {spell(right)}"
+            say(f"  merge {step:>5,}  seen {count:>6,} times  {pair:<22} = {render([token], colour=colour)}")
+
+    return tell
+
+
+def _size(texts: list[str]) -> int:
+    return sum(len(text.encode()) for text in texts)
+
+
+def _speed(size: int, seconds: float) -> str:
+    return f"{size / 1e6 / max(seconds, 1e-9):.1f} MB/s"

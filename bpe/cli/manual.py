@@ -1,0 +1,188 @@
+"""What `bpe help` prints: a page for the program and one for each command, made of the parser and of examples.
+
+Not here: the flags themselves (`bpe/cli/arguments.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+WIDTH = 79
+
+#: By command: (a command line, what it does).
+EXAMPLES: dict[str, list[tuple[str, str]]] = {
+    "train": [
+        ("bpe train corpus/*.txt -o tokenizer.json --vocab-size 32000", "a byte-level tokenizer, as GPT-2's is"),
+        (
+            "bpe train corpus.txt -o tokenizer.json --vocab-size 32000 --separator '<|end|>' --special-token '<|end|>'",
+            "documents that a separator divides, which is a token of its own too",
+        ),
+        (
+            "bpe train words.txt -o tokenizer.json --num-merges 20 --model char --end-of-word '</w>' --trace",
+            "the classic character-level model; each merge is printed",
+        ),
+        (
+            "bpe train corpus/*.txt -o tokenizer.json --vocab-size 200000 --max-memory 2G --checkpoint run.ckpt",
+            "a long training, which the same command resumes after Ctrl-C or a crash",
+        ),
+        ("bpe train --counts words.counts -o tokenizer.json --vocab-size 32000", "from words counted before"),
+    ],
+    "count-words": [
+        ("bpe count-words part1/*.txt -o part1.counts", "count a part of a corpus where it lies"),
+    ],
+    "merge-counts": [
+        ("bpe merge-counts part1.counts part2.counts -o words.counts", "the counts of both parts, to train on"),
+    ],
+    "encode": [
+        ("bpe encode book.txt -t tokenizer.json", "ids as text, a line per document"),
+        ("bpe encode corpus/*.txt -t tokenizer.json -o ids.npy", "ids in ids.npy, their offsets in ids.offsets.npy"),
+        (
+            "bpe encode corpus.txt -t tokenizer.json -o ids.npy --separator '<|end|>' --append '<|end|>'",
+            "documents that a separator divides, with an end-of-text id after each",
+        ),
+        ("bpe encode lines.txt -t tokenizer.json --per-line", "each line is a document"),
+        ("cat book.txt | bpe encode - -t tokenizer.json > ids.txt", "a pipe, in bounded memory"),
+    ],
+    "decode": [
+        ("bpe decode ids.txt -t tokenizer.json -o book.txt", "the text of lines of ids"),
+        ("bpe encode - -t tokenizer.json < book.txt | bpe decode - -t tokenizer.json", "there and back"),
+    ],
+    "count": [("bpe count corpus/*.txt -t tokenizer.json", "tokens, bytes and bytes per token of each file")],
+    "info": [
+        ("bpe info tokenizer.json", "its model, vocabulary, pretokenizer and fingerprint"),
+        ("bpe info words.counts", "how many words there are, and the most frequent"),
+    ],
+    "edit": [("bpe edit tokenizer.json -o chat.json --add-special '<|user|>' '<|assistant|>'", "two more tokens")],
+    "show": [
+        ("bpe show 'How is this cut?' -t tokenizer.json", "the tokens, coloured on a terminal"),
+        ("bpe show tokenization -t tokenizer.json --explain", "every merge in order"),
+    ],
+    "demo": [("bpe demo", "see that the installation works")],
+    "help": [("bpe help train | less", "the page of one command")],
+    "completion": [
+        ('eval "$(bpe completion bash)"', "in ~/.bashrc"),
+        ('eval "$(bpe completion zsh)"', "in ~/.zshrc, after compinit"),
+        ("bpe completion fish > ~/.config/fish/completions/bpe.fish", "once"),
+    ],
+}
+
+_EXIT_STATUS = (
+    ("0", "done; also when the reader of stdout has seen enough"),
+    ("1", "bad input, with one line on stderr that says what"),
+    ("2", "bad use, such as an unknown flag"),
+    ("130", "ended by Ctrl-C; stderr says what was saved"),
+)
+_FILES = (
+    ("tokenizer.json", "a tokenizer, in the format of Hugging Face's tokenizers"),
+    ("words.counts", "word counts, made by bpe count-words"),
+    ("x.npy, x.offsets.npy", "token ids (uint32) and where documents begin in them (int64)"),
+    ("PATH, PATH.counts", "a checkpoint: options and merges, word counts"),
+    (".NAME.bpe-*.tmp", "a file being written; what a killed process left goes when NAME is written again"),
+)
+_ENVIRONMENT = (
+    ("NO_COLOR", "set to anything: no colours"),
+    ("TMPDIR", "where word counts go that do not fit in --max-memory"),
+)
+
+
+def page(top: argparse.ArgumentParser, name: str | None = None) -> str:
+    """The page of a command; of the program, without one."""
+    commands = commands_of(top)
+    sections = _of_the_program(top, commands) if name is None else _of_a_command(name, commands[name])
+    return "\n\n".join(f"{title}\n{text}" for title, text in sections)
+
+
+def commands_of(top: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """The parsers of the commands."""
+    words: Any = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    found: Mapping[str, argparse.ArgumentParser] = words.choices
+    return found
+
+
+def summaries(top: argparse.ArgumentParser) -> dict[str, str]:
+    """What each command does, in a few words."""
+    words: Any = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    return {choice.dest: choice.help for choice in words._choices_actions}
+
+
+def _of_the_program(
+    top: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser]
+) -> Iterator[tuple[str, str]]:
+    yield "NAME", _indented("bpe - byte-pair encoding: train a tokenizer, encode and decode text")
+    yield "SYNOPSIS", _indented("bpe COMMAND [ARGUMENT …]") + "\n" + _indented("bpe help COMMAND")
+    yield (
+        "DESCRIPTION",
+        _indented(
+            "Results go to stdout or to the file named; progress and the log go to stderr. An output file is written "
+            "whole or not at all. Where an argument is a text file, - is stdin. Nothing is ever downloaded."
+        ),
+    )
+    yield "COMMANDS", _table(summaries(top).items())
+    yield "EXIT STATUS", _table(_EXIT_STATUS)
+    yield "FILES", _table(_FILES)
+    yield "ENVIRONMENT", _table(_ENVIRONMENT)
+    yield "EXAMPLES", _examples([EXAMPLES[name][0] for name in ("train", "encode", "decode", "count", "show")])
+    yield "SEE ALSO", _indented(", ".join(f"bpe help {name}" for name in commands))
+
+
+def _of_a_command(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    description = parser.description or ""
+    summary, _, more = description.partition(". ")
+    yield "NAME", _indented(f"bpe {name} - {summary[:1].lower() + summary[1:].removesuffix('.')}")
+    usage = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", parser.format_usage()).removeprefix("usage: ").split())
+    yield "SYNOPSIS", _wrapped(usage, "    ", "        ")
+    if more:
+        yield "DESCRIPTION", _indented(more)
+    rows = [(_heading(action, parser), _help(action, parser)) for action in parser._actions]
+    arguments = [row for row, action in zip(rows, parser._actions, strict=True) if not action.option_strings]
+    options = [row for row, action in zip(rows, parser._actions, strict=True) if action.option_strings]
+    if arguments:
+        yield "ARGUMENTS", _list(arguments)
+    yield "OPTIONS", _list(options)
+    if name in EXAMPLES:
+        yield "EXAMPLES", _examples(EXAMPLES[name])
+    yield "EXIT STATUS", _table(_EXIT_STATUS)
+    yield "SEE ALSO", _indented("bpe help")
+
+
+def _heading(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
+    """An argument as it is written: its flags and its value."""
+    formatter = parser._get_formatter()
+    if not action.option_strings:
+        return formatter._format_args(action, action.dest)
+    value = "" if action.nargs == 0 else " " + formatter._format_args(action, action.dest.upper())
+    return ", ".join(f"{flag}{value}" for flag in action.option_strings)
+
+
+def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
+    return parser._get_formatter()._expand_help(action) if action.help else ""
+
+
+def _wrapped(text: str, first: str, other: str) -> str:
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=other, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _indented(text: str, indent: str = "    ") -> str:
+    return _wrapped(text, indent, indent)
+
+
+def _list(rows: list[tuple[str, str]]) -> str:
+    """Terms, each on a line of its own with its explanation below."""
+    return "\n".join(_indented(term) + ("\n" + _indented(text, " " * 8) if text else "") for term, text in rows)
+
+
+def _table(rows: Any) -> str:
+    """Terms with their explanations beside them."""
+    rows = list(rows)
+    room = max(len(term) for term, _ in rows) + 2
+    return "\n".join(_wrapped(text, f"    {term:<{room}}", " " * (room + 4)) for term, text in rows)
+
+
+def _examples(examples: list[tuple[str, str]]) -> str:
+    return "\n".join(f"{_indented(what[:1].upper() + what[1:] + ':')}\n        {line}" for line, what in examples)

@@ -1,0 +1,119 @@
+"""Texts that lie one after the other in a buffer: the rows of an Arrow array.
+
+They are passed on as a buffer and two arrays of offsets, so that no Python object is made for each of them. Not here:
+encoding (`bpe/encode/engine.py`), files (`bpe/corpus/reading.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import check_utf8
+from bpe.corpus.blocks import BLOCK, Block, Cut, ranges, whole_block
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Texts in one buffer: text i is `data[starts[i]:ends[i]]`.
+
+    Attributes:
+        data: the bytes.
+        starts: int64, shape (n,).
+        ends: int64, shape (n,).
+        source: where they come from, for errors.
+
+    """
+
+    data: memoryview
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    source: str
+
+    def __len__(self) -> int:
+        """The number of texts."""
+        return len(self.starts)
+
+    def groups(self, size: int) -> Iterator[Documents]:
+        """The texts in order, in groups of about `size` bytes; a longer one is a group by itself, or the end of one."""
+        behind = np.cumsum(self.ends - self.starts)
+        first = 0
+        while first < len(self):
+            before = behind[first - 1] if first else 0
+            last = int(np.searchsorted(behind, before + size, side="left")) + 1
+            yield Documents(self.data, self.starts[first:last], self.ends[first:last], self.source)
+            first = last
+
+    def texts(self) -> list[bytes]:
+        """The texts as bytes objects."""
+        whole = self.data
+        return [bytes(whole[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
+
+
+# Arrow ----------------------------------------------------------------------------------------------------------------
+
+
+def arrow_documents(array: Any) -> list[Documents] | None:
+    """The rows of an Arrow array of strings, read from its buffers; None for what is no Arrow array.
+
+    pyarrow is not imported: an array is known by what it can do. A null is an empty text.
+
+    Raises:
+        TypeError: for an Arrow array of another type.
+        ValueError: for one whose offsets are wrong.
+
+    """
+    chunks = getattr(array, "chunks", None)
+    if chunks is not None and hasattr(array, "num_chunks"):
+        parts = [arrow_documents(chunk) for chunk in chunks]
+        return [document for part in parts if part is not None for document in part]
+    if not (hasattr(array, "buffers") and hasattr(array, "type") and hasattr(array, "offset")):
+        return None
+    name = str(array.type)
+    widths = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
+    if name not in widths:
+        raise TypeError(
+            f"texts is an Arrow array of {name}; it must be of {', '.join(widths)}: array.cast('large_string')"
+        )
+    valid, offsets, data = array.buffers()
+    n, first = len(array), array.offset
+    if n == 0:
+        return []
+    bounds = np.frombuffer(offsets, dtype=widths[name])[first : first + n + 1].astype(np.int64)
+    size = 0 if data is None else data.size
+    if len(bounds) != n + 1 or bounds[0] < 0 or bounds[-1] > size or (bounds[1:] < bounds[:-1]).any():
+        raise ValueError(
+            f"texts is an Arrow array of {n} rows whose offsets are wrong: they must rise within its {size} bytes; "
+            "array.validate(full=True) says where"
+        )
+    starts, ends = bounds[:-1], bounds[1:]
+    if valid is not None:
+        bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[first : first + n]
+        ends = np.where(bits == 1, ends, starts)
+    return [Documents(memoryview(b"" if data is None else data).cast("B"), starts, ends, "an Arrow array")]
+
+
+def row_blocks(parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int) -> Iterator[Block]:
+    """The rows of an Arrow array in blocks as those that `text_blocks` in `bpe/corpus/blocks.py` makes of other texts."""
+    done = 0
+    for part in parts:
+        for group in part.groups(BLOCK):
+            if utf8:
+                for number, text in enumerate(group.texts(), start=done):
+                    check_utf8(text, f"text {number}")
+            done += len(group)
+            start, end = int(group.starts[-1]), int(group.ends[-1])
+            long = cut is not None and end - start > 2 * BLOCK  # which only the last one of a group can be
+            starts, ends = (group.starts[:-1], group.ends[:-1]) if long else (group.starts, group.ends)
+            if len(starts):
+                first = int(starts[0])
+                held = part.data[first : int(ends[-1])]
+                yield Block(held, starts - first, ends - first, [], False, part.source, first)
+            if cut is not None and long:
+                held = part.data[start:end]
+                for first, last in ranges(held, cut, threads):
+                    yield whole_block(held[first:last], f"text {done - 1}", first)

@@ -1,0 +1,316 @@
+"""Reading text files in blocks: what is held at once is a block, not the file.
+
+Files are read, not mapped: a mapped file that gets shorter kills the process. A block ends where the text may be cut
+without changing any result, and what is left over begins the next block:
+
+    read      |low lower low|est\nnewest w|ide
+    blocks    |low lower| lowest\nnewest| wide
+
+A file that is compressed, or in UTF-16 or UTF-32, is refused by the signature that it begins with; so are bytes that
+are not UTF-8, unless `encoding_errors` says what to do with them. Not here: where a text may be cut
+(`bpe/corpus/blocks.py`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from bpe.base.utf8 import utf8_error
+from bpe.errors import FormatError, check_choice, counted
+
+EncodingErrors = Literal["strict", "replace", "bytes"]
+
+log = logging.getLogger("bpe")
+
+#: The most bytes that are read at once, and the least: at first, and where little is left for each thread.
+READ, LEAST = 1 << 20, 1 << 16
+
+#: Called as cut(buffer, low, end): where the text `buffer[:end]` may be cut beyond `low`, and where the rest begins;
+#: None if nowhere. Between the two there may be a separator.
+EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
+
+_UTF8_BOM = codecs.BOM_UTF8
+_COMPRESSED = "this is {} data, not text; decompress it first ({})"
+_OTHER = "this is {} text; convert it to UTF-8 first: iconv -f {} -t UTF-8"
+_SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
+    (rb"\x1f\x8b\x08", _COMPRESSED.format("gzip", "gunzip")),
+    (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", _COMPRESSED.format("zstd", "unzstd")),
+    (rb"BZh[1-9]1AY&SY", _COMPRESSED.format("bzip2", "bunzip2")),
+    (rb"\xfd7zXZ\0", _COMPRESSED.format("xz", "unxz")),
+    (rb"PK\x03\x04", _COMPRESSED.format("zip", "unzip")),
+    (rb"\xff\xfe\0\0", _OTHER.format("UTF-32 (little-endian)", "UTF-32")),
+    (rb"\0\0\xfe\xff", _OTHER.format("UTF-32 (big-endian)", "UTF-32")),
+    (rb"\xff\xfe", _OTHER.format("UTF-16 (little-endian)", "UTF-16")),
+    (rb"\xfe\xff", _OTHER.format("UTF-16 (big-endian)", "UTF-16")),
+)
+
+
+#: So many bytes say what a file is.
+_SIGNATURE = 16
+
+
+class Readable(Protocol):
+    """A file open for reading bytes."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Read at most as many bytes as the buffer has; how many they were, 0 at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A block of a file's text.
+
+    Attributes:
+        text: the bytes, in a buffer that `release` gives back.
+        offset: where they begin in the file's text.
+        size: how many bytes of the file were read for it.
+        begins: whether a document begins with it; otherwise its first document began in the block before.
+        ends: whether its last document ends with it; otherwise that goes on in the next block.
+
+    """
+
+    text: memoryview
+    offset: int
+    size: int
+    begins: bool
+    ends: bool
+
+
+def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
+    """The argument `encoding_errors` of a call that reads files, if `given`, for a character model if `chars`.
+
+    Raises:
+        ValueError: for anything but its three values; without files; for "bytes" in a character model.
+
+    """
+    checked: EncodingErrors = check_choice("encoding_errors", value, ("strict", "replace", "bytes"))
+    if checked != "strict" and not given:
+        raise ValueError(f"encoding_errors is {value!r}, but only files= are decoded; leave it out")
+    if checked == "bytes" and chars:
+        raise ValueError(
+            "encoding_errors is 'bytes', but a character model has no symbols for bytes that are not UTF-8; pass "
+            "'replace', or use a byte model"
+        )
+    return checked
+
+
+def check_file_text(text: memoryview, source: str, offset: int) -> None:
+    """Refuse a block of a file that is not UTF-8.
+
+    Raises:
+        FormatError: with the position of the first byte that is wrong.
+
+    """
+    found = utf8_error(text)
+    if found is not None:
+        at, reason = found
+        raise FormatError(
+            f"byte 0x{text[at]:02x} is not UTF-8 ({reason}); convert the file to UTF-8, or pass "
+            'encoding_errors="replace" to read each such byte as U+FFFD, or encoding_errors="bytes" to have a byte '
+            "model take bytes as they are",
+            path=source,
+            where=f"offset {offset + at}",
+        )
+
+
+def check_signature(start: bytes, source: str) -> None:
+    """Refuse a file by the bytes that it begins with, and log a UTF-8 byte order mark.
+
+    Raises:
+        FormatError: for a file that is compressed, or in UTF-16 or UTF-32.
+
+    """
+    for signature, message in _SIGNATURES:
+        if re.match(signature, start, re.DOTALL):
+            raise FormatError(message, path=source)
+    if start.startswith(_UTF8_BOM):
+        log.warning(
+            "%s begins with a UTF-8 byte order mark, which is encoded as text; remove it if that is not intended: "
+            "sed -i '1s/^\\xEF\\xBB\\xBF//'",
+            source,
+        )
+
+
+def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+    """A cut between characters, for what takes a text in any parts."""
+    at = end
+    while at > max(end - 3, low) and buffer[at - 1] & 0xC0 == 0x80:
+        at -= 1
+    if at > low and buffer[at - 1] >= 0xC0:  # it may not be whole yet
+        at -= 1
+    else:
+        at = end
+    return (at, at) if at > low else None
+
+
+class Schedule:
+    """How many bytes to read next: few at first and at the end, so that no thread waits long for another.
+
+    Args:
+        total: how many bytes there will be, or None.
+        threads: how many threads take the blocks.
+
+    """
+
+    def __init__(self, total: int | None, threads: int) -> None:
+        self._left, self._threads = total, threads
+        self._next = READ if threads == 1 else LEAST
+
+    def size(self) -> int:
+        """How many bytes to read."""
+        size, self._next = self._next, min(2 * self._next, READ)
+        if self._threads > 1 and self._left is not None:
+            size = max(min(size, self._left // (4 * self._threads)), min(LEAST, READ))
+        return size
+
+    def read(self, count: int) -> None:
+        """So many have been read."""
+        if self._left is not None:
+            self._left -= count
+
+
+class Buffers:
+    """Buffers to read into, used again when a block is done, so that they stay in a processor cache."""
+
+    def __init__(self) -> None:
+        self._idle: list[bytearray] = []
+
+    def take(self, size: int) -> bytearray:
+        """A buffer of at least so many bytes."""
+        try:
+            buffer = self._idle.pop()  # list.pop and append are atomic: no lock
+        except IndexError:
+            buffer = bytearray(0)
+        return buffer if len(buffer) >= size else bytearray(size + size // 8)
+
+    def give_back(self, text: memoryview) -> None:
+        """A block's text is not used any more."""
+        buffer: Any = text.obj
+        text.release()
+        if len(buffer) <= 4 * READ:
+            self._idle.append(buffer)
+
+
+def read_text(
+    file: Readable,
+    source: str,
+    cut: EndCut | None,
+    buffers: Buffers,
+    schedule: Schedule,
+    *,
+    size: int | None,
+    line_end: bytes = b"",
+    encoding_errors: EncodingErrors = "strict",
+) -> Iterator[Text]:
+    """The text of an open file in blocks, the last of which may be empty.
+
+    Args:
+        file: the file, at its start.
+        source: its name, for errors.
+        cut: where text may be cut; None: nowhere.
+        buffers: where blocks take their memory from.
+        schedule: how much is read at once.
+        size: how many bytes to read, and an error if there are fewer; None for all that there are.
+        line_end: what ends a document and belongs to it.
+        encoding_errors: "replace" for bytes that are not UTF-8 as U+FFFD; otherwise they come as they are.
+
+    Raises:
+        FormatError: for a file that is no text by its first bytes, unless `encoding_errors` is "bytes".
+        OSError: for a file that cannot be read, or has fewer bytes than `size`.
+
+    """
+    fill: Callable[[memoryview], int] = _Filling(file, source, size, checked=encoding_errors != "bytes").fill
+    if encoding_errors == "replace":
+        fill = _Replacing(fill).fill
+    held = memoryview(b"")  # read before, and not in a block yet
+    tried = 0  # no place to cut at or before this
+    offset, came, begins, final = 0, 0, True, False
+    while not final:
+        wanted = max(schedule.size(), len(held))  # what can be cut nowhere is not looked through again and again
+        start = len(held)
+        buffer = buffers.take(start + wanted)
+        buffer[:start] = held
+        held.release()
+        with memoryview(buffer) as whole, whole[start : start + wanted] as room:
+            count = fill(room)
+        schedule.read(count)
+        came += count
+        end, final = start + count, count < wanted
+        found = (end, end) if final else None if cut is None else cut(buffer, tried, end)
+        text = memoryview(buffer)
+        if found is None:
+            held, tried = text[:end], end
+            continue
+        ends = final or found[0] < found[1] or (bool(line_end) and buffer.endswith(line_end, 0, found[0]))
+        held, tried = memoryview(bytes(text[found[1] : end])), 0
+        yield Text(text[: found[0]], offset, came, begins, ends)
+        offset += found[1]
+        begins, came = ends, 0
+
+
+class _Filling:
+    """A file that is read to its end, or to the size that it has; its first bytes are `checked`."""
+
+    def __init__(self, file: Readable, source: str, size: int | None, *, checked: bool) -> None:
+        self._file, self._source, self._size = file, source, size
+        self._done, self._start = 0, b"" if checked else None
+
+    def fill(self, room: memoryview) -> int:
+        """Read as much as there is room for; less at the end."""
+        if self._size is not None:
+            room = room[: self._size - self._done]
+        count = 0
+        while count < len(room):
+            try:
+                more = self._file.readinto(room[count:])
+            except OSError as error:  # which does not know the name
+                raise OSError(error.errno, error.strerror, self._source) from None
+            if not more:
+                break
+            count += more
+        self._done += count
+        if self._start is not None:
+            self._start += bytes(room[: min(count, _SIGNATURE - len(self._start))])
+            if len(self._start) == _SIGNATURE or count < len(room) or count == 0 or self._done == self._size:
+                check_signature(self._start, self._source)
+                self._start = None
+        if self._size is not None and count < len(room):
+            raise OSError(
+                f"{self._source} got shorter while it was read: it had {counted(self._size, 'byte')}, and now ends "
+                f"after {self._done}; read it when nothing writes to it"
+            )
+        return count
+
+
+class _Replacing:
+    """The same with bytes that are not UTF-8 as U+FFFD, as `bytes.decode("utf-8", "replace")` has them."""
+
+    def __init__(self, fill: Callable[[memoryview], int]) -> None:
+        self._fill = fill
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ready = b""
+        self._ended = False
+
+    def fill(self, room: memoryview) -> int:
+        while len(self._ready) < len(room) and not self._ended:
+            raw = bytearray(len(room))
+            count = self._fill(memoryview(raw))
+            self._ended = count < len(raw)
+            self._ready += self._decoder.decode(raw[:count], self._ended).encode()
+        count = min(len(room), len(self._ready))
+        room[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
+
+
+def regular_size(file: int) -> int | None:
+    """The size of an open regular file that has some bytes; None for any other, which is read to its end."""
+    status = os.fstat(file)
+    return status.st_size or None if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,608 @@
+"""The table of word counts: distinct byte strings, how often each occurs, and where each was seen first.
+
+Keys of at most 15 bytes lie in the slots themselves; longer ones in an arena, found by hash. Each word keeps the
+smallest place at which it was seen, so that tables filled from parts of a corpus, in any order and on any thread,
+merge into one whose order is that of the corpus. Not here: what a word is (scan, pretokenizers) and files
+(`bpe/count/counting.py`).
+"""
+
+import numpy as np
+
+from bpe.base._bounds cimport check_offsets, check_spans
+from bpe.base._memory cimport (
+    INLINE_BYTES,
+    Key,
+    add_overflows,
+    grown,
+    hash_bytes,
+    hash_key,
+    load_key,
+    near_key,
+    prefetch,
+)
+from bpe.base._pages cimport release, trim_heap, zeroed
+from bpe.base._types cimport byte_t, count_t
+from bpe.pretokenize._char_masks cimport Cursor
+from bpe.pretokenize._scanner cimport LEAST, begin, scan, scan_bounds
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memcpy
+
+cdef enum:
+    AHEAD = 16                # words prefetched ahead of the one that is copied
+    BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
+    FAR = 1 << 30             # a batch's pieces begin within so many bytes of its first
+    OFTEN = 8                 # words seen so often by the time a table grows get the first choice of slots
+
+cdef struct Batch:            # pieces of a text on their way into the table
+    const byte_t* text        # starts count from here
+    Py_ssize_t readable       # bytes from there on that may be read
+    uint64_t place            # of the first of them
+    Py_ssize_t n
+    uint32_t start[BATCH]     # ascending
+    uint32_t size[BATCH]
+
+cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
+    Key key
+    count_t count
+    uint64_t first            # the place of its first occurrence
+
+cdef struct LongWord:         # a longer word in the arena, its bytes behind it, padded to whole units
+    count_t count
+    uint64_t first
+    size_t size
+
+cdef struct LongSlot:         # an index entry; empty where unit is 0
+    uint32_t hashed           # the upper half of the hash: where the search begins, and what is compared first
+    uint32_t unit             # where its LongWord lies in the arena, in units of 8 bytes, and 1 more
+
+cdef enum:
+    UNIT = 8
+
+cdef struct Longer:           # a longer word on its way into the table
+    const byte_t* word
+    size_t size
+    uint32_t hashed
+    count_t count
+    uint64_t place
+
+
+cdef inline size_t units_of(size_t size) noexcept nogil:
+    """How many units of the arena a word of `size` bytes takes."""
+    return (sizeof(LongWord) + size + UNIT - 1) // UNIT
+
+
+cdef inline void begin_batch(
+    Batch* batch, const byte_t* text, Py_ssize_t pos, Py_ssize_t size, uint64_t place
+) noexcept nogil:
+    """Make an empty batch ready for pieces from `text[pos:size]`; the text lies at `place` of the corpus."""
+    batch.text = text + pos
+    batch.readable = size - pos
+    batch.place = place + <uint64_t>pos
+
+
+cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
+    """Add the next pieces that a scanner finds, if they have no gaps and fit; how many come."""
+    cdef uint32_t bounds[BATCH + 1]
+    cdef uint32_t at = <uint32_t>(cursor.text + cursor.pos - batch.text)
+    cdef Py_ssize_t found = scan_bounds(cursor, bounds, BATCH - batch.n), n = batch.n, i
+    for i in range(found):
+        batch.start[n + i] = at + bounds[i]
+        batch.size[n + i] = bounds[i + 1] - bounds[i]
+    batch.n += found
+    return found
+
+
+cdef inline Longer longer(const byte_t* word, size_t size, count_t count, uint64_t place) noexcept nogil:
+    cdef Longer made
+    made.word = word
+    made.size = size
+    made.hashed = <uint32_t>(hash_bytes(word, size) >> 32)
+    made.count = count
+    made.place = place
+    return made
+
+
+cdef class WordTable:
+    """Counts of distinct words. Filled by one thread at a time; `place` grows along the corpus."""
+
+    cdef Slot* slots          # `n_slots`, a power of two, at most 5 of 8 used
+    cdef size_t n_slots
+    cdef size_t n_short
+    cdef LongSlot* index      # `n_index`, a power of two, at most half of them used
+    cdef size_t n_index
+    cdef size_t n_longs
+    cdef uint64_t* arena      # LongWords
+    cdef size_t arena_units
+    cdef size_t arena_room
+    cdef uint64_t behind      # all words counted so far were first seen before this place
+    cdef readonly count_t total    # of all counts
+    cdef bint overflowed           # a word was refused since the last check
+
+    def __cinit__(self, size_t slots=0):
+        """Make an empty table, with room for some 5 words in 8 of so many slots before it first grows."""
+        self.n_slots = 1 << 12
+        while self.n_slots < slots:
+            self.n_slots *= 2
+        self.n_index = 1 << 8
+        self.slots = <Slot*>zeroed(self.n_slots * sizeof(Slot))
+        self.index = <LongSlot*>zeroed(self.n_index * sizeof(LongSlot))
+        if self.slots == NULL or self.index == NULL:
+            raise MemoryError("no memory for a table of word counts")
+
+    def __dealloc__(self):
+        release(self.slots, self.n_slots * sizeof(Slot))
+        release(self.index, self.n_index * sizeof(LongSlot))
+        free(self.arena)
+
+    def __len__(self):
+        return self.n_short + self.n_longs
+
+    # Filling ----------------------------------------------------------------------------------------------------------
+
+    def count_scanned(
+        self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place
+    ):
+        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` lies at `place`."""
+        cdef Batch batch
+        cdef Py_ssize_t i, size = text.shape[0]
+        cdef Cursor cursor
+        check_spans(starts, ends, size)
+        if size == 0:
+            return
+        batch.n = 0
+        with nogil:
+            for i in range(starts.shape[0]):
+                begin(&cursor, scanner, &text[0], starts[i], ends[i])
+                while cursor.pos < cursor.end:         # a batch takes from as many pieces as it needs
+                    if batch.n + LEAST > BATCH or &text[0] + cursor.pos - batch.text >= FAR:
+                        self.count_batch(&batch)
+                    if batch.n == 0:
+                        begin_batch(&batch, &text[0], cursor.pos, size, place)
+                    if not scan_into(&batch, &cursor):
+                        self.count_scanned_apart(&cursor, size, place)
+            self.count_batch(&batch)
+        self.check()
+
+    cdef int count_scanned_apart(self, Cursor* cursor, Py_ssize_t size, uint64_t place) except -1 nogil:
+        """Count the next pieces, which have gaps between them or whose sizes 32 bits do not hold."""
+        cdef Py_ssize_t start[LEAST]
+        cdef Py_ssize_t end[LEAST]
+        cdef Py_ssize_t n = scan(cursor, start, end, LEAST), i
+        for i in range(n):
+            self.insert(cursor.text, start[i], end[i] - start[i], size, 1, place + <uint64_t>start[i])
+        return 0
+
+    def count_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place):
+        """Count the pretokens that lie at the given byte offsets of a text, which lies at `place` of the corpus."""
+        cdef Batch batch
+        cdef Py_ssize_t i, size = text.shape[0]
+        check_spans(starts, ends, size, False)
+        if size == 0:
+            return
+        batch.n = 0
+        with nogil:
+            for i in range(starts.shape[0]):
+                if batch.n == BATCH or (batch.n and ends[i] - (batch.text - &text[0]) > FAR):
+                    self.count_batch(&batch)
+                if ends[i] - starts[i] > FAR:
+                    self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, place + <uint64_t>starts[i])
+                    continue
+                if batch.n == 0:
+                    begin_batch(&batch, &text[0], starts[i], size, place)
+                batch.start[batch.n] = <uint32_t>(&text[0] + starts[i] - batch.text)
+                batch.size[batch.n] = <uint32_t>(ends[i] - starts[i])
+                batch.n += 1
+            self.count_batch(&batch)
+        self.check()
+
+    def add(self, bytes word, count_t count, uint64_t place):
+        """Add `count` occurrences of one word, first seen at `place`. The word is not empty."""
+        cdef const byte_t* data = word
+        cdef Py_ssize_t size = len(word)
+        with nogil:
+            self.insert(data, 0, size, size, count, place)
+        self.check()
+
+    def add_arrays(
+        self, const byte_t[::1] blob, const int64_t[::1] offsets, const int64_t[::1] counts, const uint64_t[::1] places
+    ):
+        """Add word i, `blob[offsets[i]:offsets[i + 1]]`, `counts[i]` times, first seen at `places[i]`."""
+        cdef Py_ssize_t i, total = counts.shape[0], size = blob.shape[0]
+        check_offsets(offsets, total, size)
+        if places.shape[0] != total:
+            raise ValueError(f"there are {total} counts and {places.shape[0]} places; they must be as many")
+        for i in range(total):
+            if offsets[i] == offsets[i + 1] or counts[i] < 0:
+                raise ValueError(
+                    f"word {i} has {offsets[i + 1] - offsets[i]} bytes and the count {counts[i]}; a word has at least "
+                    "one byte, and a count is at least 0"
+                )
+        with nogil:
+            for i in range(total):
+                self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], places[i])
+        self.check()
+
+    def absorb(self, list others, bint longer):
+        """Add other tables' words, each at the place it has there: either the longer ones or the others.
+
+        Both at once may be done by two threads; the order of absorbing does not matter.
+        """
+        cdef WordTable other
+        for other in others:
+            with nogil:
+                if longer:
+                    self.absorb_longer(other)
+                else:
+                    self.absorb_short(other)
+        self.check()
+
+    cdef int absorb_short(self, WordTable other) except -1 nogil:
+        """Add another table's words of at most 15 bytes, and its total."""
+        cdef size_t i
+        cdef Slot* slot
+        if not self.count_more(other.total):
+            return 0
+        self.behind = max(self.behind, other.behind)
+        for i in range(other.n_slots):
+            slot = &other.slots[i]
+            if slot.key.hi != 0:
+                self.insert_short(slot.key, hash_key(slot.key), slot.count, slot.first)
+        return 0
+
+    cdef int absorb_longer(self, WordTable other) except -1 nogil:
+        """Add another table's longer words."""
+        cdef Longer batch[BATCH]
+        cdef size_t unit = 0
+        cdef Py_ssize_t n = 0
+        cdef LongWord* entry
+        while unit < other.arena_units:
+            entry = <LongWord*>(other.arena + unit)
+            batch[n] = longer(<byte_t*>(entry + 1), entry.size, entry.count, entry.first)
+            unit += units_of(entry.size)
+            n += 1
+            if n == BATCH:
+                self.insert_longer(batch, n)
+                n = 0
+        return self.insert_longer(batch, n)
+
+    cdef int count_batch(self, Batch* batch) except -1 nogil:
+        """Count the pieces of a batch and empty it.
+
+        What they need of the table is prefetched for all of them before the first is looked up.
+        """
+        cdef Key keys[BATCH]
+        cdef uint64_t hashes[BATCH]
+        cdef Py_ssize_t longs[BATCH]
+        cdef Py_ssize_t i, n = batch.n, n_longs
+        cdef size_t mask = self.n_slots - 1
+        cdef Slot* slots = self.slots
+        cdef Slot* slot
+        cdef bint ordered
+        batch.n = 0
+        if n == 0 or not self.count_more(n):
+            return 0
+        n_longs = self.hash_batch(batch, n, keys, hashes, longs)
+        ordered = batch.place + batch.start[0] >= self.behind
+        for i in range(n):
+            slot = &slots[hashes[i] & mask]
+            if slot.key.lo == keys[i].lo and slot.key.hi == keys[i].hi:
+                slot.count += 1                        # at most the total, which has been checked
+                if not ordered:
+                    slot.first = min(slot.first, batch.place + batch.start[i])
+            elif keys[i].hi != 0:
+                self.insert_short(keys[i], hashes[i], 1, batch.place + batch.start[i])
+                slots = self.slots
+                mask = self.n_slots - 1
+        self.behind = max(self.behind, batch.place + batch.start[n - 1] + 1)
+        return self.count_longer(batch, longs, n_longs)
+
+    cdef inline Py_ssize_t hash_batch(
+        self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, Py_ssize_t* longs
+    ) noexcept nogil:
+        """The keys and hashes of n pieces, their slots prefetched; which of them are longer words, and how many."""
+        cdef const Slot* slots = self.slots
+        cdef size_t mask = self.n_slots - 1
+        cdef bint near = batch.start[n - 1] + <Py_ssize_t>16 <= batch.readable
+        cdef Py_ssize_t i, n_longs = 0
+        for i in range(n):
+            if batch.size[i] > INLINE_BYTES:
+                longs[n_longs] = i
+                n_longs += 1
+                keys[i].lo = 1                         # equal to no slot, not even an empty one
+                keys[i].hi = hashes[i] = 0
+                continue
+            if near:
+                keys[i] = near_key(batch.text + batch.start[i], batch.size[i])
+            else:
+                keys[i] = load_key(batch.text, batch.start[i], batch.size[i], batch.readable)
+            hashes[i] = hash_key(keys[i])
+            prefetch(&slots[hashes[i] & mask])
+        return n_longs
+
+    cdef int count_longer(self, const Batch* batch, const Py_ssize_t* which, Py_ssize_t n) except -1 nogil:
+        """Count those pieces of a batch that are longer words."""
+        cdef Longer longs[BATCH]
+        cdef Py_ssize_t i
+        for i in range(n):
+            longs[i] = longer(
+                batch.text + batch.start[which[i]], batch.size[which[i]], 1, batch.place + batch.start[which[i]]
+            )
+        return self.insert_longer(longs, n)
+
+    cdef int insert(
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t place
+    ) except -1 nogil:
+        cdef Key key
+        cdef Longer word
+        if size <= 0 or not self.count_more(count):        # a key without bytes would be an empty slot
+            return 0
+        self.behind = max(self.behind, place + 1)
+        if size <= INLINE_BYTES:
+            key = load_key(text, start, size, end)
+            return self.insert_short(key, hash_key(key), count, place)
+        word = longer(text + start, size, count, place)
+        return self.insert_longer(&word, 1)
+
+    cdef inline bint count_more(self, count_t count) noexcept nogil:
+        """Add to the total; False, and nothing added, where it would exceed 2**63 - 1."""
+        cdef long long total
+        if add_overflows(self.total, count, &total):
+            self.overflowed = True
+            return False
+        self.total = total
+        return True
+
+    cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t place) except -1 nogil:
+        cdef size_t mask = self.n_slots - 1, at = hashed & mask
+        cdef Slot* slot = &self.slots[at]
+        while slot.key.hi != 0:
+            if slot.key.lo == key.lo and slot.key.hi == key.hi:
+                slot.count += count
+                slot.first = min(slot.first, place)
+                return 0
+            at = (at + 1) & mask
+            slot = &self.slots[at]
+        slot.key = key
+        slot.count = count
+        slot.first = place
+        self.n_short += 1
+        if self.n_short * 8 > self.n_slots * 5:
+            self.grow_slots()
+        return 0
+
+    cdef int grow_slots(self) except -1 nogil:
+        cdef size_t i, at, larger = self.n_slots * 2
+        cdef bint often
+        cdef Slot* slots = <Slot*>zeroed(larger * sizeof(Slot))
+        if slots == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {larger} slots of a table of word counts")
+        for often in (True, False):                        # the commonest words first: they need no second look then
+            for i in range(self.n_slots):
+                if self.slots[i].key.hi != 0 and (self.slots[i].count >= OFTEN) == often:
+                    at = hash_key(self.slots[i].key) & (larger - 1)
+                    while slots[at].key.hi != 0:
+                        at = (at + 1) & (larger - 1)
+                    slots[at] = self.slots[i]
+        release(self.slots, self.n_slots * sizeof(Slot))
+        self.slots = slots
+        self.n_slots = larger
+        return 0
+
+    cdef int insert_longer(self, const Longer* words, Py_ssize_t n) except -1 nogil:
+        """Count longer words: index, entry and bytes of each are fetched while others are looked up."""
+        cdef Py_ssize_t i
+        cdef uint32_t unit
+        for i in range(n):
+            prefetch(&self.index[words[i].hashed & (self.n_index - 1)])
+        for i in range(n):
+            unit = self.index[words[i].hashed & (self.n_index - 1)].unit
+            if unit != 0:
+                prefetch(self.arena + unit - 1)
+                prefetch(self.arena + unit + 7)
+        for i in range(n):
+            self.insert_long(&words[i])
+        return 0
+
+    cdef int insert_long(self, const Longer* word) except -1 nogil:
+        cdef size_t mask = self.n_index - 1, at = word.hashed & mask
+        cdef LongSlot* slot = &self.index[at]
+        cdef LongWord* entry
+        while slot.unit != 0:
+            entry = <LongWord*>(self.arena + slot.unit - 1)
+            if slot.hashed == word.hashed and entry.size == word.size and memcmp(entry + 1, word.word, word.size) == 0:
+                entry.count += word.count
+                entry.first = min(entry.first, word.place)
+                return 0
+            at = (at + 1) & mask
+            slot = &self.index[at]
+        entry = self.new_long(word.size)
+        entry.count = word.count
+        entry.first = word.place
+        entry.size = word.size
+        memcpy(entry + 1, word.word, word.size)
+        slot.hashed = word.hashed
+        slot.unit = <uint32_t>(<uint64_t*>entry - self.arena) + 1
+        self.n_longs += 1
+        if self.n_longs * 2 > self.n_index:
+            self.grow_index()
+        return 0
+
+    cdef LongWord* new_long(self, size_t size) except NULL nogil:
+        """Room at the arena's end for a word of `size` bytes."""
+        cdef size_t units = self.arena_units + units_of(size)
+        cdef LongWord* entry
+        if units > <size_t>0xFFFFFFFF:
+            with gil:
+                raise MemoryError(
+                    "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or cut it into "
+                    "shorter words"
+                )
+        self.arena = <uint64_t*>grown(self.arena, &self.arena_room, units, UNIT)
+        entry = <LongWord*>(self.arena + self.arena_units)
+        self.arena_units = units
+        return entry
+
+    cdef int grow_index(self) except -1 nogil:
+        cdef size_t i, at, larger = self.n_index * 2
+        cdef LongSlot* index = <LongSlot*>zeroed(larger * sizeof(LongSlot))
+        if index == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {larger} slots of a table of word counts")
+        for i in range(self.n_index):
+            if self.index[i].unit != 0:
+                at = self.index[i].hashed & (larger - 1)
+                while index[at].unit != 0:
+                    at = (at + 1) & (larger - 1)
+                index[at] = self.index[i]
+        release(self.index, self.n_index * sizeof(LongSlot))
+        self.index = index
+        self.n_index = larger
+        return 0
+
+    cdef int check(self) except -1:
+        if self.overflowed:
+            self.overflowed = False
+            raise ValueError(
+                "the counts sum to more than 2**63 - 1, the most that counts can be together; scale them down"
+            )
+        return 0
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def get(self, bytes word):
+        """The count of a word, 0 if it was never seen."""
+        cdef Py_ssize_t size = len(word)
+        cdef const byte_t* data = word
+        cdef size_t at
+        cdef Key key
+        cdef Longer sought
+        cdef LongWord* entry
+        if 0 < size <= INLINE_BYTES:
+            key = load_key(data, 0, size, size)
+            at = hash_key(key) & (self.n_slots - 1)
+            while self.slots[at].key.hi != 0:
+                if self.slots[at].key.lo == key.lo and self.slots[at].key.hi == key.hi:
+                    return self.slots[at].count
+                at = (at + 1) & (self.n_slots - 1)
+        elif size:
+            sought = longer(data, size, 0, 0)
+            at = sought.hashed & (self.n_index - 1)
+            while self.index[at].unit != 0:
+                entry = <LongWord*>(self.arena + self.index[at].unit - 1)
+                if entry.size == <size_t>size and memcmp(entry + 1, data, size) == 0:
+                    return entry.count
+                at = (at + 1) & (self.n_index - 1)
+        return 0
+
+    @property
+    def memory(self):
+        """The bytes that the table takes."""
+        return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_room * UNIT
+
+    def arrays(self, size_t part=0, size_t parts=1):
+        """The words by first place: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 places (n,)).
+
+        All of them, or those of one of several parts, into which they are shared out by their hashes.
+        """
+        cdef Py_ssize_t n = self.words_in(part, parts, NULL, NULL), i
+        places = np.empty(n, dtype=np.uint64)
+        which = np.empty(n, dtype=np.int64)                # a slot's index, or -1 - the unit of a longer word
+        cdef uint64_t[::1] place = places
+        cdef int64_t[::1] at = which
+        cdef LongWord* entry
+        if n:
+            with nogil:
+                self.words_in(part, parts, &place[0], &at[0])
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        which = which[order]
+        del order
+        at = which
+        offsets = np.zeros(n + 1, dtype=np.int64)
+        counts = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] offset = offsets, count = counts
+        with nogil:
+            for i in range(n):
+                prefetch(self.word_at(at[min(i + AHEAD, n - 1)]))
+                if at[i] >= 0:
+                    offset[i + 1] = offset[i] + <int64_t>(self.slots[at[i]].key.hi >> 56)
+                    count[i] = self.slots[at[i]].count
+                else:
+                    entry = <LongWord*>self.word_at(at[i])
+                    offset[i + 1] = offset[i] + <int64_t>entry.size
+                    count[i] = entry.count
+        blob = np.empty(offset[n], dtype=np.uint8)
+        cdef byte_t[::1] data = blob
+        with nogil:
+            for i in range(n):
+                prefetch(self.word_at(at[min(i + AHEAD, n - 1)]))
+                memcpy(
+                    &data[offset[i]], <byte_t*>self.word_at(at[i]) + (0 if at[i] >= 0 else sizeof(LongWord)),
+                    offset[i + 1] - offset[i],
+                )
+        return blob, offsets, counts, places
+
+    cdef Py_ssize_t words_in(self, size_t part, size_t parts, uint64_t* places, int64_t* which) noexcept nogil:
+        """How many words a part has; with arrays to write to, where each was first seen and where it lies."""
+        cdef Py_ssize_t n = 0
+        cdef size_t s
+        for s in range(self.n_slots):
+            if self.slots[s].key.hi == 0 or (parts > 1 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 != part):
+                continue
+            if places != NULL:
+                places[n] = self.slots[s].first
+                which[n] = <int64_t>s
+            n += 1
+        if parts == 1:
+            return n + self.all_longer(places, which, n)
+        for s in range(self.n_index):
+            if self.index[s].unit != 0 and <uint64_t>self.index[s].hashed * parts >> 32 == part:
+                if places != NULL:
+                    places[n] = (<LongWord*>(self.arena + self.index[s].unit - 1)).first
+                    which[n] = -<int64_t>self.index[s].unit
+                n += 1
+        return n
+
+    cdef Py_ssize_t all_longer(self, uint64_t* places, int64_t* which, Py_ssize_t n) noexcept nogil:
+        """The longer words as `words_in` has them, from item n on: by entry, so that sorting finds long runs."""
+        cdef size_t unit = 0
+        cdef LongWord* entry
+        if places == NULL:
+            return self.n_longs
+        while unit < self.arena_units:
+            entry = <LongWord*>(self.arena + unit)
+            places[n] = entry.first
+            which[n] = -<int64_t>unit - 1
+            unit += units_of(entry.size)
+            n += 1
+        return self.n_longs
+
+    cdef inline const void* word_at(self, int64_t at) noexcept nogil:
+        """The slot or the entry of the arena that an item of `which` stands for."""
+        return <void*>&self.slots[at] if at >= 0 else <void*>(self.arena - 1 - at)
+
+
+def scatter_words(
+    const byte_t[::1] blob,        # IN
+    const int64_t[::1] offsets,    # IN (n + 1,)
+    const int64_t[::1] targets,    # IN (n,)
+    byte_t[::1] out,               # OUT
+):
+    """Copy word i, `blob[offsets[i]:offsets[i + 1]]`, to `out[targets[i]:]`."""
+    cdef Py_ssize_t i, n = targets.shape[0]
+    check_offsets(offsets, n, blob.shape[0])
+    for i in range(n):
+        if not 0 <= targets[i] <= out.shape[0] - (offsets[i + 1] - offsets[i]):
+            raise ValueError(f"word {i} goes to {targets[i]}, which is not within the {out.shape[0]} bytes for all")
+    if blob.shape[0] == 0 or out.shape[0] == 0:
+        return
+    with nogil:
+        for i in range(n):
+            memcpy(&out[targets[i]], &blob[offsets[i]], offsets[i + 1] - offsets[i])
+
+
+def give_memory_back():
+    """Give what the allocator holds but does not need back to the system."""
+    trim_heap()

@@ -1,0 +1,108 @@
+"""Word counts that do not fit in memory: tables go to disk when they are full, in parts by hash, and are merged part by
+part at the end.
+
+Not here: when a table is full (`bpe/count/counting.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.count._word_table import WordTable, give_memory_back, scatter_words
+from bpe.count.word_counts import Arrays
+from bpe.errors import COUNT_LIMIT
+
+#: A table is stored in so many parts; one part of all tables is in memory while they are merged.
+PARTS = 64
+
+_Stored = tuple[int, int, Any]  # an array in the file: where, how long, its dtype
+
+
+class Spill:
+    """The tables that were full, in a temporary file without a name, gone when it is closed or the process ends."""
+
+    def __init__(self) -> None:
+        self._file: Any = tempfile.TemporaryFile(prefix="bpe-counts-")  # noqa: SIM115 (closed by `close`)
+        self._lock = Lock()  # threads fill tables of their own, but there is one file
+        self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part
+        self._total = 0
+
+    def add(self, table: WordTable) -> None:
+        """Write a table's words.
+
+        Raises:
+            OSError: naming the folder of temporary files, where the disk is full.
+            ValueError: where the counts of all tables together are more than 2**63 - 1.
+
+        """
+        with self._lock:
+            self._total += table.total
+            if self._total > COUNT_LIMIT:
+                raise ValueError(
+                    "the counts sum to more than 2**63 - 1, the most that counts can be together; scale them down"
+                )
+            for number, part in enumerate(self._parts):
+                part.append([self._store(array) for array in table.arrays(number, PARTS)])
+
+    def merged(self) -> Arrays:
+        """All words once, in order of first appearance: (blob, offsets, counts) as `WordCounts.arrays` has them.
+
+        The words themselves go back to the file part by part, until it is known where each belongs.
+        """
+        words: list[list[_Stored]] = []
+        found: list[list[NDArray[Any]]] = [[], []]  # counts, places
+        for part in self._parts:
+            table = WordTable()
+            for stored in part:
+                table.add_arrays(*map(self._load, stored))
+            blob, offsets, counts, places = table.arrays()
+            del table
+            words.append([self._store(blob), self._store(offsets)])
+            found[0].append(counts)
+            found[1].append(places)
+            del blob, offsets
+        give_memory_back()  # small pieces of many sizes
+        order = np.argsort(np.concatenate(found.pop()))
+        counts = np.concatenate(found.pop())[order]
+        lengths = np.concatenate([np.diff(self._load(offsets)) for _, offsets in words])
+        offsets = np.zeros(len(order) + 1, dtype=np.int64)
+        np.cumsum(lengths[order], out=offsets[1:])
+        targets = lengths  # no longer needed
+        targets[order] = offsets[:-1]
+        del order
+        whole = np.empty(offsets[-1], dtype=np.uint8)
+        done = 0
+        for blob_at, offsets_at in words:
+            bounds = self._load(offsets_at)
+            scatter_words(self._load(blob_at), bounds, targets[done : done + len(bounds) - 1], whole)
+            done += len(bounds) - 1
+        del targets, lengths
+        give_memory_back()
+        return whole, offsets, counts
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._file.close()
+
+    def _store(self, array: NDArray[Any]) -> _Stored:
+        place = self._file.seek(0, os.SEEK_END)
+        try:
+            self._file.write(array)
+        except OSError as error:
+            rule = f"{error.strerror} for a temporary file of word counts; TMPDIR can name another folder"
+            raise OSError(error.errno, rule, tempfile.gettempdir()) from None
+        return place, len(array), array.dtype
+
+    def _load(self, stored: _Stored) -> NDArray[Any]:
+        place, size, dtype = stored
+        array = np.empty(size, dtype=dtype)
+        self._file.seek(place)
+        if self._file.readinto(array) != array.nbytes:
+            raise OSError("the temporary file of word counts is shorter than what was written to it")
+        return array

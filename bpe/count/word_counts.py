@@ -1,0 +1,618 @@
+"""`WordCounts`: how often each distinct pretoken of a corpus occurs.
+
+This is what a trainer needs to know of a corpus, and small: counts of the parts of a corpus, made anywhere, are merged
+into those of the whole. Not here: the table itself (`bpe/count/_word_table`), and counting files and many texts
+(`bpe/count/counting.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import accumulate, pairwise
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._aho_corasick import Finder
+from bpe.base.atomic_files import atomic_write
+from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
+from bpe.corpus._separators import split
+from bpe.corpus.blocks import Cut, PathLike, document_cut, safe_cut
+from bpe.corpus.reading import EndCut
+from bpe.count._word_table import WordTable
+from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
+from bpe.pretokenize import _safe_points as cutting
+from bpe.pretokenize.patterns import WHOLE
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer, prepared, scanner_of
+from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
+from bpe.text.normalizers import from_json as normalizer_from_json
+from bpe.vocab.special_tokens import check_special_tokens
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Self
+
+log = logging.getLogger("bpe.wordcounts")
+
+#: Words as `WordCounts.arrays` gives them.
+Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+
+MAGIC = b"BPECOUNT"
+VERSION = 1
+#: What lengths and counts may be stored as: the narrowest of these that holds the greatest.
+_KINDS = ("|u1", "<u2", "<u4", "<u8")
+#: So many special tokens are sought one by one, which is the fastest for few.
+_FEW = 4
+#: The Unicode version of named pretokenizers in releases that did not write it.
+_BEFORE = "18.0"
+
+
+class WordCounts:
+    """How often each distinct word occurs, in order of first appearance.
+
+    Args:
+        pretokenizer: how texts are split into words: a name, a `Pretokenizer`, or None (a text is one word).
+        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
+        special_tokens: strings that separate text and are part of no word.
+
+    Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings and the same
+    `unicode_version` can be merged.
+
+    Any number of threads may use one object. Each call is atomic, and calls that read all words (`items`,
+    `most_common`, `save`, `train`, …) read a snapshot. Several threads do not fill one object faster; `count_words`
+    counts on several threads.
+
+    Attributes:
+        pretokenizer: the pretokenizer, or None.
+        normalizer: the normalizer, or None.
+        special_tokens: the special tokens, as a tuple of str.
+        unicode_version: the Unicode version that words were split by: the pretokenizer's, or the one in the file that
+            the counts were loaded from.
+
+    >>> counts = WordCounts("whitespace")
+    >>> counts.add("low lower low")
+    >>> dict(counts.items())
+    {b'low': 2, b'lower': 1}
+
+    """
+
+    def __init__(
+        self,
+        pretokenizer: Pretokenizer | str | None = "gpt2",
+        normalizer: NormalizerLike | None = None,
+        special_tokens: Iterable[str] = (),
+    ) -> None:
+        self.pretokenizer = as_pretokenizer(pretokenizer)
+        self.normalizer = as_normalizer(normalizer)
+        self.special_tokens = check_special_tokens(special_tokens)
+        # `pretokenizer.unicode_version`, except for files of other releases
+        self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
+        self._filled: WordTable | Arrays = WordTable()
+        self._place = 0  # where in the corpus the next text begins
+        self._warned = False  # whether `update` has warned of spaces in words
+        #: Held while the table is filled or read, since that is done without the GIL. One thread may come again: a
+        #: normalizer or a mapping is code of the caller's. No call holds the locks of two objects.
+        self._lock = RLock()
+
+    # Filling ----------------------------------------------------------------------------------------------------------
+
+    def add(self, text: TextLike) -> None:
+        """Count the words of one more text. For many texts `count_words` is faster.
+
+        Args:
+            text: str, or bytes of UTF-8.
+
+        Raises:
+            TypeError: if the text is neither str nor bytes.
+            ValueError: for a count beyond 2**63 - 1.
+
+        """
+        data = to_bytes(text)
+        bounds = np.array([0, len(data)], dtype=np.int64)
+        with self._lock:
+            self._place = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._place)
+
+    def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
+        """Add words with their counts, in the mapping's order. A word is a pretoken; it is not split again.
+
+        Words in subword-nmt's spelling, such as "l o w </w>", are added unchanged, spaces included. A warning in the
+        log then says what to write instead: "low", with `end_of_word="</w>"` in `bpe.train`.
+
+        Raises:
+            TypeError: for a word that is not str or bytes, or a count that is not an int.
+            ValueError: for an empty word, a negative count, or a total beyond 2**63 - 1; nothing is added then.
+
+        >>> counts = WordCounts()
+        >>> counts.update({"low": 2})
+        >>> counts.update({b"low": 1, b" lower": 3})
+        >>> dict(counts.items())
+        {b'low': 3, b' lower': 3}
+
+        """
+        if not isinstance(counts, Mapping):
+            raise TypeError(f"counts is {typed(counts)}; it must be a mapping of word to count")
+        checked: list[tuple[bytes, int]] = []
+        total = 0
+        for word, count in counts.items():
+            if not isinstance(word, (str, bytes)):
+                raise TypeError(f"word {shown(word)} is {type_name(word)}; it must be str or bytes")
+            if not word:
+                raise ValueError(f"word {word!r} is empty; leave it out: a word is at least one character")
+            if isinstance(count, bool) or not hasattr(count, "__index__"):
+                raise TypeError(f"the count of {shown(word)} is {shown(count)}; it must be an int")
+            if count < 0:
+                raise ValueError(f"the count of {shown(word)} is {count}; it must be at least 0")
+            total += int(count)
+            checked.append((to_bytes(word), int(count)))
+        if not self._warned and (spaced := _spaced(word for word, _ in checked)) is not None:
+            self._warned = True
+            _warn_of_spaces(spaced)
+        with self._lock:
+            _check_total(self.total + total)
+            table = self._table
+            for word, count in checked:
+                table.add(word, count, self._place)
+                self._place += 1
+
+    def merge(self, other: WordCounts) -> None:
+        """Add another's counts, as if its corpus came after this one; the same as `|=`.
+
+        Args:
+            other: the other counts; they stay as they are.
+
+        Raises:
+            TypeError: if the other is not a WordCounts.
+            ValueError: if the two were made with different pretokenizers, normalizers, special tokens or Unicode
+                versions; for a total beyond 2**63 - 1.
+
+        >>> one, other = WordCounts("whitespace"), WordCounts("whitespace")
+        >>> one.add("low lower")
+        >>> other.add("new low")
+        >>> one |= other
+        >>> dict(one.items())
+        {b'low': 2, b'lower': 1, b'new': 1}
+
+        """
+        if not isinstance(other, WordCounts):
+            raise TypeError(f"{shown(other)} is {type_name(other)}; only WordCounts merge (update takes a mapping)")
+        for name in ("pretokenizer", "normalizer", "special_tokens"):
+            ours, theirs = getattr(self, name), getattr(other, name)
+            if ours != theirs:
+                raise ValueError(
+                    f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made alike merge: "
+                    "count one of the corpora anew"
+                )
+        if self.unicode_version != other.unicode_version:
+            raise ValueError(
+                f"the counts were made with Unicode {other.unicode_version}, these with {self.unicode_version}, which "
+                "cut newly assigned characters otherwise; only counts made alike merge: count one of the corpora anew"
+            )
+        blob, offsets, counts = other._snapshot()  # whose lock is let go before ours is taken
+        with self._lock:
+            _check_total(self.total + int(counts.sum()))
+            self._add_arrays(blob, offsets, counts)
+
+    def __ior__(self, other: WordCounts) -> Self:
+        self.merge(other)
+        return self
+
+    def clear(self) -> None:
+        """Remove all words and free their memory."""
+        with self._lock:
+            self._filled = WordTable()
+            self._place = 0
+
+    @property
+    def _table(self) -> WordTable:
+        """The table to fill and to look words up in; made now of the arrays that counting left on disk came to.
+
+        For who holds the lock.
+        """
+        if not isinstance(self._filled, WordTable):
+            arrays, self._filled, self._place = self._filled, WordTable(), 0
+            self._add_arrays(*arrays)
+        return self._filled
+
+    def _add_arrays(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        table = self._table
+        table.add_arrays(blob, offsets, counts, np.arange(self._place, self._place + len(counts), dtype=np.uint64))
+        self._place += len(counts)
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of distinct words."""
+        with self._lock:
+            return len(self._filled) if isinstance(self._filled, WordTable) else len(self._filled[2])
+
+    def __getitem__(self, word: str | bytes) -> int:
+        """The count of a word, 0 if it does not occur."""
+        with self._lock:
+            return self._table.get(to_bytes(word))
+
+    def __contains__(self, word: str | bytes) -> bool:
+        return self[word] > 0
+
+    @property
+    def total(self) -> int:
+        """The sum of all counts."""
+        with self._lock:
+            return self._table.total
+
+    def arrays(self) -> Arrays:
+        """The words in order of first appearance, as arrays.
+
+        Returns:
+            blob (uint8), offsets (int64, shape (n + 1,)) and counts (int64, shape (n,)); word i is
+            `blob[offsets[i]:offsets[i + 1]]`.
+
+        """
+        with self._lock:
+            blob, offsets, counts = self._snapshot()
+            held = not isinstance(self._filled, WordTable)
+        return (blob.copy(), offsets.copy(), counts.copy()) if held else (blob, offsets, counts)
+
+    def _snapshot(self) -> Arrays:
+        """The same for reading only: the arrays may be those that the counts are in."""
+        with self._lock:
+            return self._filled.arrays()[:3] if isinstance(self._filled, WordTable) else self._filled
+
+    def items(self) -> Iterator[tuple[bytes, int]]:
+        """Iterate over (word, count), in order of first appearance."""
+        blob, offsets, counts = self._snapshot()
+        data = blob.tobytes()
+        return ((data[a:b], count) for (a, b), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True))
+
+    def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
+        """The n words with the highest counts (all by default); equal counts are in order of first appearance.
+
+        >>> counts = WordCounts()
+        >>> counts.update({"a": 2, "b": 5, "c": 2})
+        >>> counts.most_common(2)
+        [(b'b', 5), (b'a', 2)]
+        """
+        blob, offsets, counts = self._snapshot()
+        order = np.argsort(-counts, kind="stable")[: None if n is None else check_int("n", n, 0)]
+        return [(blob[offsets[i] : offsets[i + 1]].tobytes(), int(counts[i])) for i in order.tolist()]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
+        ours, theirs = self._snapshot(), other._snapshot()
+        return self._made() == other._made() and all(np.array_equal(ours[i], theirs[i]) for i in range(3))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        ours = self.pretokenizer, self.normalizer, self.special_tokens
+        return _rebuild, (*ours, *self._snapshot(), self.unicode_version)
+
+    def _made(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None]:
+        return self.pretokenizer, self.normalizer, self.special_tokens, self.unicode_version
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def save(self, path: PathLike) -> None:
+        """Write the counts to one binary file, whole or not at all.
+
+        Layout, little-endian: the 8 bytes BPECOUNT, a uint32 version (1), a uint64 length and as many bytes of JSON
+        (`words`, the dtypes and sizes of the three arrays, the settings), the lengths of the words, their counts, the
+        words' bytes one after the other, and the SHA-256 of everything before.
+
+        Args:
+            path: the file to write; its folder must exist.
+
+        Raises:
+            OSError: for a file that cannot be written.
+
+        >>> import os, tempfile
+        >>> counts = WordCounts()
+        >>> counts.add("low lower")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     counts.save(os.path.join(folder, "words.counts"))
+        ...     WordCounts.load(os.path.join(folder, "words.counts")) == counts
+        True
+
+        """
+        blob, offsets, counts = self._snapshot()
+        lengths = _narrow(np.diff(offsets))
+        counts = _narrow(counts)
+        header = json.dumps(
+            {
+                "words": len(counts),
+                "bytes": len(blob),
+                "lengths": lengths.dtype.str,
+                "counts": counts.dtype.str,
+                "pretokenizer": None if self.pretokenizer is None else self.pretokenizer.to_json(),
+                "normalizer": None if self.normalizer is None else self.normalizer.to_json(),
+                "special_tokens": list(self.special_tokens),
+                "unicode_version": self.unicode_version,
+            }
+        ).encode()
+        digest = hashlib.sha256()
+        with atomic_write(path) as file:
+            for part in (
+                MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little") + header,
+                lengths.tobytes(),
+                counts.tobytes(),
+                blob.tobytes(),
+            ):
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+
+    @classmethod
+    def load(cls, path: PathLike) -> WordCounts:
+        """Read counts that `save` wrote, with the pretokenizer, normalizer and special tokens that made them.
+
+        Args:
+            path: the file.
+
+        Raises:
+            FormatError: for a file that is truncated, altered or something else.
+            OSError: for a file that cannot be read.
+
+        """
+        data = memoryview(read_file(path))  # a view, so that no slice below is a copy
+        if data[:8] != MAGIC:
+            begin = bytes(data[:8])
+            raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: these are no word counts", path=path)
+        if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+            raise FormatError("the checksum is wrong: the file is truncated or altered; count again", path=path)
+        version = int.from_bytes(data[8:12], "little")
+        if version != VERSION:
+            raise FormatError(f"is of version {version}; this release reads version {VERSION}", path=path)
+        end = 20 + int.from_bytes(data[12:20], "little")
+        try:
+            header = json.loads(bytes(data[20:end]))
+            made = header["pretokenizer"], header["normalizer"]
+            loaded = cls(
+                None if made[0] is None else Pretokenizer.from_json(made[0]),
+                None if made[1] is None else normalizer_from_json(made[1]),
+                header["special_tokens"],
+            )
+            loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
+            arrays = _arrays_in(data[end:-32], header)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise FormatError(f"the header is not understood: {error}", path=path) from None
+        try:
+            loaded._add_arrays(*arrays)
+            if len(loaded) != len(arrays[2]):
+                raise ValueError("a word is there twice")
+        except ValueError as error:
+            raise FormatError(str(error), path=path) from None
+        return loaded
+
+    def to_arrow(self) -> pa.Table:
+        """The counts as an Arrow table: columns `word` (large_binary) and `count` (int64), in order (extra `arrow`).
+
+        Raises:
+            ModuleNotFoundError: without pyarrow.
+
+        """
+        try:
+            import pyarrow as pa
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
+            ) from None
+        blob, offsets, counts = self.arrays()  # the table has them for good
+        words = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
+        )
+        return pa.table({"word": words, "count": pa.array(counts)})
+
+    @classmethod
+    def from_arrow(
+        cls,
+        table: pa.Table,
+        pretokenizer: Pretokenizer | str | None = "gpt2",
+        normalizer: NormalizerLike | None = None,
+        special_tokens: Iterable[str] = (),
+    ) -> WordCounts:
+        """The counts in an Arrow table, such as an engine's that has counted or added up.
+
+        Args:
+            table: with columns `word` (binary or string) and `count` (an integer type). Counts of a word that is there
+                several times are added up.
+            pretokenizer: what cut the texts, as for the class; an Arrow table does not say.
+            normalizer: likewise.
+            special_tokens: likewise.
+
+        Raises:
+            ValueError: for missing columns, nulls, empty words, negative counts or an invalid table.
+
+        """
+        made = cls(pretokenizer, normalizer, special_tokens)
+        for name in ("word", "count"):
+            if name not in table.column_names:
+                raise ValueError(f"the table has columns {table.column_names}; it must have word and count")
+            if table.column(name).null_count:
+                raise ValueError(
+                    f"column {name} has {counted(table.column(name).null_count, 'null')}; it must have none"
+                )
+        table = table.select(["word", "count"])
+        table.validate(full=True)  # pyarrow reads by offsets that nobody has checked
+        for batch in table.to_batches():
+            words, counts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+            merged: dict[bytes, int] = {}
+            for word, count in zip(words, counts, strict=True):
+                data = to_bytes(word)
+                merged[data] = merged.get(data, 0) + count
+            made.update(merged)
+        return made
+
+
+class Splitter:
+    """How the texts of some counts become words: special tokens out, normalize, pretokenize."""
+
+    def __init__(self, counts: WordCounts) -> None:
+        self.specials = [name.encode() for name in counts.special_tokens]
+        #: What finds them, where they are too many to be sought one by one.
+        self._finder = Finder(self.specials) if len(self.specials) > _FEW else None
+        self.normalizer = counts.normalizer
+        self.pretokenizer = counts.pretokenizer
+        own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
+        if counts.unicode_version != own:
+            raise ValueError(
+                f"the counts were made with Unicode {counts.unicode_version}; in this release {self.pretokenizer!r} "
+                f"has {own}, so no more texts can be added to them: count the corpus anew"
+            )
+        self.scanner = scanner_of(counts.pretokenizer)
+        prefix = counts.pretokenizer is not None and counts.pretokenizer.add_prefix_space
+        self.changes = self.normalizer is not None or prefix
+
+    def cutter(self) -> Cut | None:
+        """Where a document may be cut: certain starts of pretokens, in no special token; None: nowhere."""
+        if self.scanner is None or self.changes:
+            return None
+        scanner, finder = self.scanner, Finder(self.specials)
+
+        def cut(text: Bytes, at: int) -> int:
+            while (at := cutting.certain(scanner, text, at)) < len(text):
+                if not finder.crosses(text, at):
+                    break
+                at += 1
+            return at
+
+        return cut
+
+    def end_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
+        """Where a block of a file may end."""
+        if self.scanner is None or self.scanner == WHOLE or self.changes:
+            return document_cut(separators, keep)
+        return safe_cut(partial(cutting.last, self.scanner), separators + self.specials)
+
+    def count(
+        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], place: int
+    ) -> int:
+        """Count the words of the documents `text[starts[i]:ends[i]]`, which lie at `place` of the corpus.
+
+        Returns:
+            The first place behind them.
+
+        """
+        if self._finder is not None:
+            starts, ends = self._finder.between(text, starts, ends)
+        elif self.specials:
+            starts, ends = split(text, starts, ends, self.specials)
+        if self.changes:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
+            text = b"".join(parts)
+            offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
+            starts, ends = offsets[:-1], offsets[1:]
+        if self.scanner is not None:
+            table.count_scanned(self.scanner, text, starts, ends, place)
+        elif self.pretokenizer is not None:
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                found, found_ends = self.pretokenizer.spans(bytes(text[start:end]))
+                table.count_spans(text, found + start, found_ends + start, place)
+        return place + len(text) + 1
+
+
+#: A word as subword-nmt's papers and code spell it: symbols with spaces between, the last with an end-of-word mark.
+_SPACED = re.compile(r"(\S(?: \S)*)(?: (\S?)(<\S+>))?")
+
+
+def _spaced(words: Iterable[bytes]) -> re.Match[str] | None:
+    """The first word that is spelled as symbols with spaces between, if all words with a space inside are; else None.
+
+    >>> _spaced([b"l o w </w>", b"n e w </w>"])[0], _spaced([b" low", b"low"]), _spaced([b"a b", b"more than symbols"])
+    ('l o w </w>', None, None)
+    """
+    first = None
+    for word in words:
+        if b" " in word.strip(b" "):
+            found = _SPACED.fullmatch(word.decode("utf-8", "replace"))
+            if found is None:
+                return None
+            first = first or found
+    return first
+
+
+def _warn_of_spaces(word: re.Match[str]) -> None:
+    glued, mark = word[2], word[3]
+    log.warning(
+        "the counts have words with a space between all symbols, such as %r; words are taken as they are, so each "
+        "space is a symbol too; write %r%s",
+        word[0],
+        word[1].replace(" ", "") + (glued or ""),
+        f", and train with end_of_word={mark!r}{', end_of_word_glued=True' * bool(glued)}" if mark else "",
+    )
+
+
+def _check_total(total: int) -> None:
+    if total > COUNT_LIMIT:
+        raise ValueError(
+            f"the counts sum to {total}, more than 2**63 - 1, the most that counts can be together; scale them down"
+        )
+
+
+def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
+    """The numbers (none negative) in the narrowest little-endian unsigned type that holds them."""
+    kind = np.min_scalar_type(int(numbers.max(initial=0)))
+    return numbers.astype(kind.newbyteorder("<"))
+
+
+def _arrays_in(data: memoryview, header: Mapping[str, Any]) -> Arrays:
+    """The (blob, offsets, counts) in a file behind its header; ValueError where they are not what that says."""
+    words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
+    kinds = [check_choice(name, header[name], _KINDS) for name in ("lengths", "counts")]
+    ends = list(accumulate([*(words * np.dtype(kind).itemsize for kind in kinds), size]))
+    if ends[-1] != len(data):
+        raise ValueError(f"it tells of {counted(ends[-1], 'byte')} behind it, but there are {len(data)}")
+    lengths = np.frombuffer(data[: ends[0]], dtype=kinds[0])
+    counts = np.frombuffer(data[ends[0] : ends[1]], dtype=kinds[1]).astype(np.uint64)
+    longest = int(lengths.max(initial=0))
+    offsets = offsets_of(lengths.astype(np.int64) if longest <= size else np.zeros(words, dtype=np.int64))
+    # No length is over the size, so that a sum that wraps round shows as a step backwards.
+    if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():
+        raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")
+    highest = int(counts.max(initial=0))
+    if highest > COUNT_LIMIT:
+        raise ValueError(f"the count {highest} is more than 2**63 - 1, the most that a count can be")
+    return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
+
+
+def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
+    """The Unicode version by which the words in a file were cut; ValueError where the header cannot say so."""
+    own = None if pretokenizer is None else pretokenizer.unicode_version
+    version = header.get("unicode_version", own and _BEFORE)
+    if own is None and version is None:
+        return None
+    if own is None or not isinstance(version, str):
+        raise ValueError(f"unicode_version is {shown(version)}; it must be {'null' if own is None else 'a str'}")
+    return version
+
+
+def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of several things of these lengths begins, one behind the other: int64, one more than there are."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _rebuild(
+    pretokenizer: Pretokenizer | None,
+    normalizer: Normalizer | None,
+    special_tokens: tuple[str, ...],
+    blob: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    unicode_version: str | None = None,
+) -> WordCounts:
+    made = WordCounts(pretokenizer, normalizer, special_tokens)
+    made.unicode_version = unicode_version if unicode_version is not None else made.unicode_version
+    made._add_arrays(blob, offsets, counts)
+    return made

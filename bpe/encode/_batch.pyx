@@ -1,0 +1,447 @@
+"""Many texts to ids, on several threads: one flat array and the number of ids of each text.
+
+Texts are shared out in parts of up to a megabyte; a longer text is cut where a pretoken certainly starts. The threads
+take the parts in order. After each part a thread passes the words that were new to it on to the others
+(`_shared_words.pyx`). `base/_delivery.pyx` puts the ids of the parts together; with one thread they are written
+straight into the result. A str that is not ASCII becomes UTF-8 a little at a time, in the thread that encodes it.
+
+Not here: what the texts are made of (`bpe/encode/engine.py`), starting threads (`bpe/base/threads.py`).
+"""
+
+import numpy as np
+
+from bpe.base._interrupts import StoppedError
+
+from bpe.base._atomic cimport store
+from bpe.base._bounds cimport check_offsets
+from bpe.base._delivery cimport Delivery
+from bpe.base._interrupts cimport begin_watch
+from bpe.base._memory cimport grown
+from bpe.base._prefault cimport fresh_begin
+from bpe.base._types cimport NO_TOKEN, byte_t, token_t
+from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_fresh_utf8, units_of
+from bpe.encode._chunk cimport Fragment, feed_fragments
+from bpe.encode._encoder cimport Encoder
+from bpe.encode._shared_words cimport Words, copy_words, free_words, learn
+from bpe.encode._workspace cimport Workspace, prepare_output
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport (
+    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
+)
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+#: Bytes of text in a part, and in the smallest ones: at first, and where little is left for each thread.
+PART, LEAST = 1 << 20, 1 << 16
+
+cdef enum:
+    STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
+    SEVERAL = 8               # so many of the smallest parts are more than one thread's work
+    LEARNED = 1 << 18         # words that threads tell each other in a job
+    LOOKED = 1 << 14          # characters behind a place where a text might be cut: looking takes time
+    COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
+
+
+cdef class Room:
+    """A thread at work: its workspace, and texts as fragments of UTF-8."""
+
+    def __cinit__(self, size_t n):
+        self.fragments = <Fragment*>malloc(max(n, <size_t>1) * sizeof(Fragment))
+        if self.fragments == NULL:
+            raise MemoryError(f"no memory for a list of {n} texts")
+
+    def __dealloc__(self):
+        free(self.fragments)
+        free(self.utf8)
+        free_words(&self.noted)
+
+    cdef int reserve(self, size_t size) except -1 nogil:
+        """Room for so many bytes of UTF-8; what is there is lost where that is not enough."""
+        if size <= self.size:
+            return 0
+        free(self.utf8)
+        self.size = 0
+        self.utf8 = <byte_t*>malloc(size)
+        if self.utf8 == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {size} bytes of UTF-8; give the process more, or shorter texts")
+        self.size = size
+        fresh_begin(&self.fresh, self.utf8, size)
+        return 0
+
+
+cdef class Job:
+    """Texts to encode: fill it with `add_…`, let threads `work`, take the `result`."""
+
+    def __cinit__(self, Encoder encoder, Py_ssize_t threads, *_):
+        """`threads`: how many will work, so that long texts are shared out; what follows is a subclass's."""
+        self.encoder, self.threads = encoder, threads
+        self.held = []
+        self.unknown_at = -1
+        self.prepended = self.appended = NO_TOKEN
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError("no memory for a lock")
+        self.done = np.empty(0, dtype=np.uint32)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.n_told):
+            free(self.told[i].words)
+        free(self.told)
+        free(self.parts)
+        free(self.texts)
+        free(self.firsts)
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
+
+    # Filling ----------------------------------------------------------------------------------------------------------
+
+    def surround(self, prepend, append):
+        """Put ids before and after each text that is added from here on; None for none."""
+        self.prepended = NO_TOKEN if prepend is None else prepend
+        self.appended = NO_TOKEN if append is None else append
+
+    cdef int add(self, Units text) except -1:
+        """Add a text, in pieces if it is long and they can be shared out, or are transcoded one by one."""
+        cdef Units rest = text, piece
+        cdef Py_ssize_t size = PART // 8 if self.threads > 1 else STEP if text.width else 0
+        while True:
+            piece = rest
+            if 0 < size < rest.n // 2:
+                with nogil:
+                    piece.n = self.cut(&rest, size)
+                PyErr_CheckSignals()                       # a file may come slowly
+            self.put(piece, 0)
+            rest.data += piece.n * max(piece.width, 1)
+            rest.n -= piece.n
+            if rest.n <= 0:
+                break
+        self.n_bytes += most_utf8(&text)
+        return 0
+
+    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil:
+        """Where a text may be cut, some way behind one of the multiples of a size; its length if nowhere."""
+        cdef Units looked = text[0]
+        cdef Py_ssize_t at = size, found
+        while self.encoder.scanner >= 0 and at + LOOKED < text.n:
+            looked.n = at + LOOKED
+            found = self.encoder.cut(&looked, at)
+            if found < looked.n:
+                return found
+            at += size
+        return text.n
+
+    cdef int put(self, Units units, token_t token) except -1:
+        self.texts = <Text*>grown(self.texts, &self.room, self.n + 1, sizeof(Text))
+        self.texts[self.n] = Text(units=units, token=token)
+        self.n += 1
+        return 0
+
+    cdef int begin_text(self) except -1:
+        self.firsts = <int64_t*>grown(self.firsts, &self.firsts_room, self.n_texts + 1, sizeof(int64_t))
+        self.firsts[self.n_texts] = self.n
+        self.n_texts += 1
+        return 0
+
+    cdef int add_id(self, token_t token) except -1:
+        """Add an id; nothing for NO_TOKEN."""
+        return 0 if token == NO_TOKEN else self.put(Units(data=NULL, n=-1, width=0), token)
+
+    cdef int add_item(self, item) except -1:
+        cdef Units utf8
+        utf8.width = 0
+        if isinstance(item, str):
+            self.add(units_of(item))
+        elif isinstance(item, bytes):
+            utf8.data, utf8.n = <bytes>item, len(<bytes>item)
+            self.add(utf8)
+        else:
+            self.add_id(<token_t>item)
+        return 0
+
+    def add_texts(self, list texts, checked):
+        """Add texts, of which those that are no str are replaced by what `checked` makes of them: UTF-8 bytes."""
+        cdef Py_ssize_t i
+        self.held.append(texts)
+        for i in range(len(texts)):
+            if not isinstance(texts[i], str):
+                texts[i] = checked(texts[i])
+            self.begin_text()
+            self.add_id(self.prepended)
+            self.add_item(texts[i])
+            self.add_id(self.appended)
+
+    def add_items(self, list items, const int64_t[::1] bounds):
+        """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
+        cdef Py_ssize_t i, k
+        check_offsets(bounds, bounds.shape[0] - 1, len(items))
+        self.held.append(items)
+        for i in range(bounds.shape[0] - 1):
+            self.begin_text()
+            self.add_id(self.prepended)
+            for k in range(bounds[i], bounds[i + 1]):
+                self.add_item(items[k])
+            self.add_id(self.appended)
+
+    def add_documents(self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends):
+        """Add texts that lie in one buffer: text i is `buffer[starts[i]:ends[i]]`.
+
+        Raises:
+            ValueError: for a text that is not within the buffer.
+
+        """
+        cdef Py_ssize_t i, size = buffer.shape[0]
+        cdef int64_t start, end
+        cdef const byte_t* text = NULL
+        if starts.shape[0] != ends.shape[0]:
+            raise ValueError(f"there are {starts.shape[0]} starts and {ends.shape[0]} ends; they must be as many")
+        cdef Units utf8
+        utf8.width = 0
+        if size:
+            text = &buffer[0]
+            self.buffer_end = text + size
+        self.held.append(buffer)
+        for i in range(starts.shape[0]):
+            start, end = starts[i], ends[i]                # read once: the arrays may be a caller's
+            if not 0 <= start <= end <= size:
+                raise ValueError(
+                    f"document {i} is from {start} to {end}, which is not within the buffer of {size} bytes"
+                )
+            self.begin_text()
+            self.add_id(self.prepended)
+            utf8.data, utf8.n = text + start if size else text, end - start
+            self.add(utf8)
+            self.add_id(self.appended)
+
+    # Working ----------------------------------------------------------------------------------------------------------
+
+    def prepare(self):
+        """Share the texts out, when all are in; how many parts there are.
+
+        They get smaller towards the end, so that no thread waits long for another.
+        """
+        cdef Py_ssize_t i, size = 0, wanted = LEAST, done = 0
+        self.begin_text()                                  # behind the last one
+        if self.n_bytes < SEVERAL * <Py_ssize_t>LEAST:
+            self.threads = 1
+        self.counted = np.zeros(self.n + 1, dtype=np.int64)
+        self.counts = self.counted
+        self.add_part(0)
+        for i in range(self.n if self.threads > 1 else 0):
+            size += max(most_utf8(&self.texts[i].units), <Py_ssize_t>0) + 16
+            if size >= wanted and i + 1 < self.n:
+                self.add_part(i + 1)
+                done += size
+                size = 0
+                wanted = max(min(2 * wanted, PART, (self.n_bytes - done) // (4 * self.threads)), <Py_ssize_t>LEAST)
+        self.add_part(self.n)
+        self.n_parts -= 1
+        self.share_out()
+        return self.n_parts
+
+    cdef int share_out(self) except -1:
+        """Have room for what the threads do, when it is known how many parts there are."""
+        if self.n_parts > 1:
+            self.delivery = Delivery(self.n_parts, self.n_bytes // 2 + 1024, self.encoder.pool)
+            self.told = <Words*>calloc(self.n_parts, sizeof(Words))
+            if self.told == NULL:
+                raise MemoryError(f"no memory for a list of {self.n_parts} parts")
+        return 0
+
+    cdef int add_part(self, Py_ssize_t first) except -1:
+        self.parts = <Py_ssize_t*>grown(self.parts, &self.parts_room, self.n_parts + 1, sizeof(Py_ssize_t))
+        self.parts[self.n_parts] = first
+        self.n_parts += 1
+        return 0
+
+    def work(self):
+        """Encode parts until none is left: what each thread does."""
+        cdef Room room = self.enter()
+        cdef Workspace space = room.space
+        try:
+            with nogil:
+                while self.do_next(space, room):
+                    pass
+        except BaseException as error:
+            self.stop()
+            if not isinstance(error, MemoryError):         # which may have left something half done
+                self.give_up(room)
+            if not isinstance(error, StoppedError):
+                raise
+        else:
+            self.leave(room)
+
+    def stop(self):
+        """Have no thread begin another part, nor go on with a long one."""
+        store(&self.stopped, 1)
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.begun = self.n_parts
+        PyThread_release_lock(self.lock)
+
+    def enter(self):
+        """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
+        cdef Room room = self.new_room()
+        room.space = self.encoder.workspace()
+        room.space.delivery = self.delivery
+        begin_watch(&room.space.scratch.watch)
+        room.space.scratch.watch.stopped = &self.stopped
+        return room
+
+    cdef Room new_room(self):
+        return Room(min(self.n, <Py_ssize_t>FRAGMENTS))
+
+    def step(self, Room room):
+        """Encode the next part; False if there is none."""
+        cdef Workspace space = room.space
+        cdef bint found
+        with nogil:
+            found = self.do_next(space, room)
+        return found
+
+    def leave(self, Room room):
+        """End to work."""
+        cdef Workspace space = room.space
+        space.delivery = None
+        if self.n_parts == 1 and space.out.n:
+            self.done = self.encoder.taken(space)
+        else:
+            self.encoder.give_back(space)
+
+    cdef int give_up(self, Room room) except -1:
+        """End to work in the middle of a part, of which there will be no result."""
+        cdef Workspace space = room.space
+        if self.delivery is not None:
+            self.delivery.give_up(&space.sender, &space.out)
+        space.delivery = None
+        return self.encoder.give_back(space)
+
+    cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
+        """Learn what other threads have worked out, and encode the next part; False if there is none."""
+        cdef Py_ssize_t n_told
+        cdef bint telling
+        cdef Py_ssize_t number = self.begin(&n_told, &telling)
+        self.learn_all(space, room, n_told)
+        if number >= self.n_parts:
+            return False
+        if self.n_parts > 1:
+            self.do_part(space, room, number, telling)
+        else:
+            prepare_output(space, self.n_bytes)
+            self.unknown_at = self.encode(space, room, 0, self.n)
+        return True
+
+    cdef void learn_all(self, Workspace space, Room room, Py_ssize_t n_told) noexcept nogil:
+        """Learn what other threads have published of the first `n_told` parts."""
+        cdef Py_ssize_t i
+        for i in range(room.heard, n_told):
+            if self.told[i].known != &space.cache:
+                learn(&space.cache, &self.told[i])
+        room.heard = n_told
+
+    cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil:
+        """The number of the next part, at least `n_parts` if there is none.
+
+        `n_told` says how much there is to learn by now, `telling` whether what is worked out is told.
+        """
+        cdef Py_ssize_t number
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        number = self.begun
+        self.begun += 1
+        n_told[0], telling[0] = self.n_told, self.n_learned < LEARNED
+        PyThread_release_lock(self.lock)
+        return number
+
+    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil:
+        """Encode a part, have its ids delivered, and tell what was worked out for it."""
+        cdef Py_ssize_t unknown
+        cdef Words* noted = &room.noted
+        noted.n = noted.ids.n = noted.n_bytes = 0
+        noted.known = &space.cache
+        if telling:
+            space.words = noted
+        self.delivery.begin(&space.sender, number)
+        try:
+            unknown = self.encode_part(space, room, number)
+        finally:
+            space.words = NULL
+            self.tell(noted)
+        if unknown >= 0:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
+            PyThread_release_lock(self.lock)
+        space.scratch.watch.next -= space.out.n            # the next part counts from 0
+        return self.delivery.finish(&space.sender, &space.out)
+
+    cdef void tell(self, const Words* words) noexcept nogil:
+        """Let the other threads know words that one has worked out; nobody changes what is told."""
+        cdef Words told
+        if not copy_words(&told, words):
+            return
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.told[self.n_told] = told
+        self.n_told += 1
+        self.n_learned += words.n
+        PyThread_release_lock(self.lock)
+
+    cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil:
+        """Encode a part; its first text that has a symbol without an id, or -1."""
+        return self.encode(space, room, self.parts[number], self.parts[number + 1])
+
+    cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
+        """Encode some of the texts; the first that has a symbol without an id, or -1."""
+        cdef Py_ssize_t n, unknown = -1
+        while start < end:
+            n = self.feed(space, room, start, end)
+            self.encoder.run(space, &self.counts[start + 1])
+            if space.unknown_at >= 0 and unknown < 0:
+                unknown = start + space.unknown_at
+            start += n
+        return unknown
+
+    cdef Py_ssize_t feed(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        """Begin with texts from `start` on, as many as there is room for; how many."""
+        cdef const Text* text = &self.texts[start]
+        cdef Fragment* fragment = room.fragments
+        cdef bint copied = self.is_copied(text)
+        cdef Py_ssize_t n = 0, used = 0, most
+        while n < FRAGMENTS and start + n < end and self.is_copied(text) == copied:
+            fragment.text, fragment.size, fragment.token = text.units.data, text.units.n, text.token
+            if copied and text.units.n > 0:
+                most = used + most_utf8(&text.units) + BEYOND
+                if n and most > STEP:
+                    break
+                room.reserve(max(most, <Py_ssize_t>STEP))  # which is enough for those behind the first
+                fragment.text = room.utf8 + used
+                if text.units.width:
+                    fragment.size = to_fresh_utf8(&text.units, room.utf8 + used, &room.fresh)
+                else:
+                    memcpy(room.utf8 + used, text.units.data, text.units.n)
+                used += fragment.size
+            n += 1
+            text += 1
+            fragment += 1
+        feed_fragments(space.feed, room.fragments, n, self.encoder.scanner)
+        if copied or self.buffer_end != NULL:
+            space.feed.shared = True
+            space.feed.readable = self.buffer_end
+            if copied:
+                space.feed.readable = room.utf8 + used
+        return n
+
+    cdef bint is_copied(self, const Text* text) noexcept nogil:
+        """Whether a text is put side by side with others."""
+        return text.units.width != 0 or (text.units.n <= COPIED and self.buffer_end == NULL)
+
+    def result(self):
+        """When all threads are done: (uint32 ids; int64 ids of each text; the first text with a symbol without an id,
+        or -1).
+        """
+        bad = -1
+        firsts = np.asarray(<int64_t[: self.n_texts]>self.firsts)
+        lengths = np.diff(np.cumsum(self.counted)[firsts])
+        if self.unknown_at >= 0:
+            bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
+        ids = self.done if self.n_parts == 1 else self.delivery.taken()
+        return ids, lengths, bad

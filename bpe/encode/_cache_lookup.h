@@ -1,0 +1,551 @@
+/* Looking many short words up in the front table of a word cache, and writing ids: what needs vector instructions.
+ *
+ * A line of the table is four keys and their four values, 64 bytes. The level is chosen once, as for
+ * pretokenize/_char_masks.h.
+ */
+#ifndef BPE_LOOKUP_H
+#define BPE_LOOKUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+#include <stdlib.h>
+
+#include "bpe/base/_prefault.h"
+
+#define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
+
+typedef struct {
+    uint64_t keys[4];
+    uint64_t values[4];
+} bpe_line;
+
+/* A word of 9 to 16 bytes; two of them are a line. A free place has no value. */
+typedef struct {
+    uint64_t lo;
+    uint64_t hi;
+    uint64_t value;
+    uint64_t unused;
+} bpe_middle;
+
+/* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start on may be read. */
+typedef struct {
+    const uint8_t *text;
+    const uint32_t *start;
+    const uint32_t *end;
+    size_t n;
+} bpe_run;
+
+/* Where a chunk has what was found, its first place being number `first` of the chunk.
+ *
+ * `value` gets the values, 0 where there is none; a word of more than 8 bytes is no key, and its number goes to `others`;
+ * the numbers of shorter ones that are not there go to `missed`, their keys to `missed_key`. All have room for 8 more.
+ */
+typedef struct {
+    size_t first;
+    uint64_t *value;
+    uint16_t *others;
+    size_t n_others;
+    uint16_t *missed;
+    uint64_t *missed_key;
+    size_t n_missed;
+} bpe_found;
+
+/* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF. */
+typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *found);
+
+/* The values of n words of 9 to 16 bytes, of which `keys` has `lo` and `hi` by turns, in the lines that `hashes` say; 0 for
+ * those that are not there. `hi` must not be 0 where `lo` is. */
+typedef void (*bpe_find_middles_t)(
+    const bpe_middle *middles, int shift, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values);
+
+/* Write the ids of n values up to the first one that is 0 or has more than BPE_FEW_IDS, and answer how many values that were.
+ *
+ * A value is its word's first id + 1 in the lower half, and in the upper half the second id + 1, or 0 where there is
+ * none; or the lower half is 0, and the upper half the place in `listed` where their number stands before the ids.
+ * Room is needed for BPE_FEW_IDS ids by value and 16 more, and behind what is listed for as many.
+ */
+typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out);
+
+enum { BPE_FEW_IDS = 8 };
+
+/* Write the ids of a value that says where they are, all in one copy; answers whether they are few enough. */
+static inline int bpe_emit_listed(uint64_t value, const uint32_t *listed, uint32_t **to) {
+    const uint32_t *from = listed + (value >> 32);
+    if (value == 0 || *from > BPE_FEW_IDS) return 0;
+    memcpy(*to, from + 1, BPE_FEW_IDS * sizeof *from);
+    *to += *from;
+    return 1;
+}
+
+/* How many of n bytes begin characters of three; any number above n if one of them is 0xFF. */
+typedef size_t (*bpe_count_threes_t)(const uint8_t *text, size_t n);
+
+enum { BPE_AHEAD = 32 }; /* words whose lines are fetched before the first is looked up */
+
+#if defined(__GNUC__) || defined(__clang__)
+#define BPE_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define BPE_PREFETCH(address) ((void)(address))
+#endif
+
+/* Nothing here is a branch that depends on the words, since half of such branches would be guessed wrong. */
+#define BPE_LOOK_UP(FIND)                                                                                             \
+    size_t n_missed = out->n_missed, n_others = out->n_others;                                                        \
+    uint64_t keys[BPE_AHEAD];                                                                                         \
+    const bpe_line *places[BPE_AHEAD];                                                                                \
+    for (size_t i = 0; i < run->n; i += BPE_AHEAD) {                                                                  \
+        size_t m = run->n - i < BPE_AHEAD ? run->n - i : BPE_AHEAD, first = out->first + i;                           \
+        for (size_t k = 0; k < m; k++) {                                                                              \
+            uint32_t start = run->start[i + k], length = run->end[i + k] - start;                                     \
+            uint64_t key, is_short = length <= 8;                                                                     \
+            memcpy(&key, run->text + start, 8);                                                                       \
+            key |= ~(uint64_t)0 << ((8 * length - 8) & 63) << 8;                                                      \
+            keys[k] = key | (is_short - 1);                                                                              \
+            places[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];                                              \
+            BPE_PREFETCH(places[k]);                                                                                  \
+            out->others[n_others] = (uint16_t)(first + k);                                                            \
+            n_others += is_short ^ 1;                                                                                 \
+        }                                                                                                             \
+        for (size_t k = 0; k < m; k++) {                                                                              \
+            uint64_t key = keys[k], found;                                                                            \
+            const bpe_line *line = places[k];                                                                         \
+            FIND                                                                                                      \
+            found &= -(uint64_t)(key != ~(uint64_t)0);                                                                \
+            out->value[first + k] = found;                                                                            \
+            out->missed[n_missed] = (uint16_t)(first + k);                                                            \
+            out->missed_key[n_missed] = key;                                                                          \
+            n_missed += (found == 0) & (key != ~(uint64_t)0);                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    out->n_missed = n_missed;                                                                                         \
+    out->n_others = n_others;
+
+static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+    BPE_LOOK_UP({
+        found = (line->values[0] & -(uint64_t)(line->keys[0] == key)) |
+                (line->values[1] & -(uint64_t)(line->keys[1] == key)) |
+                (line->values[2] & -(uint64_t)(line->keys[2] == key)) |
+                (line->values[3] & -(uint64_t)(line->keys[3] == key));
+    })
+}
+
+static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+    uint32_t *to = *out;
+    size_t i = 0;
+    for (; i < n; i++) {
+        if ((uint32_t)value[i]) {
+            to[0] = (uint32_t)value[i] - 1;
+            to[1] = (uint32_t)(value[i] >> 32) - 1;
+            to += 1 + (value[i] >> 32 != 0);
+        } else if (!bpe_emit_listed(value[i], listed, &to)) {
+            break;
+        }
+    }
+    *out = to;
+    return i;
+}
+
+static void bpe_find_middles_plain(
+    const bpe_middle *middles, int shift, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values) {
+    for (size_t i = 0; i < n; i++) {
+        const bpe_middle *line = middles + (hashes[i] >> shift << 1);
+        uint64_t lo = keys[2 * i], hi = keys[2 * i + 1];
+        values[i] = (line[0].value & -(uint64_t)((line[0].lo == lo) & (line[0].hi == hi))) |
+                    (line[1].value & -(uint64_t)((line[1].lo == lo) & (line[1].hi == hi)));
+    }
+}
+
+#define BPE_COUNT_THREES                                                                                              \
+    size_t count = 0, odd = 0;                                                                                        \
+    for (size_t i = 0; i < n; i++) {                                                                                  \
+        count += (text[i] & 0xF0) == 0xE0;                                                                            \
+        odd |= text[i] == 0xFF;                                                                                       \
+    }                                                                                                                 \
+    return odd ? n + 1 : count;
+
+static size_t bpe_count_threes_plain(const uint8_t *text, size_t n) { BPE_COUNT_THREES }
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#include <immintrin.h>
+
+enum { BPE_SOME = 64 }; /* words whose keys are made before the first is looked up */
+
+typedef struct { /* some of a run's words, filled up to whole eights with words of no bytes */
+    const uint32_t *start;
+    const uint32_t *end;
+    size_t n;
+    uint32_t starts[BPE_SOME];
+    uint32_t ends[BPE_SOME];
+} bpe_some;
+
+static inline void bpe_take_some(const bpe_run *run, size_t i, bpe_some *some) {
+    some->start = run->start + i;
+    some->end = run->end + i;
+    some->n = run->n - i < BPE_SOME ? run->n - i : BPE_SOME;
+    if (some->n % 8 == 0) return;
+    memset(some->starts, 0, sizeof some->starts);
+    memset(some->ends, 0, sizeof some->ends);
+    some->start = memcpy(some->starts, some->start, some->n * sizeof *some->start);
+    some->end = memcpy(some->ends, some->end, some->n * sizeof *some->end);
+}
+
+#define BPE_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
+
+/* By a mask of eight bits, the numbers of the bits that are set: what to pack eight values of 32 bits by. */
+static uint64_t bpe_packing[256];
+
+static void bpe_fill_packing(void) {
+    for (unsigned mask = 0; mask < 256; mask++) {
+        uint8_t places[8] = {0};
+        for (unsigned bit = 0, n = 0; bit < 8; bit++)
+            if (mask >> bit & 1) places[n++] = (uint8_t)bit;
+        memcpy(&bpe_packing[mask], places, 8);
+    }
+}
+
+BPE_AVX2 static inline __m128i bpe_packing_of(unsigned mask) { return _mm_cvtsi64_si128((long long)bpe_packing[mask]); }
+
+BPE_AVX2 static inline __m256i bpe_pack(__m256i values, unsigned mask) {
+    return _mm256_permutevar8x32_epi32(values, _mm256_cvtepu8_epi32(bpe_packing_of(mask)));
+}
+
+BPE_AVX2 static inline long long bpe_eight(const uint8_t *text) {
+    long long eight;
+    memcpy(&eight, text, 8);
+    return eight;
+}
+
+/* Of two matches the one that is not 0 in each half: (a, b, a, b). */
+BPE_AVX2 static inline __m256i bpe_join(__m256i a, __m256i b) {
+    return _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+BPE_AVX2 static inline __m256i bpe_join_all(__m256i ab, __m256i cd) {
+    return _mm256_or_si256(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
+}
+
+/* The values of a line's words that are the key, 0 at the others. */
+BPE_AVX2 static inline __m256i bpe_match_avx2(const bpe_line *line, uint64_t key) {
+    __m256i same = _mm256_cmpeq_epi64(
+        _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
+    return _mm256_and_si256(same, _mm256_loadu_si256((const __m256i *)line->values));
+}
+
+BPE_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
+    const __m256i factor = _mm256_set1_epi64x((long long)BPE_SHORT_KEY_FACTOR);
+    __m256i across = _mm256_add_epi64(
+        _mm256_mul_epu32(_mm256_srli_epi64(key, 32), factor), _mm256_mul_epu32(key, _mm256_srli_epi64(factor, 32)));
+    return _mm256_add_epi64(_mm256_mul_epu32(key, factor), _mm256_slli_epi64(across, 32));
+}
+
+/* The keys of four words, all bits set for longer ones, and their lines' offsets. A shift of 64 bits and more gives 0. */
+BPE_AVX2 static inline void bpe_keys_of_four(
+    const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
+    __m128i length = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)end), _mm_loadu_si128((const __m128i *)start));
+    __m256i is_long = _mm256_cvtepi32_epi64(_mm_cmpgt_epi32(length, _mm_set1_epi32(8)));
+    __m256i bits = _mm256_cvtepu32_epi64(_mm_slli_epi32(length, 3)), key = _mm256_set_epi64x(
+        bpe_eight(text + start[3]), bpe_eight(text + start[2]), bpe_eight(text + start[1]), bpe_eight(text + start[0]));
+    key = _mm256_or_si256(_mm256_or_si256(key, is_long), _mm256_sllv_epi64(_mm256_set1_epi64x(-1), bits));
+    __m256i offset = _mm256_slli_epi64(_mm256_srl_epi64(bpe_times_factor(key), down), 6);
+    _mm256_storeu_si256((__m256i *)keys, key);
+    _mm_storeu_si128((__m128i *)lines, _mm256_castsi256_si128(
+        _mm256_permutevar8x32_epi32(offset, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6))));
+}
+
+/* The values of four keys: answers a mask of those that have none, and `others` gets one of the words without a key. */
+BPE_AVX2 static inline unsigned bpe_find_four(
+    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *others) {
+    __m256i match[4], value, is_long = _mm256_cmpeq_epi64(
+        _mm256_loadu_si256((const __m256i *)keys), _mm256_set1_epi64x(-1));
+    for (int k = 0; k < 4; k++) match[k] = bpe_match_avx2((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
+    value = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
+    value = _mm256_andnot_si256(is_long, value);
+    _mm256_storeu_si256((__m256i *)values, value);
+    *others = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_long));
+    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(value, _mm256_setzero_si256())));
+}
+
+/* Put the numbers of the bits that are set in a mask of eight behind a list. */
+BPE_AVX2 static inline void bpe_put_numbers(uint16_t *list, size_t *n, size_t number, unsigned mask) {
+    __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_cvtepu8_epi16(bpe_packing_of(mask)));
+    _mm_storeu_si128((__m128i *)(list + *n), numbers);
+    *n += (size_t)__builtin_popcount(mask);
+}
+
+/* Keys of some words first, then their look-ups: the loads of many words are under way together. */
+BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+    const __m128i down = _mm_cvtsi32_si128(shift);
+    uint64_t keys[BPE_SOME];
+    uint32_t offsets[BPE_SOME];
+    bpe_some some;
+    bpe_found found = *out; /* in registers */
+    for (size_t i = 0; i < run->n; i += BPE_SOME) {
+        bpe_take_some(run, i, &some);
+        for (size_t k = 0; k < some.n; k += 8)
+            for (size_t j = k; j < k + 8; j += 4)
+                bpe_keys_of_four(run->text, some.start + j, some.end + j, down, keys + j, offsets + j);
+        for (size_t k = 0; k < some.n; k += 8) {
+            size_t number = found.first + i + k;
+            unsigned any = some.n - k < 8 ? (1u << (some.n - k)) - 1 : 0xFF, low, high;
+            unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
+            zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
+            low |= high << 4;
+            bpe_put_numbers(found.others, &found.n_others, number, low & any);
+            for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
+                unsigned place = (unsigned)__builtin_ctz(missed);
+                found.missed[found.n_missed] = (uint16_t)(number + place);
+                found.missed_key[found.n_missed++] = keys[k + place];
+            }
+        }
+    }
+    out->n_missed = found.n_missed;
+    out->n_others = found.n_others;
+}
+
+/* Four values by one permutation; of a group that has ids elsewhere, what lies between those. */
+BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+    uint32_t *to = *out;
+    for (size_t i = 0; i < n; i += 4) {
+        unsigned all = n - i < 4 ? (1u << 2 * (n - i)) - 1 : 0xFF;
+        __m256i ids = _mm256_loadu_si256((const __m256i *)(value + i));
+        unsigned zeros = (unsigned)_mm256_movemask_ps(
+            _mm256_castsi256_ps(_mm256_cmpeq_epi32(ids, _mm256_setzero_si256())));
+        unsigned some = ~zeros & all, lacking = zeros & all & 0x55;
+        ids = _mm256_sub_epi32(ids, _mm256_set1_epi32(1));
+        while (lacking) {
+            unsigned first = lacking & -lacking, before = some & (first - 1);
+            size_t k = i + ((size_t)__builtin_ctz(lacking) >> 1);
+            _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, before));
+            to += __builtin_popcount(before);
+            if (!bpe_emit_listed(value[k], listed, &to)) {
+                *out = to;
+                return k;
+            }
+            some &= ~(4 * first - 1);
+            lacking &= lacking - 1;
+        }
+        _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, some));
+        to += __builtin_popcount(some);
+    }
+    *out = to;
+    return n;
+}
+
+__attribute__((target("avx2,popcnt"))) static size_t bpe_count_threes_avx2(const uint8_t *text, size_t n) {
+    size_t count = 0, i = 0;
+    int odd = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
+        __m256i high = _mm256_and_si256(bytes, _mm256_set1_epi8((char)0xF0));
+        __m256i three = _mm256_cmpeq_epi8(high, _mm256_set1_epi8((char)0xE0));
+        count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(three));
+        odd |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
+    }
+    size_t rest = bpe_count_threes_plain(text + i, n - i);
+    return odd || rest > n - i ? n + 1 : count + rest;
+}
+
+#if defined(__GNUC__)
+#define BPE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")))
+
+/* The values of a line's words that are the key, 0 at the others. */
+BPE_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
+    __mmask8 same = _mm256_cmpeq_epi64_mask(
+        _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
+    return _mm256_maskz_loadu_epi64(same, line->values);
+}
+
+/* The keys of eight words, no bits for longer ones, and their lines' offsets; answers which are short. A shift of 64 bits and
+ * more gives 0 here, so that a word of 8 bytes needs no care. A gather takes twice as long as eight loads on Zen 4. */
+BPE_AVX512 static inline __mmask8 bpe_keys_of_eight(
+    const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
+    __m256i length = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)end), _mm256_loadu_si256((const __m256i *)start));
+    __mmask8 is_short = _mm256_cmplt_epu32_mask(length, _mm256_set1_epi32(9));
+    __m512i bits = _mm512_cvtepu32_epi64(_mm256_slli_epi32(length, 3)), key = _mm512_set_epi64(
+        bpe_eight(text + start[7]), bpe_eight(text + start[6]), bpe_eight(text + start[5]), bpe_eight(text + start[4]),
+        bpe_eight(text + start[3]), bpe_eight(text + start[2]), bpe_eight(text + start[1]), bpe_eight(text + start[0]));
+    key = _mm512_maskz_or_epi64(is_short, key, _mm512_sllv_epi64(_mm512_set1_epi64(-1), bits));
+    __m512i hash = _mm512_mullo_epi64(key, _mm512_set1_epi64((long long)BPE_SHORT_KEY_FACTOR));
+    _mm512_storeu_si512((void *)keys, key);
+    _mm256_storeu_si256((__m256i *)lines, _mm512_cvtepi64_epi32(_mm512_slli_epi64(_mm512_srl_epi64(hash, down), 6)));
+    return is_short;
+}
+
+/* The values of eight keys, those that are not there, and the words without a key; only words of the mask `any` count. */
+BPE_AVX512 static inline void bpe_find_eight(
+    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, __mmask8 is_short, __mmask8 any, size_t number,
+    bpe_found *out) {
+    __m256i match[8];
+    for (int k = 0; k < 8; k++) match[k] = bpe_match((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
+    __m256i low = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
+    __m256i high = bpe_join_all(bpe_join(match[4], match[5]), bpe_join(match[6], match[7]));
+    __m512i value = _mm512_maskz_mov_epi64(is_short, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+    __mmask8 missed = _mm512_testn_epi64_mask(value, value) & is_short & any, other = (__mmask8)~is_short & any;
+    __m512i missed_keys = _mm512_maskz_compress_epi64(missed, _mm512_loadu_si512((const void *)keys));
+    __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
+    _mm512_storeu_si512((void *)(out->value + number), value);
+    _mm_storeu_si128((__m128i *)(out->others + out->n_others), _mm_maskz_compress_epi16(other, numbers));
+    _mm_storeu_si128((__m128i *)(out->missed + out->n_missed), _mm_maskz_compress_epi16(missed, numbers));
+    _mm512_storeu_si512((void *)(out->missed_key + out->n_missed), missed_keys);
+    out->n_others += (size_t)__builtin_popcount(other);
+    out->n_missed += (size_t)__builtin_popcount(missed);
+}
+
+/* Keys of some words first, then their look-ups: the loads of many words are under way together. */
+BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+    const __m128i down = _mm_cvtsi32_si128(shift);
+    uint64_t keys[BPE_SOME];
+    uint32_t offsets[BPE_SOME];
+    __mmask8 is_short[BPE_SOME / 8];
+    bpe_some some;
+    bpe_found found = *out; /* in registers */
+    for (size_t i = 0; i < run->n; i += BPE_SOME) {
+        bpe_take_some(run, i, &some);
+        for (size_t k = 0; k < some.n; k += 8)
+            is_short[k / 8] = bpe_keys_of_eight(run->text, some.start + k, some.end + k, down, keys + k, offsets + k);
+        for (size_t k = 0; k < some.n; k += 8) {
+            __mmask8 any = some.n - k < 8 ? (__mmask8)((1u << (some.n - k)) - 1) : 0xFF;
+            bpe_find_eight(lines, keys + k, offsets + k, is_short[k / 8], any, found.first + i + k, &found);
+        }
+    }
+    out->n_missed = found.n_missed;
+    out->n_others = found.n_others;
+}
+
+/* A line is compared with the word twice over: bits 0 and 1 are its first word's keys, 4 and 5 the second's. */
+BPE_AVX512 static void bpe_find_middles_avx512(
+    const bpe_middle *middles, int shift, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values) {
+    for (size_t i = 0; i < n; i++) {
+        const bpe_middle *line = middles + (hashes[i] >> shift << 1);
+        __m512i key = _mm512_broadcast_i64x2(_mm_loadu_si128((const __m128i *)(keys + 2 * i)));
+        unsigned same = _mm512_cmpeq_epi64_mask(_mm512_loadu_si512((const void *)line), key);
+        same &= same >> 1 & 0x11;
+        values[i] = line[same >> 4].value & -(uint64_t)(same != 0);
+    }
+}
+
+/* Eight values by one compression; of a group that has ids elsewhere, what lies between those. */
+BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+    uint32_t *to = *out;
+    for (size_t i = 0; i < n; i += 8) {
+        uint32_t all = n - i < 8 ? ((uint32_t)1 << 2 * (n - i)) - 1 : 0xFFFF;
+        __m512i ids = _mm512_maskz_loadu_epi32((__mmask16)all, value + i);
+        uint32_t some = _mm512_test_epi32_mask(ids, ids), lacking = ~some & all & 0x5555;
+        ids = _mm512_sub_epi32(ids, _mm512_set1_epi32(1));
+        while (lacking) {
+            uint32_t first = lacking & -lacking, before = some & (first - 1);
+            size_t k = i + ((size_t)__builtin_ctz(lacking) >> 1);
+            _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)before, ids));
+            to += __builtin_popcount(before);
+            if (!bpe_emit_listed(value[k], listed, &to)) {
+                *out = to;
+                return k;
+            }
+            some &= ~(4 * first - 1);
+            lacking &= lacking - 1;
+        }
+        _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)some, ids));
+        to += __builtin_popcount(some);
+    }
+    *out = to;
+    return n;
+}
+
+BPE_AVX512 static size_t bpe_count_threes_avx512(const uint8_t *text, size_t n) {
+    size_t count = 0, i = 0;
+    uint64_t odd = 0;
+    for (; i < n; i += 64) {
+        __mmask64 all = n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : ~(uint64_t)0;
+        __m512i bytes = _mm512_maskz_loadu_epi8(all, text + i);
+        __m512i lead = _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)0xE0));
+        count += (size_t)__builtin_popcountll(_mm512_cmplt_epu8_mask(lead, _mm512_set1_epi8(16)));
+        odd |= _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
+    }
+    return odd ? n + 1 : count;
+}
+#endif
+#endif
+
+static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
+static bpe_find_middles_t bpe_find_middles = bpe_find_middles_plain;
+static bpe_emit_t bpe_emit = bpe_emit_plain;
+static bpe_count_threes_t bpe_count_threes = bpe_count_threes_plain;
+
+/* Use vector instructions where this machine has them, at most the level of pretokenize/_char_masks.h given. */
+static int bpe_choose_look_up(int most) {
+    bpe_look_up = bpe_look_up_plain;
+    bpe_find_middles = bpe_find_middles_plain;
+    bpe_emit = bpe_emit_plain;
+    bpe_count_threes = bpe_count_threes_plain;
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    __builtin_cpu_init();
+#if defined(__GNUC__)
+    if (most >= 3 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2")) {
+        bpe_look_up = bpe_look_up_avx512;
+        bpe_find_middles = bpe_find_middles_avx512;
+        bpe_emit = bpe_emit_avx512;
+        bpe_count_threes = bpe_count_threes_avx512;
+        return 3;
+    }
+#endif
+    if (most >= 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
+        bpe_fill_packing();
+        bpe_look_up = bpe_look_up_avx2;
+        bpe_emit = bpe_emit_avx2;
+        bpe_count_threes = bpe_count_threes_avx2;
+        return 2;
+    }
+#else
+    (void)most;
+#endif
+    return 0;
+}
+
+/* Memory for a table, freed by free(); its content is undefined. Large ones are in pages of 2 MB where the system has them;
+ * smaller ones are not, lest each of many small tokenizers take as much. With `slow` only until those come slowly
+ * (base/_prefault.h), which it remembers for the next table. */
+static void *bpe_table_memory(size_t bytes, int *slow) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const size_t huge = (size_t)1 << 21;
+    void *memory = NULL;
+    if (bytes >= huge / 2) {
+        bpe_fresh fresh;
+        if (bytes < huge) bytes = huge;
+        if (posix_memalign(&memory, huge, bytes) != 0) return NULL;
+        if (slow == NULL || (bytes < 2 * huge && !*slow)) {
+            madvise(memory, bytes, MADV_HUGEPAGE);
+            return memory;
+        }
+        bpe_fresh_begin(&fresh, memory, bytes);
+        fresh.slow = *slow;
+        bpe_fresh_reach(&fresh, fresh.end);
+        *slow = fresh.slow;
+        return memory;
+    }
+#else
+    (void)slow;
+#endif
+    return malloc(bytes);
+}
+
+/* Ask for pages of 2 MB in a growing array, of which the first `used` bytes are in use. For the whole of it, the page that
+ * it begins in too: memory of which parts are asked for apart cannot be moved but only copied, and is there twice then. */
+static void bpe_advise_huge(void *memory, size_t used, size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t page = 4096;
+    if (bytes - used >= ((size_t)1 << 22)) {
+        uintptr_t start = (uintptr_t)memory & ~(page - 1), end = ((uintptr_t)memory + bytes + page - 1) & ~(page - 1);
+        madvise((void *)start, end - start, MADV_HUGEPAGE);
+    }
+#else
+    (void)memory; (void)used; (void)bytes;
+#endif
+}
+
+#endif

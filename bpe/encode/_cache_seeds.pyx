@@ -1,0 +1,135 @@
+"""Words that are tokens: what every cache knows before any text has come.
+
+If merging the bytes of a token gives that token, the word with those bytes has this one id. Such words are entered into
+a cache when it is made, and again after it was emptied, so that they never have to be merged. With an end-of-word mark,
+a token with the mark is a word, and a token without it goes to the cache of parts that do not end a word. Not here:
+what a cache does (`_word_cache.pyx`), words whose tokens merging does not give (`_whole_words.pyx`).
+"""
+
+import numpy as np
+
+from bpe.base._memory cimport prefetch
+from bpe.base._types cimport NO_TOKEN, byte_t, token_t
+from bpe.encode._whole_words cimport WholeWords
+from bpe.encode._word_cache cimport (
+    MIDDLE_WORD,
+    SHORT_WORD,
+    Cache,
+    make_room,
+    middle_line,
+    put_line,
+    put_middle,
+    short_key,
+    short_line,
+)
+from bpe.merge._backtrack cimport Origins
+from libc.stdint cimport int64_t, uint8_t
+
+cdef enum:
+    NO_SEED = 0
+    SEED = 1                  # for the cache of words
+    EARLIER_SEED = 2          # for that of parts which are not the end of a word
+    AHEAD = 16                # tokens whose lines are fetched before they are entered
+
+
+cdef class Seeds:
+
+    def __init__(
+        self,
+        Origins origins,
+        const int[:, ::1] merges,
+        const int[::1] ids,                # that the merges make
+        const byte_t[::1] blob,            # token i is `blob[offsets[i]:offsets[i + 1]]`
+        const int64_t[::1] offsets,
+        const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
+        Py_ssize_t mark_size,              # in bytes
+    ):
+        self.blob, self.offsets = blob, offsets
+        self.marked, self.ends, self.mark_size = ends is not None, ends, mark_size
+        self.kinds = np.zeros(origins.limit, dtype=np.uint8)
+        if origins.ordered and blob.shape[0]:
+            self.choose(origins, self.odd_tokens(origins.limit, merges, ids))
+
+    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] ids):
+        """Which tokens have a mark anywhere else than at their end: no text's symbols become them."""
+        cdef byte_t[::1] odd = np.zeros(limit, dtype=np.uint8)
+        cdef Py_ssize_t i
+        for i in range(ids.shape[0] if self.marked else 0):
+            odd[ids[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
+            odd[ids[i]] |= self.ends[ids[i]] ^ self.ends[merges[i, 1]]
+        return odd
+
+    cdef int choose(self, Origins origins, const byte_t[::1] odd) noexcept:
+        """Note which tokens are seeds."""
+        cdef token_t token
+        cdef Py_ssize_t size
+        for token in range(<token_t>origins.limit):
+            if not origins.reached[token] or odd[token]:
+                continue
+            size = self.size_of(token)
+            if 0 < size <= MIDDLE_WORD and self.word_of(token)[size - 1] != 0xFF:
+                self.kinds[token] = EARLIER_SEED if self.marked and not self.ends[token] else SEED
+                self.counts[self.kinds[token] - SEED][size > SHORT_WORD] += 1
+        return 0
+
+    cdef int leave_out(self, WholeWords words) noexcept:
+        """Have no seeds that are whole words with tokens of their own."""
+        cdef Py_ssize_t token, size
+        for token in range(self.kinds.shape[0]):
+            size = self.size_of(<token_t>token)
+            if self.kinds[token] != NO_SEED and words.find(self.word_of(<token_t>token), size) != NO_TOKEN:
+                self.counts[self.kinds[token] - SEED][size > SHORT_WORD] -= 1
+                self.kinds[token] = NO_SEED
+        return 0
+
+    cdef inline const byte_t* word_of(self, token_t token) noexcept nogil:
+        return &self.blob[0] + self.offsets[token]
+
+    cdef inline Py_ssize_t size_of(self, token_t token) noexcept nogil:
+        """The bytes of a token without its mark."""
+        cdef Py_ssize_t size = self.offsets[token + 1] - self.offsets[token]
+        return size - self.mark_size if self.marked and self.ends[token] else size
+
+    cdef int sow(self, Cache* cache, Cache* earlier) except -1 nogil:
+        """Enter the seeds into empty caches, of which one too small for its seeds gets none."""
+        cdef Cache* caches[2]
+        cdef Seed pending[AHEAD]
+        cdef Seed* seed
+        cdef size_t i, n = self.kinds.shape[0]
+        caches[0], caches[1] = cache, earlier
+        for i in range(2):
+            if not self.counts[i][0] + self.counts[i][1] or not make_room(
+                caches[i], self.counts[i][0], self.counts[i][1]
+            ):
+                caches[i] = NULL
+        if caches[0] == NULL and caches[1] == NULL:
+            return 0
+        for i in range(n + AHEAD):
+            seed = &pending[i % AHEAD]
+            if i >= AHEAD and seed.cache != NULL:
+                enter(seed)
+            seed.cache = caches[self.kinds[i] - SEED] if i < n and self.kinds[i] != NO_SEED else NULL
+            if seed.cache != NULL:
+                self.fetch(seed, <token_t>i)
+        return 0
+
+    cdef inline int fetch(self, Seed* seed, token_t token) noexcept nogil:
+        """The keys of a token, and its line on the way."""
+        cdef const byte_t* word = self.word_of(token)
+        cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
+        cdef Py_ssize_t size = self.size_of(token)
+        seed.token, seed.middle = token, size > SHORT_WORD
+        seed.lo = short_key(word, min(size, SHORT_WORD), end)
+        if seed.middle:
+            seed.hi = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
+            prefetch(&seed.cache.middles[middle_line(seed.cache, seed.lo, seed.hi)])
+        else:
+            prefetch(&seed.cache.lines[short_line(seed.cache, seed.lo)])
+        return 0
+
+
+cdef inline void enter(const Seed* seed) noexcept nogil:
+    if seed.middle:
+        put_middle(seed.cache, seed.lo, seed.hi, seed.token + 1)
+    else:
+        put_line(seed.cache, short_line(seed.cache, seed.lo), seed.lo, seed.token + 1)

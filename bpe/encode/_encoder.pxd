@@ -1,0 +1,35 @@
+"""The engine's class."""
+
+from bpe.base._result_pool cimport ResultPool
+from bpe.base._utf8 cimport Units
+from bpe.encode._cache_seeds cimport Seeds
+from bpe.encode._piece_ids cimport Values
+from bpe.encode._split_filter cimport Joints, SplitFilter
+from bpe.encode._workspace cimport Workspace
+from libc.stdint cimport int64_t
+
+cdef enum:
+    SHORT_TEXT = 4096         # bytes: for less it does not pay to let the GIL go
+
+
+cdef class Encoder:
+    """The tables of one tokenizer, and encoding with them; immutable but for idle workspaces."""
+
+    cdef Values values
+    cdef SplitFilter splits
+    cdef Seeds seeds
+    cdef int scanner
+    cdef size_t memory        # of each thread's cache, in bytes
+    cdef readonly ResultPool pool  # of results' memory
+    cdef bint finished        # the first workspace has been made
+    cdef Workspace idle       # the one that was given back last
+
+    cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
+    cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
+    cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
+    cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
+    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
+    cdef const Joints* text_joints(self) noexcept nogil
+    cdef Workspace workspace(self)
+    cdef int give_back(self, Workspace space) except -1
+    cdef object taken(self, Workspace space)

@@ -1,0 +1,36 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+from bpe.base._result_pool import ResultPool
+from bpe.merge._merger import Merger
+
+CACHE_MEMORY: int
+
+class Encoder:
+    pool: ResultPool
+    def __init__(
+        self,
+        merger: Merger,
+        merges: NDArray[np.int32],
+        ids: NDArray[np.int32],
+        blob: bytes,
+        offsets: NDArray[np.int64],
+        ends: NDArray[np.uint8] | None,
+        mark_size: int,
+        scanner: int,
+        memory: int = ...,
+    ) -> None: ...
+    def set_whole_words(
+        self, blob: bytes, offsets: NDArray[np.int64], ids: NDArray[np.uint32], all_of_them: bool
+    ) -> None: ...
+    def unreached_of(self, wanted: NDArray[np.uint8]) -> NDArray[np.int32] | None: ...
+    def finish(self) -> None: ...
+    def last_cut(self, text: Buffer, low: int) -> int: ...
+    def encode(self, text: str | bytes) -> tuple[NDArray[np.uint32], bool]: ...
+    def encode_spans(
+        self, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], bool]: ...
+    def encode_piece(self, piece: bytes) -> list[int]: ...
+    def work_of(self, piece: bytes) -> int: ...
+    def cache_state(self) -> list[dict[str, int]]: ...

@@ -1,0 +1,367 @@
+"""The engine: texts to token ids.
+
+Text is encoded in chunks of some hundred pieces (`_chunk.pyx`). The scanner finds pretokens, the split filter cuts them
+where no token reaches across (`_split_filter.pyx`), the word cache is asked for all pieces of a chunk at once
+(`_piece_ids.pyx`), and the ids are written in order. A piece that is too long for the cache is merged while the ids are
+written (`merge/_merger.pyx`).
+
+Tables are immutable and shared by all threads. Each call takes an idle workspace (cache, chunk, buffers) and gives it
+back, so that no two threads ever use the same one. Idle workspaces form a linked chain: a Python list of one would free
+its memory each time that one is taken. The lock of the critical section is the GIL where there is one.
+
+Not here: how the ids of a piece are found; special tokens and normalization (`bpe/encode/engine.py`).
+"""
+
+import numpy as np
+
+cimport cython
+
+from bpe.base._binary_search cimport first_from
+from bpe.base._bounds cimport check_offsets, check_spans
+from bpe.base._id_array cimport as_array, lent_as_array
+from bpe.base._interrupts cimport begin_watch, look_if_due
+from bpe.base._result_pool cimport ResultPool
+from bpe.base._types cimport NO_TOKEN, byte_t, token_t
+from bpe.base._utf8 cimport Units, certain_unit
+from bpe.encode._cache_seeds cimport Seeds
+from bpe.encode._chunk cimport (
+    ALL,
+    EARLIER,
+    FEW_IDS,
+    Chunk,
+    Feed,
+    Fragment,
+    emit_values,
+    feed_fragments,
+    fill,
+)
+from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
+from bpe.encode._split_filter cimport Joints, SplitFilter, first_parting, last_parting
+from bpe.encode._whole_words cimport WholeWords
+from bpe.encode._word_cache cimport cache_bytes, empty_cache, key_size, let_pass
+from bpe.encode._workspace cimport Workspace, emit_listed, prepare_output, reach_output, share_if_larger
+from bpe.merge._backtrack cimport Origins
+from bpe.merge._merger cimport Merger
+from bpe.merge._merging cimport reserve
+from bpe.pretokenize._safe_points cimport certain_start, last_start
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
+#: Memory of a word cache, in bytes, of which each thread has one.
+CACHE_MEMORY = 32 << 20
+
+cdef enum:
+    NEAR = 256                # bytes or characters behind a place where a long text is to be cut
+
+
+cdef class Encoder:
+
+    def __init__(
+        self,
+        Merger merger,
+        merges,                            # int32 (n, 2): its pairs of tokens, best rank first
+        ids,                               # int32 (n,): the token that each makes
+        blob,                              # the bytes of all tokens: i is `blob[offsets[i]:offsets[i + 1]]`
+        offsets,                           # int64
+        const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
+        Py_ssize_t mark_size,              # in bytes
+        int scanner,                       # of bpe/pretokenize/_scanner; -1 where spans are given
+        size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
+    ):
+        check_offsets(offsets, merger.origins.limit, len(blob))
+        if len(merges) != len(ids) or (ends is not None and <size_t>ends.shape[0] != merger.origins.limit):
+            raise ValueError(f"there are {len(merges)} merges, {len(ids)} ids that they make; they must be as many")
+        self.scanner, self.memory = scanner, memory
+        self.pool = ResultPool()
+        self.values = Values(merger, ends is not None)
+        self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
+        if not merger.alphabet.fuse_unk:
+            self.splits = SplitFilter()
+            self.splits.add_merges(merges, blob, offsets)
+
+    def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint all_of_them):
+        """Make word i, `blob[offsets[i]:offsets[i + 1]]`, the token `ids[i]` whatever the merges say.
+
+        Unless `all_of_them`, only words are entered that merging would make anything else of. Called once, before any
+        encoding.
+        """
+        cdef Workspace space = Workspace(0)
+        cdef Origins origins = self.values.merger.origins
+        cdef Py_ssize_t i, n = ids.shape[0]
+        cdef const byte_t* data = blob
+        check_offsets(offsets, n, len(blob))
+        if n and np.max(ids) >= origins.limit:
+            raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {origins.limit}")
+        kept = np.ones(n, dtype=np.uint8)
+        cdef byte_t[::1] keep = kept
+        if not all_of_them:
+            with nogil:
+                for i in range(n):
+                    if origins.ordered:
+                        keep[i] = not origins.reached[ids[i]]
+                        continue
+                    space.out.n = 0
+                    merge_piece(self.values, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
+                    keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
+        chosen = np.flatnonzero(kept).astype(np.int64)         # where intp is another type
+        if not len(chosen):
+            return
+        self.values.whole = WholeWords(blob, offsets, ids, chosen)
+        self.seeds.leave_out(self.values.whole)
+        if self.splits is not None:
+            for number in chosen.tolist():
+                i = number
+                self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
+
+    def unreached_of(self, const uint8_t[::1] wanted):
+        """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
+        cdef Origins origins = self.values.merger.origins
+        if not origins.ordered or not origins.limit or <size_t>wanted.shape[0] != origins.limit:
+            return None
+        reached = np.asarray(<const byte_t[: origins.limit]>origins.reached)
+        return np.flatnonzero(np.asarray(wanted) > reached).astype(np.int32)
+
+    def finish(self):
+        """Complete the tables when all words are in, and have a workspace ready; called once, before any encoding."""
+        if self.splits is not None:
+            self.splits.fold()
+        self.give_back(self.workspace())
+        self.finished = True
+
+    # Chunks -----------------------------------------------------------------------------------------------------------
+
+    cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        """Write the ids of some of the chunk's pieces."""
+        cdef const uint64_t* values = space.chunk.value
+        cdef token_t* out
+        while True:
+            reserve(&space.out, FEW_IDS * (end - start) + 16)
+            out = space.out.data + space.out.n
+            start += emit_values(values + start, end - start, space.cache.listed, &out)
+            space.out.n = out - space.out.data
+            if start >= end:
+                return 0
+            if values[start]:
+                emit_listed(space, values[start])
+            else:
+                self.emit_uncached(space, start)
+            start += 1
+
+    cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil:
+        """Write the ids of a piece of the chunk that has no value."""
+        cdef Chunk* chunk = space.chunk
+        cdef size_t at = first_from(chunk.others, chunk.n_others, <uint16_t>number)
+        cdef const byte_t* word
+        cdef Py_ssize_t size
+        cdef token_t token = NO_TOKEN
+        if at < chunk.n_others and chunk.others[at] == number:
+            word, size = chunk.word[at], chunk.size[at]
+        else:
+            at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
+            word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
+        if self.values.whole is not None and chunk.part[number] == ALL:
+            token = self.values.whole.find(word, size)
+        if token == NO_TOKEN:
+            return merge_piece(self.values, space, word, size, chunk.part[number])
+        reserve(&space.out, 1)
+        space.out.data[space.out.n] = token
+        space.out.n += 1
+        return 0
+
+    cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
+        """Emit the ids of all that the feed has; `lengths` gets the number of ids of each fragment, unless NULL."""
+        cdef Chunk* chunk = space.chunk
+        cdef Feed* feed = space.feed
+        cdef Joints joints
+        cdef Py_ssize_t i, piece
+        cdef size_t before = space.out.n
+        joints.bits = NULL
+        if self.splits is not None:
+            joints = self.splits.joints
+        while True:
+            if space.cache.full:
+                empty_cache(&space.cache)
+                if self.values.marked:
+                    empty_cache(&space.earlier)
+                self.seeds.sow(&space.cache, &space.earlier)
+            let_pass(&space.cache)
+            share_if_larger(space)
+            fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
+            if chunk.n == 0 and chunk.n_segments == 0:
+                return 0
+            look_if_due(&space.scratch.watch, space.out.n)
+            self.values.look_up(space)
+            reach_output(space)
+            piece = 0
+            for i in range(chunk.n_segments):
+                self.emit(space, piece, chunk.segments[i].piece)
+                piece = chunk.segments[i].piece
+                if feed.fragments[chunk.segments[i].fragment].size < 0:
+                    reserve(&space.out, 1)
+                    space.out.data[space.out.n] = feed.fragments[chunk.segments[i].fragment].token
+                    space.out.n += 1
+                if lengths != NULL:
+                    lengths[chunk.segments[i].fragment] = <int64_t>(space.out.n - before)
+                if space.unknown and space.unknown_at < 0:
+                    space.unknown_at = chunk.segments[i].fragment
+                before = space.out.n
+            self.emit(space, piece, chunk.n)
+
+    cdef int run_long(self, Workspace space, Py_ssize_t size) except -1:
+        """The same for a text of so many bytes, without the GIL."""
+        begin_watch(&space.scratch.watch)
+        try:
+            with nogil:
+                prepare_output(space, size)
+                self.run(space, NULL)
+        except MemoryError:                                # it may have left something half done
+            raise
+        except BaseException:
+            self.give_back(space)
+            raise
+        return 0
+
+    # Texts in parts ---------------------------------------------------------------------------------------------------
+
+    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil:
+        """The first place found, at or after `pos`, where a text may be cut; its length if there is none.
+
+        Right behind `pos` any border will do; a place where a pretoken starts is looked for further on.
+        """
+        cdef const Joints* joints = self.text_joints()
+        cdef Py_ssize_t near = min(pos + NEAR, text.n), found
+        if joints != NULL:
+            found = first_parting(joints, text, pos, near)
+            if found < near:
+                return found
+        if text.width:
+            return certain_unit(self.scanner, text, pos)
+        return certain_start(self.scanner, text.data, pos, text.n)
+
+    cdef const Joints* text_joints(self) noexcept nogil:
+        """The split filter where texts may be cut by it, which is where a word's end is like its inside; else NULL."""
+        if self.scanner < 0 or self.splits is None or self.values.marked or self.values.whole is not None:
+            return NULL
+        return &self.splits.joints if self.splits.joints.bits != NULL else NULL
+
+    def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
+        """The last place found, beyond `low`, where a text may be cut, whatever follows it; else `low`."""
+        cdef Py_ssize_t end = text.shape[0], found
+        low = max(low, <Py_ssize_t>0)
+        cdef const Joints* joints = self.text_joints()
+        if end <= low:
+            return low
+        with nogil:
+            found = last_start(self.scanner, &text[0], low, end)
+            if found <= low and joints != NULL:
+                found = last_parting(joints, &text[0], low, end)
+        return found
+
+    # For Python -------------------------------------------------------------------------------------------------------
+
+    def encode(self, text):
+        """The ids of one str or bytes: (uint32 array, whether all symbols have an id)."""
+        cdef Workspace space = self.workspace()
+        cdef Fragment fragment
+        cdef bytes held
+        if isinstance(text, str) and PyUnicode_IS_ASCII(text):
+            fragment.text = <const byte_t*>PyUnicode_AsUTF8AndSize(text, &fragment.size)
+        else:
+            held = text.encode() if isinstance(text, str) else text
+            fragment.text, fragment.size = held, len(held)
+        feed_fragments(space.feed, &fragment, 1, self.scanner)
+        if fragment.size < SHORT_TEXT:
+            self.run(space, NULL)
+        else:
+            self.run_long(space, fragment.size)
+        known = not space.unknown
+        return self.taken(space), known
+
+    def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+        """The same for a text whose pretokens, none of them empty, lie at the given byte offsets."""
+        cdef Workspace space = self.workspace()
+        cdef Fragment fragment
+        check_spans(starts, ends, text.shape[0], False)
+        if starts.shape[0]:
+            fragment.text, fragment.size = &text[0], text.shape[0]
+            feed_fragments(space.feed, &fragment, 1, -1)
+            space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
+            self.run_long(space, fragment.size)
+        known = not space.unknown
+        return self.taken(space), known
+
+    def encode_piece(self, bytes piece):
+        """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
+        cdef Workspace space = Workspace(0)
+        cdef token_t token = NO_TOKEN
+        if piece:
+            if self.values.whole is not None:
+                token = self.values.whole.find(piece, len(piece))
+            if token != NO_TOKEN:
+                return [token]
+            merge_piece(self.values, space, piece, len(piece), ALL)
+        return [space.out.data[i] for i in range(space.out.n)]
+
+    def work_of(self, bytes piece):
+        """How many symbols merging goes over for one long pretoken, each as often as it does, for tests."""
+        cdef Workspace space = Workspace(0)
+        merge_piece(self.values, space, piece, len(piece), ALL)
+        return space.scratch.work
+
+    def cache_state(self):
+        """What the caches of idle workspaces hold, for tests and benchmarks: a list of dicts of int."""
+        cdef Workspace space = self.idle
+        states = []
+        while space is not None:
+            states.append({
+                "short": space.cache.n_short,
+                "short_room": <size_t>4 << (64 - space.cache.lines_shift),
+                "middle": space.cache.n_middle,
+                "middle_room": <size_t>2 << (64 - space.cache.middles_shift),
+                "long": space.cache.n_long,
+                "long_room": space.cache.longs_mask + 1,
+                "kept": space.cache.n_kept,
+                "listed": space.cache.n_listed,
+                "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
+                "bytes": cache_bytes(&space.cache) + cache_bytes(&space.earlier),
+            })
+            space = space.next
+        return states
+
+    # Workspaces -------------------------------------------------------------------------------------------------------
+
+    cdef Workspace workspace(self):
+        """An idle workspace, or a new one."""
+        cdef Workspace space
+        with cython.critical_section(self):
+            space = self.idle
+            if space is not None:
+                self.idle = space.next
+                space.next = None
+                return space
+        space = Workspace(self.memory, self.values.marked, self.finished)
+        space.pool = self.pool
+        with nogil:
+            self.seeds.sow(&space.cache, &space.earlier)
+            share_if_larger(space)
+        return space
+
+    cdef int give_back(self, Workspace space) except -1:
+        """Make a workspace idle."""
+        space.reset()
+        with cython.critical_section(self):
+            space.next = self.idle
+            self.idle = space
+        return 0
+
+    cdef object taken(self, Workspace space):
+        """The output as an array of its own; the workspace goes back."""
+        if space.out.lent:
+            ids = lent_as_array(&space.out, space.pool, &space.loan, &space.fresh)
+        else:
+            ids = as_array(&space.out, not space.passing)
+        self.give_back(space)
+        return ids

@@ -1,0 +1,26 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+from bpe.encode._batch import Job, Room
+from bpe.encode._encoder import Encoder
+
+BLOCKS: int
+
+class BlockRoom(Room): ...
+
+class BlockJob(Job):
+    def __init__(
+        self,
+        encoder: Encoder,
+        threads: int,
+        blocks: Iterator[Any],
+        prepared: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
+        done: Callable[[Any, NDArray[np.int64], int], Any],
+        n_bytes: int,
+        most: int,
+    ) -> None: ...
+    def result(self) -> tuple[NDArray[np.uint32], list[Any]]: ...  # type: ignore[override]

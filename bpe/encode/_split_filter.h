@@ -1,0 +1,372 @@
+/* The split filter's bits, and what cutting text by them needs vector instructions for.
+ *
+ * The filter is words of 32 bits. The last byte of a character of three bytes and the three of the one behind it are
+ * hashed to a word and a bit in it, which is set if some token begins within the first character and reaches into the
+ * second; the first two bytes, hashed with them, to another bit of the same word, which is set if some token holds the
+ * first whole. So a border takes one load. Tokens that end after the second one's first byte would set 4,096 bits: they
+ * have a table of their own, of the last byte of the first character and that byte, which fits two registers. The level
+ * is chosen once, as for pretokenize/_char_masks.h.
+ */
+#ifndef BPE_JOINTS_H
+#define BPE_JOINTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "bpe/pretokenize/_char_masks.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#define BPE_JOINT_FACTOR 0x9E3779B1u
+#define BPE_FIRST_FACTOR 0x85EBCA6Bu
+
+typedef struct {
+    const uint32_t *bits; /* NULL where nothing may be cut */
+    int shift;            /* 32 - log2 of how many words there are, less one behind them that has all bits set */
+    uint16_t ends[64];    /* by a character's last byte, a bit for each first byte that a token ends after it with */
+} bpe_joints;
+
+static inline uint32_t bpe_joint_hash(uint32_t last_and_three) { return last_and_three * BPE_JOINT_FACTOR; }
+static inline uint32_t bpe_joint_within(uint32_t hash) { return (uint32_t)1 << (hash >> 14 & 31); }
+static inline uint32_t bpe_joint_whole(uint32_t hash, uint32_t first_two) {
+    return (uint32_t)1 << ((first_two ^ hash) * BPE_FIRST_FACTOR >> 27);
+}
+
+static inline uint32_t bpe_joint_ends(const bpe_joints *joints, uint8_t last, uint8_t first) {
+    return joints->ends[last & 63] >> (first & 15) & 1;
+}
+
+/* Whether the text may be cut at `border`, where a character of three bytes follows another. */
+static inline int bpe_may_cut(const bpe_joints *joints, const uint8_t *border) {
+    uint32_t last_and_three, hash;
+    uint16_t first_two;
+    memcpy(&last_and_three, border - 1, 4);
+    memcpy(&first_two, border - 3, 2);
+    hash = bpe_joint_hash(last_and_three);
+    return !(joints->bits[hash >> joints->shift] & (bpe_joint_within(hash) | bpe_joint_whole(hash, first_two))) &&
+           !bpe_joint_ends(joints, border[-1], border[0]);
+}
+
+/* A slice of text is cut at once. Its places are bits of words, the first of each the lowest, and the number of a place
+ * is that of the byte behind it. 64 zero bytes stand before the slice and 128 behind it. */
+enum { BPE_SLICE_WORDS = 40 };
+
+/* The bits of 64 bytes that are 0xE0-0xEF, where characters of three bytes begin, and 0x80-0xBF, inside of one. */
+static inline void bpe_leads_and_tails(const uint8_t *text, uint64_t *leads, uint64_t *tails) {
+    uint64_t lead = 0, tail = 0;
+#if defined(__SSE2__)
+    for (int at = 0; at < 64; at += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(text + at));
+        __m128i high = _mm_and_si128(v, _mm_set1_epi8((char)0xF0));
+        lead |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(high, _mm_set1_epi8((char)0xE0))) << at;
+        tail |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmplt_epi8(v, _mm_set1_epi8((char)0xC0))) << at;
+    }
+#else
+    for (int at = 0; at < 64; at++) {
+        lead |= (uint64_t)((text[at] & 0xF0) == 0xE0) << at;
+        tail |= (uint64_t)((text[at] & 0xC0) == 0x80) << at;
+    }
+#endif
+    *leads = lead;
+    *tails = tail;
+}
+
+/* The places where a character of three bytes follows another, by the masks of the word before, this one and the next. */
+static inline uint64_t bpe_meetings(
+    uint64_t lead_before, uint64_t tail_before, uint64_t lead, uint64_t tail, uint64_t tail_after) {
+    return lead & (lead << 3 | lead_before >> 61) & (tail << 1 | tail_before >> 63) & (tail << 2 | tail_before >> 62) &
+           (tail >> 1 | tail_after << 63) & (tail >> 2 | tail_after << 62);
+}
+
+/* Set the bits of the places of a slice where a cut is safe. */
+typedef void (*bpe_find_safe_t)(const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe);
+
+static void bpe_find_safe_plain(const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
+    uint64_t lead_before = 0, tail_before = 0, lead, tail, lead_after, tail_after;
+    bpe_leads_and_tails(slice, &lead, &tail);
+    for (size_t i = 0; i < words; i++) {
+        uint64_t found = 0, meetings;
+        bpe_leads_and_tails(slice + 64 * i + 64, &lead_after, &tail_after);
+        meetings = bpe_meetings(lead_before, tail_before, lead, tail, tail_after);
+        for (; meetings; meetings &= meetings - 1) {
+            int bit = bpe_ctz(meetings);
+            found |= (uint64_t)bpe_may_cut(joints, slice + 64 * i + bit) << bit;
+        }
+        safe[i] = found;
+        lead_before = lead, tail_before = tail, lead = lead_after, tail = tail_after;
+    }
+}
+
+/* The parts of a slice on their way to the chunk. The arrays have room for 64 more than `room`. */
+typedef struct {
+    ptrdiff_t *start;
+    ptrdiff_t *end;
+    uint8_t *part;   /* of each: 0 where it is a whole piece, 1 the last part of one, 2 a part before that */
+    size_t room;
+    ptrdiff_t at;    /* where the next part begins */
+    uint64_t fresh;  /* 1 where a piece begins there too, else 0 */
+    size_t n;
+    size_t n_ended;  /* pieces of which the last part is one of these */
+} bpe_parts;
+
+/* Turn places where parts end, safe ones and ends of pieces, to parts while there is room; the slice begins at `text`. */
+typedef void (*bpe_list_parts_t)(
+    const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts);
+
+static void bpe_list_parts_plain(
+    const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts) {
+    for (size_t i = 0; i < words; i++) {
+        for (uint64_t found = safe[i] | ends[i]; found; found &= found - 1) {
+            int bit = bpe_ctz(found);
+            uint64_t last = ends[i] >> bit & 1;
+            if (parts->n == parts->room) return;
+            parts->start[parts->n] = parts->at;
+            parts->end[parts->n] = parts->at = text + (ptrdiff_t)(64 * i) + bit;
+            parts->part[parts->n++] = (uint8_t)(last ? ~parts->fresh & 1 : 2);
+            parts->fresh = last;
+            parts->n_ended += last;
+        }
+    }
+}
+
+#if defined(BPE_X86)
+enum { BPE_BORDERS = BPE_SLICE_WORDS * 22 + 32 }; /* of a slice at most, and what is written past them */
+
+/* Where in a slice a character of three bytes follows another; how many. Eight more than those are set to 0. */
+BPE_FOR_AVX2 static size_t bpe_list_borders_avx2(const uint8_t *slice, size_t words, uint32_t *borders) {
+    uint64_t lead_before = 0, tail_before = 0, lead, tail, lead_after, tail_after;
+    size_t n = 0;
+    bpe_leads_and_tails(slice, &lead, &tail);
+    for (size_t i = 0; i < words; i++) {
+        bpe_leads_and_tails(slice + 64 * i + 64, &lead_after, &tail_after);
+        uint64_t meetings = bpe_meetings(lead_before, tail_before, lead, tail, tail_after);
+        n += (size_t)bpe_avx2_places(meetings, (uint32_t)(64 * i), borders + n);
+        lead_before = lead, tail_before = tail, lead = lead_after, tail = tail_after;
+    }
+    _mm256_storeu_si256((__m256i *)(borders + n), _mm256_setzero_si256());
+    return n;
+}
+
+/* Of eight borders, all bits of those that a token ends behind the first byte after. The table of 64 times 16 bits is
+ * four vectors of eight words: each is asked for all, and two bits of the number choose among the answers. */
+BPE_FOR_AVX2 static inline __m256i bpe_closed_avx2(const bpe_joints *joints, __m256i last_and_three) {
+    const __m256i *table = (const __m256i *)joints->ends;
+    __m256i number = _mm256_srli_epi32(last_and_three, 1); /* of the word, in its lowest bits */
+#define ASK(i) _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(_mm256_loadu_si256(table + i), number))
+#define CHOOSE(a, b, bit) _mm256_blendv_ps(a, b, _mm256_castsi256_ps(_mm256_slli_epi32(last_and_three, 31 - bit)))
+    __m256 word = CHOOSE(CHOOSE(ASK(0), ASK(1), 4), CHOOSE(ASK(2), ASK(3), 4), 5);
+#undef ASK
+#undef CHOOSE
+    __m256i half = _mm256_and_si256(_mm256_slli_epi32(last_and_three, 4), _mm256_set1_epi32(16));
+    __m256i first = _mm256_and_si256(_mm256_srli_epi32(last_and_three, 8), _mm256_set1_epi32(15));
+    __m256i bit = _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_or_si256(half, first));
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(word), bit), bit);
+}
+
+/* Eight borders: the numbers of their words in the filter and the bits that close them there. */
+BPE_FOR_AVX2 static inline void bpe_hash_borders_avx2(
+    const uint8_t *slice, const bpe_joints *joints, const uint32_t *borders, uint32_t *places, uint32_t *bits) {
+    const __m256i one = _mm256_set1_epi32(1);
+    uint64_t eight[8];
+    for (int i = 0; i < 8; i++) memcpy(&eight[i], slice + borders[i] - 3, 8);
+    /* Halves are taken from two vectors lane by lane: the third and the fourth border are in the other's first lane. */
+    __m256i a = _mm256_set_epi64x((int64_t)eight[5], (int64_t)eight[4], (int64_t)eight[1], (int64_t)eight[0]);
+    __m256i b = _mm256_set_epi64x((int64_t)eight[7], (int64_t)eight[6], (int64_t)eight[3], (int64_t)eight[2]);
+#define LOW_HALVES(a, b) _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88))
+    __m256i two = _mm256_and_si256(LOW_HALVES(a, b), _mm256_set1_epi32(0xFFFF));
+    __m256i four = LOW_HALVES(_mm256_srli_epi64(a, 16), _mm256_srli_epi64(b, 16));
+#undef LOW_HALVES
+    __m256i hash = _mm256_mullo_epi32(four, _mm256_set1_epi32((int)BPE_JOINT_FACTOR));
+    two = _mm256_mullo_epi32(_mm256_xor_si256(two, hash), _mm256_set1_epi32((int)BPE_FIRST_FACTOR));
+    __m256i within = _mm256_and_si256(_mm256_srli_epi32(hash, 14), _mm256_set1_epi32(31));
+    __m256i both = _mm256_or_si256(_mm256_sllv_epi32(one, within), _mm256_sllv_epi32(one, _mm256_srli_epi32(two, 27)));
+    __m256i place = _mm256_srl_epi32(hash, _mm_cvtsi32_si128(joints->shift));
+    __m256i all_set = _mm256_sll_epi32(one, _mm_cvtsi32_si128(32 - joints->shift));
+    place = _mm256_blendv_epi8(place, all_set, bpe_closed_avx2(joints, four));
+    _mm256_storeu_si256((__m256i *)places, place);
+    _mm256_storeu_si256((__m256i *)bits, both);
+}
+
+/* All borders are listed first, then hashed, eight at a time, then loaded and tested, each with a byte of its own for the
+ * answer, so that nothing waits and no branch is guessed. (`pdep` is slow microcode before Zen 3.) */
+BPE_FOR_AVX2 static void bpe_find_safe_avx2(
+    const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
+    uint32_t borders[BPE_BORDERS], places[BPE_BORDERS], bits[BPE_BORDERS];
+    uint8_t open[64 * BPE_SLICE_WORDS];
+    size_t n = bpe_list_borders_avx2(slice, words, borders);
+    memset(open, 0, 64 * words);
+    for (size_t k = 0; k < n; k += 8) bpe_hash_borders_avx2(slice, joints, borders + k, places + k, bits + k);
+    for (size_t k = 0; k < n; k++) open[borders[k]] = (joints->bits[places[k]] & bits[k]) == 0;
+    for (size_t i = 0; i < 2 * words; i++) {
+        __m256i some = _mm256_loadu_si256((const __m256i *)(open + 32 * i));
+        uint32_t found = (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(some, 7));
+        memcpy((uint8_t *)safe + 4 * i, &found, 4);
+    }
+}
+
+/* Four places at a time, without a branch for each; the last words plainly, where the room might not do. */
+BPE_FOR_AVX2 static void bpe_list_parts_avx2(
+    const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts) {
+    size_t i = 0;
+    for (; i < words; i++, text += 64) {
+        uint64_t found = safe[i] | ends[i], left = found, before = parts->fresh, last;
+        size_t count = (size_t)__builtin_popcountll(found);
+        ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
+        uint8_t *part = parts->part + parts->n;
+        if (count == 0) continue;
+        if (count > parts->room - parts->n) break;
+        start[0] = parts->at;
+        for (size_t k = 0; k < count; k += 4) {
+            for (size_t j = k; j < k + 4; j++) {
+                uint64_t bit = _tzcnt_u64(left); /* 64 behind the last one */
+                end[j] = start[j + 1] = text + (ptrdiff_t)bit;
+                last = ends[i] >> (bit & 63) & 1;
+                part[j] = (uint8_t)(2 - last - (last & before));
+                before = last;
+                left &= left - 1;
+            }
+        }
+        parts->at = start[count];
+        parts->fresh = ends[i] >> (63 - _lzcnt_u64(found)) & 1;
+        parts->n += count;
+        parts->n_ended += (size_t)__builtin_popcountll(ends[i]);
+    }
+    bpe_list_parts_plain(safe + i, ends + i, words - i, text, parts);
+}
+
+#define BPE_JOINTS_AVX512                                                                                             \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
+
+static const uint8_t bpe_sixty_four[64] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+    28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
+    56, 57, 58, 59, 60, 61, 62, 63};
+
+/* Of all borders first what they hash to, sixteen at a time, then the words, then the bits: a gather takes twice as long
+ * on Zen 4 as loads do that nothing waits for. */
+BPE_JOINTS_AVX512 static void bpe_find_safe_avx512(
+    const uint8_t *slice, size_t words, const bpe_joints *joints, uint64_t *safe) {
+    const __m512i order = _mm512_loadu_si512((const void *)bpe_sixty_four);
+    const __m128i down = _mm_cvtsi32_si128(joints->shift);
+    const __m512i one = _mm512_set1_epi32(1), all_set = _mm512_sll_epi32(one, _mm_cvtsi32_si128(32 - joints->shift));
+    const __m512i ends_low = _mm512_loadu_si512((const void *)joints->ends);
+    const __m512i ends_high = _mm512_loadu_si512((const void *)(joints->ends + 32));
+    uint32_t places[BPE_BORDERS], bits[BPE_BORDERS];
+    uint16_t open[BPE_BORDERS / 16 + 8];
+    uint64_t leads[BPE_SLICE_WORDS + 2], tails[BPE_SLICE_WORDS + 2];
+    size_t n = 0, at = 0;
+    leads[0] = tails[0] = 0;
+    for (size_t i = 0; i <= words; i++) {
+        __m512i v = _mm512_loadu_si512((const void *)(slice + 64 * i));
+        __m512i high = _mm512_and_si512(v, _mm512_set1_epi8((char)0xF0));
+        leads[i + 1] = _mm512_cmpeq_epi8_mask(high, _mm512_set1_epi8((char)0xE0));
+        tails[i + 1] = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8((char)0xC0));
+    }
+    for (size_t i = 0; i < words; i++) {
+        uint64_t meetings = bpe_meetings(leads[i], tails[i], leads[i + 1], tails[i + 1], tails[i + 2]);
+        __m512i low = _mm512_loadu_si512((const void *)(slice + 64 * i - 3));
+        __m512i high = _mm512_loadu_si512((const void *)(slice + 64 * i + 61));
+        __m512i listed = _mm512_maskz_compress_epi8(meetings, order);
+        size_t count = (size_t)__builtin_popcountll(meetings);
+        safe[i] = meetings;
+        for (size_t k = 0; k < count; k += 16) {
+            __m512i place = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(listed));
+            place = _mm512_mullo_epi32(place, _mm512_set1_epi32(0x01010101));
+            __m512i four = _mm512_permutex2var_epi8(low, _mm512_add_epi8(place, _mm512_set1_epi32(0x05040302)), high);
+            __m512i two = _mm512_permutex2var_epi8(low, _mm512_add_epi8(place, _mm512_set1_epi32(0x00000100)), high);
+            two = _mm512_and_si512(two, _mm512_set1_epi32(0xFFFF));
+            __m512i hash = _mm512_mullo_epi32(four, _mm512_set1_epi32((int)BPE_JOINT_FACTOR));
+            two = _mm512_mullo_epi32(_mm512_xor_si512(two, hash), _mm512_set1_epi32((int)BPE_FIRST_FACTOR));
+            __m512i within = _mm512_and_si512(_mm512_srli_epi32(hash, 14), _mm512_set1_epi32(31));
+            within = _mm512_sllv_epi32(one, within);
+            two = _mm512_sllv_epi32(one, _mm512_srli_epi32(two, 27));
+            __m512i first = _mm512_and_si512(_mm512_srli_epi32(four, 8), _mm512_set1_epi32(15));
+            __m512i ends = _mm512_permutex2var_epi16(ends_low, four, ends_high); /* of each two, the lower one */
+            __mmask16 closed = _mm512_test_epi32_mask(ends, _mm512_sllv_epi32(one, first));
+            hash = _mm512_mask_mov_epi32(_mm512_srl_epi32(hash, down), closed, all_set);
+            _mm512_storeu_si512((void *)(places + n + k), hash);
+            _mm512_storeu_si512((void *)(bits + n + k), _mm512_or_si512(within, two));
+            listed = _mm512_shuffle_i64x2(listed, listed, 0x39);
+        }
+        n += count;
+    }
+    for (size_t k = 0; k < n; k++) bits[k] &= joints->bits[places[k]];
+    for (size_t k = 0; k < n; k += 16) {
+        __m512i set = _mm512_loadu_si512((const void *)(bits + k));
+        open[k / 16] = (uint16_t)_mm512_testn_epi32_mask(set, set);
+    }
+    for (size_t i = 0; i < words; i++) {
+        uint32_t some;
+        memcpy(&some, (const uint8_t *)open + at / 8, 4);
+        size_t count = (size_t)__builtin_popcountll(safe[i]);
+        safe[i] = _pdep_u64(some >> (at & 7), safe[i]);
+        at += count;
+    }
+}
+
+BPE_JOINTS_AVX512 static void bpe_list_parts_avx512(
+    const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_parts *parts) {
+    const __m512i order = _mm512_loadu_si512((const void *)bpe_sixty_four);
+    size_t n = parts->n, n_ended = parts->n_ended;
+    uint64_t fresh = parts->fresh;
+    parts->start[n] = parts->at;
+    for (size_t i = 0; i < words && n < parts->room; i++) {
+        uint64_t found = safe[i] | ends[i], last;
+        size_t count = (size_t)__builtin_popcountll(found);
+        if (count == 0) continue;
+        if (count > parts->room - n) {
+            count = parts->room - n;
+            found = _pdep_u64(((uint64_t)1 << count) - 1, found);
+        }
+        last = _pext_u64(ends[i], found);
+        __m512i listed = _mm512_maskz_compress_epi8(found, order), from = _mm512_set1_epi64(text + (ptrdiff_t)(64 * i));
+        for (size_t k = 0; k < count; k += 8) {
+            __m512i eight = _mm512_add_epi64(from, _mm512_cvtepu8_epi64(_mm512_castsi512_si128(listed)));
+            _mm512_storeu_si512((void *)(parts->end + n + k), eight);
+            _mm512_storeu_si512((void *)(parts->start + n + k + 1), eight);
+            listed = _mm512_alignr_epi64(listed, listed, 1);
+        }
+        __m512i part = _mm512_andnot_si512(_mm512_movm_epi8(last & (last << 1 | fresh)), _mm512_set1_epi8(1));
+        part = _mm512_sub_epi8(part, _mm512_movm_epi8(~last));
+        _mm512_storeu_si512((void *)(parts->part + n), part);
+        fresh = last >> (count - 1) & 1;
+        n_ended += (size_t)__builtin_popcountll(last);
+        n += count;
+    }
+    parts->at = parts->start[n];
+    parts->fresh = fresh;
+    parts->n = n;
+    parts->n_ended = n_ended;
+}
+#endif
+
+static bpe_find_safe_t bpe_find_safe = bpe_find_safe_plain;
+static bpe_list_parts_t bpe_list_parts = bpe_list_parts_plain;
+
+/* Use vector instructions where this machine has them, at most the level of pretokenize/_char_masks.h given; the level
+ * used. */
+static int bpe_choose_joints(int most) {
+    bpe_find_safe = bpe_find_safe_plain;
+    bpe_list_parts = bpe_list_parts_plain;
+#if defined(BPE_X86)
+    __builtin_cpu_init();
+    if (most >= 3 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
+        bpe_find_safe = bpe_find_safe_avx512;
+        bpe_list_parts = bpe_list_parts_avx512;
+        return 3;
+    }
+    if (most >= 2 && bpe_has_avx2()) {
+        bpe_find_safe = bpe_find_safe_avx2;
+        bpe_list_parts = bpe_list_parts_avx2;
+        return 2;
+    }
+#endif
+    (void)most;
+    return 0;
+}
+
+#endif

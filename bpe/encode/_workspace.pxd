@@ -1,0 +1,75 @@
+"""What one call needs for itself."""
+
+from bpe.base._delivery cimport Delivery, Sender
+from bpe.base._prefault cimport Fresh
+from bpe.base._result_pool cimport Loan, ResultPool
+from bpe.base._types cimport token_t
+from bpe.encode._chunk cimport Chunk, Feed
+from bpe.encode._shared_words cimport Words
+from bpe.encode._word_cache cimport Cache, has_ids
+from bpe.merge._merging cimport Ids, Scratch, reserve
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+
+cdef class Workspace:
+    """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
+
+    cdef Cache cache
+    cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
+    cdef Scratch scratch
+    cdef Chunk* chunk
+    cdef Feed* feed
+    cdef Ids out
+    cdef size_t memory        # bytes that the caches and the pool may take for this thread
+    cdef size_t left          # bytes of them that the pool may
+    cdef ResultPool pool      # which lends memory for a large output, or None
+    cdef Loan loan            # that memory
+    cdef Fresh fresh          # of the output's memory
+    cdef size_t fresh_room    # ids that it had room for when `fresh` began; 0 where that has not
+    cdef bint passing         # the output's memory is not kept for the next call
+    cdef bint used            # a call has had an output of some size
+    cdef Sender sender        # where parts of the output go while it is shared with other threads
+    cdef Delivery delivery    # or None
+    cdef Words* words         # where those that are worked out are noted for other threads, or NULL
+    cdef Workspace next       # of the idle ones
+    cdef bint unknown         # a symbol without an id was met
+    cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
+
+    cdef int reset(self) noexcept nogil
+    cdef void share_memory(self) noexcept nogil
+
+
+cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil
+
+cdef void reach_output(Workspace space) noexcept nogil
+
+
+cdef inline void share_if_larger(Workspace space) noexcept nogil:
+    """Where the caches have grown, leave the pool less."""
+    if space.cache.larger or space.earlier.larger:
+        space.share_memory()
+
+
+cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids, more than a few, of a value that says where they are listed."""
+    cdef const token_t* listed = space.cache.listed + (value >> 32)
+    cdef size_t n = listed[0], i
+    cdef Ids* out = &space.out
+    reserve(out, n + 3)
+    for i in range(0, n, 4):                               # four at a time: a call for a few ids would take longer
+        memcpy(out.data + out.n + i, listed + 1 + i, 4 * sizeof(token_t))
+    out.n += n
+    return 0
+
+
+cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids of any value."""
+    cdef Ids* out = &space.out
+    if not has_ids(value):
+        return emit_listed(space, value)
+    reserve(out, 2)
+    out.data[out.n] = <token_t>value - 1
+    out.data[out.n + 1] = <token_t>(value >> 32) - 1
+    out.n += 1 + (value >> 32 != 0)
+    return 0

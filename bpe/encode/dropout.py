@@ -1,0 +1,69 @@
+"""BPE-dropout: encoding a text differently each time, to train models that are robust against it.
+
+Not here: the merging (`bpe/merge/_dropout`).
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import TextLike, to_bytes
+from bpe.encode.engine import Engine
+from bpe.errors import typed
+from bpe.merge._dropout import Dropout
+
+_WORD = 2**64 - 1
+_WHOLE = 2**53
+
+
+class DropoutEncoder:
+    """Encodes with dropout beside an `Engine`, whose tokenizer it is made for. Immutable.
+
+    With `ignore_merges`, a word that is a token is encoded as that token; not so here, as in Hugging Face's
+    `tokenizers`, since little would be left to drop.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._core = Dropout(engine.kernel)
+
+    def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
+        """The ids of one text; the same for the same text, probability and seed, on any machine."""
+        pretokenizer = self._engine.spec.pretokenizer
+        parts: list[NDArray[np.uint32]] = []
+        state = seed & _WORD
+        for item in self._engine.items(text, allowed):
+            if isinstance(item, int):
+                parts.append(np.array([item], dtype=np.uint32))
+                continue
+            data = to_bytes(item)
+            if pretokenizer is None:
+                starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
+            else:
+                starts, ends = pretokenizer.spans(data)
+            ids, state, known = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
+            if not known:
+                self._engine.refuse_unknown(data)
+            parts.append(ids)
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
+
+
+def check_dropout(dropout: object, seed: object) -> tuple[float, int]:
+    """The arguments `dropout` and `seed`, a random seed in place of None.
+
+    Raises:
+        TypeError, ValueError: for a dropout that is no number from 0 to 1, or a seed that is no int.
+
+    """
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float, np.floating)):
+        raise TypeError(f"dropout is {typed(dropout)}; it must be a number from 0 to 1")
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"dropout is {dropout}; it must be from 0 (none) to 1 (no merge at all)")
+    if seed is None:
+        return float(dropout), int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
+    return float(dropout), int(seed.__index__())

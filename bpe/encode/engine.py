@@ -1,0 +1,624 @@
+"""Encoding: a tokenizer's description turned into lookup tables, and texts into ids.
+
+This module builds the kernel's tables, cuts texts at special tokens and normalizes them. The kernel's entry is
+`bpe/encode/_encoder.pyx`. Not here: what users call (`bpe/encode/text_encoder.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base import _utf8 as transcoding
+from bpe.base.threads import together
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
+from bpe.batch import TokenBatch
+from bpe.corpus.blocks import Block, document_cut, safe_cut
+from bpe.corpus.reading import EndCut
+from bpe.encode import _chunk as chunk
+from bpe.encode import _encoder as core
+from bpe.encode import _pieces as pieces
+from bpe.encode._batch import Job
+from bpe.encode._file_blocks import BlockJob
+from bpe.errors import error_context, shown
+from bpe.merge import _merging as merging
+from bpe.merge._merger import Merger
+from bpe.pretokenize.patterns import WHOLE
+from bpe.pretokenize.pretokenizer import VECTORS, prepared, scanner_of
+from bpe.text import normalizers
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_tokens import SpecialTokens
+from bpe.vocab.vocabulary import ORDINARY, end_to_end
+
+NO_TOKEN = 0xFFFFFFFF
+#: Characters from which on a str is not made UTF-8 as a whole.
+LONG_TEXT = 1 << 16
+#: Bytes of files from which on several threads are worth starting.
+SHARED = 1 << 19
+#: Bytes of a pipe that are read before several threads encode them.
+AHEAD = 32 << 20
+
+Item = str | bytes | int
+
+#: The ids that are put before and after each text, if any.
+Around = tuple[int | None, int | None]
+NOTHING: Around = (None, None)
+
+_NO_IDS = np.empty(0, dtype=np.uint32)
+
+chunk.choose_vectors(VECTORS)
+merging.choose_vectors(VECTORS)
+pieces.choose_vectors(VECTORS)
+transcoding.choose_vectors(VECTORS)
+
+
+class Engine:
+    """Encodes texts with the tables of one tokenizer. Immutable; used by any number of threads at once.
+
+    Args:
+        spec: the tokenizer.
+        whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
+        cache_memory: the most that the word cache of each thread takes, in bytes; together with the memory of freed
+            results that is kept for the thread, 2.5 times as many.
+
+    """
+
+    def __init__(
+        self,
+        spec: TokenizerSpec,
+        whole_words: Sequence[tuple[bytes, int]] = (),
+        cache_memory: int = core.CACHE_MEMORY,
+    ) -> None:
+        if spec.normalizer == normalizers.Sequence():
+            spec = replace(spec, normalizer=None)  # which files have that mean none
+        self.spec = spec
+        self.cache_memory = cache_memory
+        self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
+        self._chars = spec.model == "char"
+        self.symbols = symbol_tables(spec)
+        self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
+        self.kernel = self._kernel()
+        if spec.ignore_merges:
+            numbers, vocabulary = np.flatnonzero(self._tokens_that_are_words()), spec.vocabulary
+            blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+            tokens, offsets = end_to_end(blob, vocabulary.offsets[numbers], vocabulary.lengths[numbers])
+            self.kernel.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), False)
+        elif whole_words:
+            offsets = np.zeros(len(whole_words) + 1, dtype=np.int64)
+            np.cumsum([len(word) for word, _ in whole_words], out=offsets[1:])
+            ids = np.array([number for _, number in whole_words], dtype=np.uint32)
+            self.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
+        self.kernel.finish()
+        pretokenizer = spec.pretokenizer
+        #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
+        plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain
+        #: Whether texts are normalized and nothing else is done to them.
+        self._normalized = spec.normalizer is not None and plain
+
+    @property
+    def fast_kernel(self) -> core.Encoder | None:
+        """The kernel, if it takes every text unchanged and finds no special tokens in it; else None."""
+        return self.kernel if self.direct and not self.specials.always else None
+
+    def _kernel(self) -> core.Encoder:
+        """The tables that the kernels use; words that are one token are still to be set."""
+        spec, (inner, last, mark) = self.spec, self.symbols
+        # The kernels check these arrays once and read them as long as they live, so they are copies: those of the spec
+        # can be written to by whoever holds it.
+        merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_ids, dtype=np.int32)
+        ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
+        if ends is not None and spec.ends_word is not None:
+            ends[:] = spec.ends_word
+        ranks = np.arange(len(merges)) if spec.merge_ranks is None else spec.merge_ranks
+        scanner = scanner_of(spec.pretokenizer)
+        merger = Merger(
+            inner,
+            last,
+            merges,
+            ids,
+            np.array(ranks, dtype=np.int32),
+            spec.vocabulary.limit,
+            mark,
+            self._unk,
+            spec.fuse_unk,
+            self._chars,
+            np.array(spec.unreached, dtype=np.int32) if spec.ignore_merges and spec.unreached is not None else None,
+        )
+        return core.Encoder(
+            merger,
+            merges,
+            ids,
+            spec.vocabulary.blob,
+            spec.vocabulary.offsets.copy(),
+            ends,
+            0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
+            -1 if scanner is None else scanner,
+            self.cache_memory,
+        )
+
+    def _tokens_that_are_words(self) -> NDArray[np.bool_]:
+        """With `ignore_merges`: which ordinary tokens merging may not give for their own bytes, by id."""
+        vocabulary, known = self.spec.vocabulary, self.spec.unreached
+        ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
+        if known is None:
+            known = self.kernel.unreached_of(ordinary.astype(np.uint8))
+        if known is None:
+            return ordinary
+        wanted = np.zeros(vocabulary.limit, dtype=np.bool_)
+        wanted[known] = True
+        return wanted
+
+    # One text ---------------------------------------------------------------------------------------------------------
+
+    def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
+        """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
+        if self.direct and not (allowed and self._may_hold(text, allowed)):
+            if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
+                return self.encode_batch([text], 1).ids  # which holds no more than a part of it as UTF-8
+            data = self.checked(text)
+            ids, known = self.kernel.encode(data)
+            if not known:
+                self.refuse_unknown(text)
+            return ids
+        if self._normalized and text and not allowed and isinstance(text, str) and text.isascii():
+            assert self.spec.normalizer is not None
+            return self.encode_segment(unescape(self.spec.normalizer(text)))
+        parts: list[NDArray[np.uint32]] = []
+        for item in self.items(text, allowed):
+            if isinstance(item, int):
+                parts.append(np.array([item], dtype=np.uint32))
+            else:
+                parts.append(self.encode_segment(item))
+        if not parts:
+            return np.empty(0, dtype=np.uint32)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def checked(self, text: TextLike) -> str | bytes:
+        """The text as the kernel takes it: an ASCII str as it is, anything else as UTF-8."""
+        if isinstance(text, str) and text.isascii():
+            return text
+        data = to_bytes(text)
+        if self._chars and not isinstance(text, str):
+            check_utf8(data)
+        return data
+
+    def items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
+        """The text cut at its allowed special tokens: their ids, and between them segments ready to be pretokenized."""
+        data = self.checked(text)
+        if isinstance(data, str):
+            data = data.encode()
+        late = self.specials.late(allowed)
+        for piece, special in self.specials.pieces(data, allowed):
+            if special is not None:
+                yield special
+            elif late and self.spec.normalizer is not None:
+                normalized = self.spec.normalizer.on_bytes(bytes(piece))
+                for part, number in self.specials.late_pieces(normalized, late):
+                    yield bytes(prepared(part, None, self.spec.pretokenizer)) if number is None else number
+            else:
+                yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
+
+    def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
+        """Whether a text may hold one of the special tokens; one that is no text is refused elsewhere."""
+        return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
+
+    def encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
+        """The ids of a prepared segment."""
+        pretokenizer = self.spec.pretokenizer
+        if pretokenizer is None or pretokenizer.scanner is not None:
+            ids, known = self.kernel.encode(data)
+        else:
+            data = data.encode() if isinstance(data, str) else data
+            ids, known = self.kernel.encode_spans(data, *pretokenizer.spans(data))
+        if not known:
+            self.refuse_unknown(data)
+        return ids
+
+    def last_cut(self, data: Bytes, low: int) -> int:
+        """The last place beyond `low` where a prepared segment may be cut, whatever follows it; `low` if none is found.
+
+        Raises:
+            ValueError: if the pretokenizer has no scanner.
+
+        """
+        if scanner_of(self.spec.pretokenizer) is None:
+            raise ValueError("the pretokenizer has no scanner, so that nothing is known of where a text may be cut")
+        return self.kernel.last_cut(data, low)
+
+    def refuse_unknown(self, text: TextLike) -> None:
+        """Raise ValueError for the first symbol of a text that has no id."""
+        for piece in self.pieces(text, self.specials.always):
+            if isinstance(piece, int):
+                continue
+            for symbol, number in self.named_symbols(piece):
+                if number == NO_TOKEN:
+                    kind = "character" if self._chars else "byte"
+                    name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
+                    raise ValueError(
+                        f"{kind} {name} of the text {shown(text)} is not in the vocabulary, which has no unknown "
+                        "token; train with unk_token='<unk>', or with an initial_alphabet that holds it"
+                    )
+
+    # Many texts -------------------------------------------------------------------------------------------------------
+
+    def encode_batch(
+        self,
+        texts: Sequence[TextLike],
+        threads: int,
+        allowed: frozenset[str] = frozenset(),
+        around: Around = NOTHING,
+    ) -> TokenBatch:
+        """The ids of many texts, a large batch on several threads."""
+        if scanner_of(self.spec.pretokenizer) is None:
+            return self._encode_one_by_one(texts, threads, allowed, around)
+        job = Job(self.kernel, threads)
+        job.surround(*around)
+        if self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
+            job.add_texts(list(texts), self.checked)
+        else:
+            rows_of_items = [list(self.items(text, allowed)) for text in texts]
+            bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+            np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
+            job.add_items(list(chain.from_iterable(rows_of_items)), bounds)
+        batch, bad = self._run(job, threads)
+        if bad >= 0:
+            self.refuse_unknown(texts[bad])
+        return batch
+
+    def encode_documents(
+        self,
+        buffer: Bytes,
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        threads: int,
+        around: Around = NOTHING,
+    ) -> TokenBatch:
+        """The ids of documents that lie in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
+
+        Nothing is copied where the pretokenizer has a scanner and nothing is done to a text first. Special tokens are
+        text. A character model takes UTF-8 only. The buffer must not change while this runs: the kernels stay within
+        it, but ids, and what the tokenizer remembers of words, could be of neither content.
+
+        Raises:
+            ValueError: for a document that is not within the buffer; as for `encode`.
+
+        """
+        if not self.direct or self._chars:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
+        job = Job(self.kernel, threads)
+        job.surround(*around)
+        job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+        batch, bad = self._run(job, threads)
+        if bad >= 0:
+            self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
+        return batch
+
+    def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
+        """The ids of words, each taken as a pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.
+
+        Symbols without an id are NO_TOKEN. The tokenizer must have no pretokenizer and no normalizer.
+        """
+        job = Job(self.kernel, 1)
+        job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
+        return self._run(job, 1)[0]
+
+    def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
+        """Where a block of a file may end in which the special tokens named are looked for; None: nowhere."""
+        if not self.cuts_documents(names):
+            return document_cut(separators, keep)
+        return safe_cut(self.kernel.last_cut, [*separators, *(name.encode() for name in names)])
+
+    def cuts_documents(self, names: frozenset[str]) -> bool:
+        """Whether blocks of a file may end within documents."""
+        return self.direct and scanner_of(self.spec.pretokenizer) != WHOLE and self.specials.plain(names)
+
+    def encode_blocks(
+        self,
+        blocks: Iterator[Block],
+        threads: int,
+        n_bytes: int,
+        *,
+        allowed: frozenset[str] = frozenset(),
+        disallowed: frozenset[str] = frozenset(),
+        around: Around = NOTHING,
+        most: int = sys.maxsize,
+        ahead: bool = False,
+    ) -> BlockIds | None:
+        """The ids of blocks of files, cut by `end_cut`, each read and encoded by one of the threads.
+
+        Not more than a certain number of blocks are taken, and none after `most` bytes: call this until there are none.
+
+        Args:
+            blocks: an iterator, on which only one thread at a time calls `next`.
+            threads: how many to use.
+            n_bytes: about how much text there will be.
+            allowed: special tokens to find.
+            disallowed: special tokens to refuse.
+            around: ids to put before and after each document.
+            most: how many bytes are enough.
+            ahead: let the caller's thread read the blocks before any is encoded, at most `AHEAD` bytes.
+
+        Raises:
+            FormatError: for text that is not UTF-8, or where `encode` raises ValueError; it names the file.
+
+        """
+        work = _Blocks(self, allowed, disallowed, around)
+        if ahead and threads > 1:
+            blocks = iter(list(_taken(blocks, min(most, AHEAD))))
+        if self.direct and self.specials.plain(allowed):
+            job = BlockJob(
+                self.kernel, threads if n_bytes >= SHARED else 1, blocks, work.prepare, work.done, n_bytes, most
+            )
+            together(job.work, job.prepare(), job.stop)
+            ids, parts = job.result()
+            return _joined_blocks(ids, parts)
+        batches, parts = [], []
+        for block in _taken(blocks, most):
+            batch, part = work.encode(block, threads)
+            batches.append(batch.ids)
+            parts.append(part)
+        return _joined_blocks(_end_to_end(batches), parts)
+
+    def _run(self, job: Job, threads: int) -> tuple[TokenBatch, int]:
+        """The result of a job, and the first text with a symbol without an id, or -1."""
+        parts = job.prepare()
+        together(job.work, min(threads, parts), job.stop)
+        ids, lengths, bad = job.result()
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return TokenBatch(ids, offsets), bad
+
+    def _encode_one_by_one(
+        self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], around: Around
+    ) -> TokenBatch:
+        """The same where the `regex` package finds the pretokens."""
+        del threads  # the `regex` package keeps the interpreter to itself
+        rows = [surrounded(self.encode(text, allowed), around) for text in texts]
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        return TokenBatch(_end_to_end(rows), offsets)
+
+    # Pieces, for people -----------------------------------------------------------------------------------------------
+
+    def pieces(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
+        """The pretokens of a text, and the ids of special tokens between them."""
+        for item in self.items(text, allowed):
+            if isinstance(item, int):
+                yield item
+            elif self.spec.pretokenizer is None:
+                if item:
+                    yield to_bytes(item)
+            else:
+                data = to_bytes(item)
+                for start, end in zip(*(bound.tolist() for bound in self.spec.pretokenizer.spans(data)), strict=True):
+                    yield data[start:end]
+
+    def piece_ids(self, piece: bytes) -> list[int]:
+        """The ids of one pretoken; NO_TOKEN for a symbol without an id."""
+        return self.kernel.encode_piece(piece)
+
+    def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
+        """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
+        inner, last, mark = self.symbols
+        codes = [ord(char) for char in piece.decode()] if self._chars else list(piece)
+        found: list[tuple[bytes, int]] = []
+        for place, code in enumerate(codes):
+            table = inner if place < len(codes) - 1 else last
+            number = int(table[code]) if code < len(table) else NO_TOKEN
+            symbol = chr(code).encode() if self._chars else bytes([code])
+            found.append((symbol, self._unk if number == NO_TOKEN else number))
+        if mark != NO_TOKEN:
+            found.append((self.spec.vocabulary[mark], mark))
+        return found
+
+
+@dataclass(frozen=True)
+class BlockIds:
+    """The ids of some blocks of files.
+
+    Attributes:
+        ids: uint32, those of all documents.
+        lengths: int64, how many each document has, or each part of one.
+        begins: whether the first of these begins in these blocks; otherwise it goes on from blocks before.
+        ends: whether the last of these ends in these blocks.
+        n_bytes: how much text the documents have together.
+
+    """
+
+    ids: NDArray[np.uint32]
+    lengths: NDArray[np.int64]
+    begins: bool
+    ends: bool
+    n_bytes: int
+
+    @staticmethod
+    def joined(parts: list[BlockIds]) -> TokenBatch:
+        """The ids of all the blocks of some files."""
+        whole = _joined_blocks(_end_to_end([part.ids for part in parts]), parts)
+        offsets = np.zeros(1 if whole is None else len(whole.lengths) + 1, dtype=np.int64)
+        if whole is None:
+            return TokenBatch(np.empty(0, dtype=np.uint32), offsets)
+        np.cumsum(whole.lengths, out=offsets[1:])
+        return TokenBatch(whole.ids, offsets)
+
+
+def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
+    """What is known of blocks, and the ids of all of them, as one; None if there are no blocks."""
+    if not parts:
+        return None
+    lengths = np.concatenate([part.lengths for part in parts])
+    sizes = np.array([len(part.lengths) for part in parts])
+    going_on = np.array([not part.begins for part in parts])
+    going_on[0] = False
+    if going_on.any():
+        firsts = (np.cumsum(sizes) - sizes)[going_on]
+        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
+    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, sum(part.n_bytes for part in parts))
+
+
+def _end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    return np.concatenate(rows) if len(rows) > 1 else rows[0] if rows else np.empty(0, dtype=np.uint32)
+
+
+def surrounded(ids: NDArray[np.uint32], around: Around) -> NDArray[np.uint32]:
+    """The ids of a text with those that are put before and after it."""
+    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
+    return ids if around == NOTHING else np.concatenate((before, ids, after))
+
+
+def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
+    """The next blocks, and none after `most` bytes."""
+    taken = 0
+    while taken < most and (block := next(blocks, None)) is not None:
+        taken += block.size
+        yield block
+
+
+class _Blocks:
+    """What is done with each block of a file: its text is checked, and cut into rows for the kernel."""
+
+    def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
+        self._engine, self._specials = engine, engine.specials
+        self._allowed, self._disallowed, self._around = allowed, disallowed, around
+
+    def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
+        """A block's rows, as `BlockJob` takes them."""
+        starts, ends = self._documents(block)
+        sizes, firsts = ends - starts, None
+        n_bytes = int(sizes.sum())
+        if self._allowed and self._specials.occur(block.text, self._allowed):
+            starts, sizes, firsts = self._cut_at_specials(block.text, starts, ends)
+        if self._around != NOTHING:
+            starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
+        assert isinstance(block.text, memoryview)
+        buffer: Any = block.text.obj  # in which the block's text comes first, and more may be read after it
+        return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
+
+    def done(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
+        """What is known of a block when its rows are encoded; the ids are elsewhere."""
+        block, starts, sizes, firsts, n_bytes = note
+        if bad >= 0:
+            with error_context(block.source):
+                self._engine.refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
+        if firsts is not None and len(firsts):
+            lengths = np.add.reduceat(lengths, firsts)
+        begins, ends = block.begins, block.closes
+        block.release()
+        return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes)
+
+    def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
+        """The ids of a block of whole documents that the kernel does not take as they are."""
+        starts, ends = self._documents(block)
+        texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        with error_context(block.source):
+            batch = self._engine.encode_batch(texts, threads, self._allowed, self._around)
+        block.release()
+        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()))
+
+    def _documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the documents are in a block, which is checked."""
+        block.check()
+        starts, ends = block.documents(empty=True)
+        if self._disallowed and self._specials.occur(block.text, self._disallowed):
+            with error_context(block.source):
+                for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                    self._specials.refuse(bytes(block.text[start:end]), self._disallowed, block.offset + start)
+        return starts, ends
+
+    def _cut_at_specials(
+        self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows for documents that hold special tokens: (starts, sizes, the first row of each document)."""
+        rows: list[tuple[int, int]] = []
+        firsts: list[int] = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            firsts.append(len(rows))
+            at = start
+            for piece, special in self._specials.pieces(text[start:end], self._allowed):
+                rows.append((at, len(piece)) if special is None else (special, -1))
+                at += len(piece)
+            if start == end:
+                rows.append((start, 0))
+        made = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        return made[:, 0].copy(), made[:, 1].copy(), np.array(firsts, dtype=np.int64)
+
+    def _surround(
+        self, block: Block, starts: NDArray[np.int64], sizes: NDArray[np.int64], firsts: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The same with the ids before and after each document."""
+        firsts = np.arange(len(starts)) if firsts is None else firsts
+        before, after = self._around
+        begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
+        if not block.closes:
+            end = end[:-1]
+        if before is None:
+            begin = begin[:0]
+        if after is None:
+            end = end[:0]
+        places = np.concatenate((end, begin))  # where one document ends and the next begins, that comes first
+        ids = np.repeat([after or 0, before or 0], [len(end), len(begin)])
+        moved = firsts + np.searchsorted(begin, firsts) + np.searchsorted(end, firsts, side="right")
+        return np.insert(starts, places, ids), np.insert(sizes, places, -1), moved
+
+
+def unk_id(spec: TokenizerSpec) -> int:
+    """The id of the unknown token, which the spec has."""
+    assert spec.unk_token is not None
+    if spec.unk_token in spec.special_tokens:
+        return spec.special_tokens[spec.unk_token]
+    name = spec.unk_token.encode()
+    for number, token in spec.vocabulary.items():
+        if token == name:
+            return number
+    raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; it must be there as a special token")
+
+
+def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
+    """The tokens that single symbols are.
+
+    Returns:
+        (uint32 by byte or code point: the token of a symbol before the last place of a word; the same for the last
+        place; the token of a mark that is a symbol of its own). NO_TOKEN where there is none.
+
+    """
+    mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
+    glued = spec.end_of_word_glued
+    marked_is_token = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    inner: dict[int, int] = {}
+    last: dict[int, int] = {}
+    most = (1 if spec.model == "byte" else 4) + len(mark)  # bytes of a symbol
+    tokens = {token: number for number, token in spec.vocabulary.items(ORDINARY, most)}
+    for token, number in tokens.items():
+        marked = bool(mark) and bool(marked_is_token[number])
+        code = _symbol_code(token[: len(token) - len(mark)] if marked else token, spec.model == "char")
+        if code is not None:
+            (last if marked else inner)[code] = number
+    size = 256 if spec.model == "byte" else max([0, *inner, *last]) + 1
+    tables = []
+    for codes in (inner, last if glued else inner):
+        table = np.full(size, NO_TOKEN, dtype=np.uint32)
+        table[list(codes)] = list(codes.values())
+        tables.append(table)
+    own_mark = tokens.get(mark, NO_TOKEN) if mark and not glued else NO_TOKEN
+    return tables[0], tables[1], own_mark
+
+
+def _symbol_code(symbol: bytes, chars: bool) -> int | None:
+    """The byte or code point that a token is, if it is a single one."""
+    if not chars:
+        return symbol[0] if len(symbol) == 1 else None
+    if not 1 <= len(symbol) <= 4:
+        return None
+    try:
+        text = symbol.decode()
+    except UnicodeDecodeError:
+        return None
+    return ord(text) if len(text) == 1 else None

@@ -1,0 +1,62 @@
+"""Encoding step by step, for people: which merge was made when. Slow and plain; `bpe/encode/engine.py` is the fast way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from bpe.encode.engine import NO_TOKEN, Engine
+from bpe.show.colours import spell_together
+from bpe.vocab.spec import TokenizerSpec
+
+
+def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
+    """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
+    numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
+    ranks: dict[tuple[int, int], tuple[int, int]] = {}
+    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_ids.tolist(), numbers, strict=True):
+        ranks.setdefault((left, right), (rank, token))
+    paragraphs = []
+    for piece in pieces:
+        if isinstance(piece, int):
+            paragraphs.append(f"{_shown(spec.vocabulary[piece])}\n  special token, id {piece}")
+        else:
+            paragraphs.append("\n".join(_explain_piece(engine, spec, ranks, piece)))
+    return "\n".join(paragraphs)
+
+
+def _explain_piece(
+    engine: Engine, spec: TokenizerSpec, ranks: dict[tuple[int, int], tuple[int, int]], piece: bytes
+) -> list[str]:
+    symbols = [
+        (token if number == NO_TOKEN else spec.vocabulary[number], number)
+        for token, number in engine.named_symbols(piece)
+    ]
+    spelled = _spelled(symbols)
+    lines = [_shown(piece), "  " + " ".join(spelled)]
+    final = engine.piece_ids(piece)
+    if spec.ignore_merges and len(final) == 1 and len(symbols) > 1:
+        return [*lines, f"  the whole word is a token, id {final[0]}"]
+    while True:
+        found = [
+            (*ranks[left[1], right[1]], place)
+            for place, (left, right) in enumerate(pairwise(symbols))
+            if (left[1], right[1]) in ranks
+        ]
+        if not found:
+            break
+        rank, token, place = min(found, key=lambda merge: (merge[0], merge[2]))
+        left, right = spelled[place], spelled[place + 1]
+        symbols[place : place + 2] = [(spec.vocabulary[token], token)]
+        spelled = _spelled(symbols)
+        lines.append(f"  {left} + {right} -> {spelled[place]}  (rank {rank}, id {token})    {' '.join(spelled)}")
+    lines.append("  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in final))
+    return lines
+
+
+def _spelled(symbols: list[tuple[bytes, int]]) -> list[str]:
+    return spell_together(token for token, _ in symbols)
+
+
+def _shown(piece: bytes) -> str:
+    return repr(piece.decode("utf-8", "backslashreplace"))

@@ -1,0 +1,379 @@
+"""The ways to encode that a `Tokenizer` offers: the checks of their arguments, and who does the work.
+
+Texts, batches and blocks of files go to the engine (`bpe/encode/engine.py`), Arrow arrays to `bpe/corpus/documents.py`;
+streams, offsets, dropout and truncation have modules of their own. What the methods do is documented where users call
+them, in `bpe/tokenizer.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.threads import in_order, thread_count
+from bpe.base.utf8 import TextLike, no_text, to_bytes
+from bpe.batch import TokenBatch
+from bpe.corpus.blocks import Block, PathLike, all_regular, file_blocks, listed_files, separators_of, total_size
+from bpe.corpus.documents import Documents, arrow_documents
+from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
+from bpe.encode.dropout import DropoutEncoder, check_dropout
+from bpe.encode.engine import NO_TOKEN, NOTHING, Around, BlockIds, Engine, surrounded
+from bpe.encode.explain import explain_pieces
+from bpe.encode.offsets import OffsetEncoder, Unit
+from bpe.encode.streams import encode_stream
+from bpe.encode.truncation import truncate
+from bpe.errors import check_int, check_iterable, error_context, shown
+from bpe.vocab.special_tokens import Allowed
+
+#: The bytes of files, where they are not known before.
+_UNKNOWN_SIZE = 1 << 24
+
+#: What `tokens(as_text=True)` puts before a symbol that has no id.
+UNKNOWN = "⁇"
+
+
+class TextEncoder:
+    """The part of a `Tokenizer` that encodes: it checks arguments and passes the work on. Immutable.
+
+    Args:
+        engine: encodes texts without special arguments.
+
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._spec = engine.spec
+
+    # One text ---------------------------------------------------------------------------------------------------------
+
+    def encode(
+        self,
+        text: TextLike,
+        *,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+        dropout: float = 0.0,
+        seed: int | None = None,
+    ) -> NDArray[np.uint32]:
+        """As `Tokenizer.encode`."""
+        allowed = self._policy([text], allowed_special, disallowed_special)
+        if dropout:
+            dropout, seed = check_dropout(dropout, seed)
+            return self._dropout_encoder.encode(text, allowed, dropout, seed)
+        return self.engine.encode(text, allowed)
+
+    def encode_spans(
+        self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
+    ) -> NDArray[np.uint32]:
+        """As `Tokenizer.encode_spans`."""
+        specials = self.engine.specials
+        allowed = specials.allowed(allowed_special)
+        parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
+        held: list[bytes] = []  # text since the last special token
+        for span in spans:
+            if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
+                raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
+            for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset(), raw=True):
+                if special is None:
+                    held.append(bytes(piece))
+                    continue
+                parts += [self.engine.encode(b"".join(held), specials.always), np.array([special], dtype=np.uint32)]
+                held.clear()
+        return np.concatenate([*parts, self.engine.encode(b"".join(held), specials.always)])
+
+    def encode_with_offsets(
+        self,
+        text: TextLike,
+        unit: Unit = "char",
+        *,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """As `Tokenizer.encode_with_offsets`."""
+        allowed = self._policy([text], allowed_special, disallowed_special)
+        return self.offset_encoder.encode(text, allowed, unit)
+
+    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
+        """As `Tokenizer.truncate`."""
+        most = check_int("max_tokens", max_tokens, 0)
+        allowed = self._policy([text], allowed_special, ())
+        return truncate(self.engine, self.offset_encoder, text, most, allowed)
+
+    # Many texts -------------------------------------------------------------------------------------------------------
+
+    def encode_batch(
+        self,
+        texts: Iterable[TextLike],
+        *,
+        threads: int | None = None,
+        out: NDArray[Any] | None = None,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+        dropout: float = 0.0,
+        seed: int | None = None,
+    ) -> TokenBatch:
+        """As `Tokenizer.encode_batch`."""
+        _check_out(out, self._spec.vocabulary.limit)
+        around = self._around(prepend, append)
+        documents = arrow_documents(texts)
+        count = thread_count(threads)
+        if dropout:
+            chance, first = check_dropout(dropout, seed)
+            listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
+            allowed = self._policy(listed, allowed_special, disallowed_special)
+            rows = in_order(
+                lambda place: surrounded(
+                    self._dropout_encoder.encode(listed[place], allowed, chance, first + place), around
+                ),
+                range(len(listed)),
+                min(count, len(listed) or 1),
+            )
+            return _into(out, TokenBatch.from_lists(rows))
+        if documents is not None:
+            allowed = self._policy([], allowed_special, disallowed_special)
+            return _into(
+                out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special, around)
+            )
+        listed = listed_texts(texts)
+        try:
+            allowed = self._policy(listed, allowed_special, disallowed_special)
+            batch = self.engine.encode_batch(listed, count, allowed, around)
+        except TypeError:
+            for number, text in enumerate(listed):
+                if not isinstance(text, (str, bytes, bytearray, memoryview)):
+                    raise no_text(text, f"text {number}") from None
+            raise
+        return _into(out, batch)
+
+    def encode_files(
+        self,
+        files: PathLike | Iterable[PathLike],
+        *,
+        separator: str | None = None,
+        per_line: bool = False,
+        threads: int | None = None,
+        encoding_errors: EncodingErrors = "strict",
+        out: NDArray[Any] | None = None,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> TokenBatch:
+        """As `Tokenizer.encode_files`."""
+        _check_out(out, self._spec.vocabulary.limit)
+        around = self._around(prepend, append)
+        separators = separators_of(separator, per_line)
+        reading = checked_encoding_errors(encoding_errors, chars=self._spec.model == "char")
+        count = thread_count(threads)
+        allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
+        paths = listed_files(files)
+        total = total_size(paths)
+        blocks = file_blocks(
+            paths,
+            separators,
+            per_line,
+            self.engine.end_cut(separators, per_line, allowed | disallowed),
+            threads=count,
+            total=total,
+            encoding_errors=reading,
+        )
+        parts = self.block_ids(
+            blocks,
+            count,
+            total or _UNKNOWN_SIZE,
+            allowed,
+            disallowed=disallowed,
+            around=around,
+            ahead=not all_regular(paths),
+        )
+        return _into(out, BlockIds.joined(list(parts)))
+
+    def encode_stream(
+        self,
+        chunks: Iterable[TextLike],
+        *,
+        cut_after: str | None = None,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> Iterator[NDArray[np.uint32]]:
+        """As `Tokenizer.encode_stream`."""
+        allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
+        return encode_stream(self.engine, chunks, allowed, disallowed, cut_after)
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    def tokens(
+        self,
+        text: TextLike,
+        *,
+        as_text: bool = False,
+        allowed_special: Allowed = (),
+        disallowed_special: Allowed = (),
+    ) -> list[Any]:
+        """As `Tokenizer.tokens`."""
+        allowed = self._policy([text], allowed_special, disallowed_special)
+        found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
+        for piece in self.engine.pieces(text, allowed):
+            if isinstance(piece, int):
+                found.append((self._spec.vocabulary[piece], True))
+                continue
+            ids = self.engine.piece_ids(piece)
+            unnamed = iter([symbol for symbol, number in self.engine.named_symbols(piece) if number == NO_TOKEN])
+            found += [
+                (next(unnamed), False) if number == NO_TOKEN else (self._spec.vocabulary[number], True)
+                for number in ids
+            ]
+        if not as_text:
+            return [self.typed_token(token) for token, _ in found]
+        return [
+            token.decode("utf-8", "replace") if known else UNKNOWN + token.decode("utf-8", "backslashreplace")
+            for token, known in found
+        ]
+
+    def explain(self, text: TextLike) -> str:
+        """As `Tokenizer.explain`."""
+        return explain_pieces(self.engine, self._spec, self.engine.pieces(text, self.engine.specials.always))
+
+    # Private ----------------------------------------------------------------------------------------------------------
+
+    def typed_token(self, token: bytes) -> Any:
+        """A token as its model has it: bytes, or str in a character model."""
+        return token.decode() if self._spec.model == "char" else token
+
+    def _policy(
+        self, texts: Sequence[TextLike], allowed_special: Allowed, disallowed_special: Allowed
+    ) -> frozenset[str]:
+        """The special tokens to find, after refusing texts with those that are disallowed."""
+        specials = self.engine.specials
+        allowed, disallowed = specials.policy(allowed_special, disallowed_special)
+        if disallowed:
+            for text in texts:
+                specials.refuse(to_bytes(text), disallowed)
+        return allowed
+
+    @cached_property
+    def offset_encoder(self) -> OffsetEncoder:
+        """What encodes with offsets; made at the first use."""
+        return OffsetEncoder(self.engine)
+
+    @cached_property
+    def _dropout_encoder(self) -> DropoutEncoder:
+        return DropoutEncoder(self.engine)
+
+    def _around(self, prepend: object, append: object) -> Around:
+        """The ids that `prepend` and `append` name."""
+        return self.named_id("prepend", prepend), self.named_id("append", append)
+
+    def named_id(self, argument: str, value: object) -> int | None:
+        """The id that an argument names, by number or as a special token; None for None."""
+        specials = self.engine.specials.ids
+        if value is None:
+            return None
+        if isinstance(value, str):
+            if value not in specials:
+                known = f"its special tokens are {shown(list(specials), 200)}" if specials else "it has none"
+                raise ValueError(
+                    f"{argument} is {shown(value)}, which is no special token of this tokenizer ({known}); give one of "
+                    "those, or the id of any token"
+                )
+            return specials[value]
+        number = check_int(argument, value, 0)
+        if number not in self._spec.vocabulary:
+            raise ValueError(
+                f"{argument} is {number}, which is no id of this tokenizer; give the id of a token, or the name of a "
+                "special token"
+            )
+        return number
+
+    def _encode_documents(
+        self,
+        groups: Iterable[Documents],
+        threads: int,
+        allowed: frozenset[str],
+        disallowed_special: Allowed,
+        allowed_special: Allowed,
+        around: Around,
+    ) -> TokenBatch:
+        """The ids of texts in buffers; an error names the array that a text comes from."""
+        batches: list[TokenBatch] = []
+        for documents in groups:
+            with error_context(documents.source):
+                if disallowed_special:
+                    self._policy(documents.texts(), allowed_special, disallowed_special)
+                if allowed and self.engine.specials.occur(documents.data, allowed):
+                    batches.append(self.engine.encode_batch(documents.texts(), threads, allowed, around))
+                    continue
+                batches.append(
+                    self.engine.encode_documents(documents.data, documents.starts, documents.ends, threads, around)
+                )
+        if len(batches) == 1:
+            return batches[0]
+        lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
+        ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
+        return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
+
+    def block_ids(
+        self,
+        blocks: Iterator[Block],
+        threads: int,
+        n_bytes: int,
+        allowed: frozenset[str],
+        *,
+        disallowed: frozenset[str] = frozenset(),
+        around: Around = NOTHING,
+        most: int = sys.maxsize,
+        ahead: bool = False,
+    ) -> Iterator[BlockIds]:
+        """The ids of all blocks of files, in parts of about `most` bytes."""
+        while True:
+            part = self.engine.encode_blocks(
+                blocks,
+                threads,
+                n_bytes,
+                allowed=allowed,
+                disallowed=disallowed,
+                around=around,
+                most=most,
+                ahead=ahead,
+            )
+            if part is None:
+                return
+            yield part
+
+
+def listed_texts(texts: Iterable[TextLike]) -> Sequence[TextLike]:
+    """The argument `texts` as a sequence, after refusing what is one text."""
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+    check_iterable("texts", texts, "an iterable of texts")
+    return texts if isinstance(texts, list) else list(texts)
+
+
+def _check_out(out: object, limit: int) -> None:
+    """Refuse an `out` that ids cannot be written to."""
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.ndim != 1 or out.dtype not in (np.uint32, np.uint16):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else shown(out)
+        raise TypeError(f"out is {found}; it must be a NumPy array of uint32 or uint16, 1-D")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only; it must be an array that can be written to")
+    if out.dtype == np.uint16 and limit > 1 << 16:
+        raise ValueError(f"out is uint16, and this vocabulary has ids up to {limit - 1}; it must be uint32")
+
+
+def _into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
+    """The batch with its ids at the beginning of `out`."""
+    if out is None:
+        return batch
+    if len(batch.ids) > len(out):
+        raise ValueError(f"out has room for {len(out)} ids, and there are {len(batch.ids)}; make it at least as long")
+    out[: len(batch.ids)] = batch.ids
+    return TokenBatch(out[: len(batch.ids)], batch.offsets)

@@ -1,0 +1,74 @@
+"""Truncation: the beginning of a text that has at most so many tokens, in whole characters."""
+
+from __future__ import annotations
+
+from bpe.base.utf8 import TextLike, to_bytes
+from bpe.encode.engine import Engine
+from bpe.encode.offsets import OffsetEncoder
+from bpe.pretokenize.pretokenizer import scanner_of
+
+
+def truncate(engine: Engine, offsets: OffsetEncoder, text: TextLike, most: int, allowed: frozenset[str]) -> TextLike:
+    """The beginning of a text that has at most `most` tokens: a str for a str, else bytes.
+
+    Args:
+        engine: encodes.
+        offsets: the same with offsets.
+        text: the text.
+        most: the highest number of tokens.
+        allowed: the special tokens to find.
+
+    """
+    if engine.spec.normalizer is not None:
+        return _truncate_by_trying(engine, text, most, allowed)
+    data = to_bytes(text)
+    begun = _beginning(engine, data, most, allowed)
+    _, spans = offsets.encode(begun, allowed, "byte")
+    if len(begun) == len(data) and len(spans) <= most:
+        return text
+    for count in range(min(most, len(spans)), 0, -1):
+        end = int(spans[count - 1, 1])
+        while end > 0 and end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        if len(engine.encode(data[:end], allowed)) <= most:
+            return data[:end].decode() if isinstance(text, str) else data[:end]
+    return "" if isinstance(text, str) else b""
+
+
+def _beginning(engine: Engine, data: bytes, most: int, allowed: frozenset[str]) -> bytes:
+    """A beginning of a text whose first `most` tokens, and one more, are the text's own; or all of it."""
+    scanner = scanner_of(engine.spec.pretokenizer)
+    size = 32 * most + 1024
+    while scanner is not None and not allowed and size < len(data):
+        cut = engine.last_cut(memoryview(data)[:size], 0)
+        if cut and len(engine.encode(data[:cut])) > most:
+            return data[:cut]
+        size *= 4
+    return data
+
+
+def _truncate_by_trying(engine: Engine, text: TextLike, most: int, allowed: frozenset[str]) -> TextLike:
+    """Truncate by bisection, for text that a normalizer changes. It assumes that more text has no fewer tokens."""
+    whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
+    low, high = 0, len(whole)  # what is shorter than `high` may be too long, `low` is not
+    if len(engine.encode(whole, allowed)) <= most:
+        return text
+    while high - low > 1:
+        middle = (low + high) // 2
+        if len(engine.encode(whole_characters(whole[:middle]), allowed)) <= most:
+            low = middle
+        else:
+            high = middle
+    return whole_characters(whole[:low])
+
+
+def whole_characters(text: str | bytes) -> str | bytes:
+    """The text without its last character if that is incomplete."""
+    if isinstance(text, str):
+        return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
+    end = len(text)
+    while end > max(len(text) - 3, 0) and text[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    lead = text[end - 1] if end else 0
+    width = 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    return text[: end - 1] if end and end - 1 + width > len(text) else text

@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+class Listed:
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+    others: list[tuple[bytes, int]]
+    def __len__(self) -> int: ...
+    def find(self, token: bytes) -> int: ...
+    def merges(self, data: Buffer, start: int, end: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None: ...
+
+def sections(data: Buffer) -> tuple[int, int, int, int] | None: ...
+def listed(data: Buffer, start: int, end: int, byte_of: NDArray[np.int16]) -> Listed | None: ...

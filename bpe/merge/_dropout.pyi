@@ -1,0 +1,11 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+from bpe.encode._encoder import Encoder
+
+class Dropout:
+    def __init__(self, encoder: Encoder) -> None: ...
+    def encode(
+        self, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], dropped: int, state: int
+    ) -> tuple[NDArray[np.uint32], int, bool]: ...

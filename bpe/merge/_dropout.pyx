@@ -1,0 +1,125 @@
+"""BPE-dropout: merging in which each merge that could be applied next is left out with a given probability.
+
+Provilkov et al., "BPE-Dropout: Simple and Effective Subword Regularization" (2020): at every step each possible merge
+is dropped with probability p, the best of the others is applied, and a piece is done when all are dropped. Here merges
+are tried in the order of rank and place until one is not dropped; this is equivalent and needs fewer random numbers.
+The random numbers are SplitMix64's, with one state for a whole text, so that the ids depend on the text, the
+probability and the seed alone. There is no cache, since the same word comes out differently each time. Not here: what
+symbols and pretokens are (`bpe/encode/engine.py`).
+"""
+
+from bpe.base._bounds cimport check_spans
+from bpe.base._id_array cimport as_array
+from bpe.base._interrupts cimport begin_watch, look_if_due
+from bpe.base._memory cimport grown
+from bpe.base._types cimport byte_t, token_t
+from bpe.encode._encoder cimport Encoder
+from bpe.merge._merge_queue cimport Queue, pop, push
+from bpe.merge._merging cimport (
+    Ids,
+    Scratch,
+    append_links,
+    begin_links,
+    free_scratch,
+    is_fresh,
+    join_behind,
+    symbols_of,
+)
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+
+cdef extern from *:
+    """
+    #define BPE_NO_ENTRY UINT64_MAX
+    """
+    const uint64_t NO_ENTRY "BPE_NO_ENTRY"   # of the queue
+
+cdef enum:
+    IDS_PER_STEP = 8                           # a step takes as long as writing some eight ids does elsewhere
+
+
+cdef class Dropout:
+    """Merging with dropout by the tables of an encoder. Immutable."""
+
+    cdef Encoder encoder
+
+    def __init__(self, Encoder encoder not None):
+        self.encoder = encoder
+
+    def encode(
+        self,
+        const byte_t[::1] text,            # IN
+        const int64_t[::1] starts,         # IN (n,): where the pretokens begin
+        const int64_t[::1] ends,           # IN (n,): where they end
+        uint64_t dropped,                  # the probability times 2**53
+        uint64_t state,                    # of the random numbers
+    ):
+        """The ids of the pretokens of a text.
+
+        Returns:
+            (uint32 ids; the state afterwards; whether all symbols have an id).
+
+        """
+        cdef Py_ssize_t i, unknown = -1
+        cdef Queue skipped = Queue(entries=NULL, n=0, room=0)
+        cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
+        cdef Scratch scratch
+        check_spans(starts, ends, text.shape[0])
+        memset(&scratch, 0, sizeof(Scratch))
+        begin_watch(&scratch.watch)
+        try:
+            with nogil:
+                for i in range(starts.shape[0]):
+                    look_if_due(&scratch.watch, out.n)
+                    if starts[i] < ends[i]:
+                        self.merge(
+                            &text[starts[i]], ends[i] - starts[i], &scratch, &skipped, dropped, &state, &unknown, &out
+                        )
+            return as_array(&out), state, unknown < 0
+        finally:
+            free_scratch(&scratch)
+            free(skipped.entries)
+            free(out.data)
+
+    cdef int merge(
+        self, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Queue* skipped, uint64_t dropped, uint64_t* state,
+        Py_ssize_t* unknown, Ids* out,
+    ) except -1 nogil:
+        """Append what merging makes of a piece."""
+        cdef uint64_t entry, asked = NO_ENTRY
+        cdef size_t steps = 0
+        cdef Py_ssize_t n
+        scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
+        n = symbols_of(&self.encoder.values.merger.alphabet, piece, size, scratch.symbols, unknown)
+        begin_links(&self.encoder.values.merger.table.pairs, scratch.symbols, n, scratch)
+        skipped.n = 0
+        while scratch.queue.n > 0:
+            steps += IDS_PER_STEP
+            look_if_due(&scratch.watch, out.n + steps)
+            entry = pop(&scratch.queue)
+            if entry == asked or not is_fresh(scratch, entry):
+                continue
+            asked = entry                      # ranks that several merges share can enter it twice
+            if next_random(state) >> 11 < dropped:
+                skipped.entries = <uint64_t*>grown(skipped.entries, &skipped.room, skipped.n + 1, sizeof(uint64_t))
+                skipped.entries[skipped.n] = entry
+                skipped.n += 1
+                continue
+            join_behind(&self.encoder.values.merger.table.pairs, scratch, <uint32_t>entry, n)
+            asked = NO_ENTRY
+            while skipped.n > 0:
+                skipped.n -= 1
+                push(&scratch.queue, skipped.entries[skipped.n])
+        return append_links(scratch, n, out)
+
+
+cdef inline uint64_t next_random(uint64_t* state) noexcept nogil:
+    """SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014)."""
+    cdef uint64_t z
+    state[0] += <uint64_t>0x9E3779B97F4A7C15
+    z = state[0]
+    z = (z ^ z >> 30) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ z >> 27) * <uint64_t>0x94D049BB133111EB
+    return z ^ z >> 31

@@ -1,0 +1,45 @@
+"""A queue of numbers, the least on top: the merges of one piece of text as rank << 32 | place.
+
+So the lowest rank comes first, and of equal ones the leftmost. The trainer's queue is `heap`, in its tie rule's order.
+"""
+
+from bpe.base._memory cimport grown
+from libc.stdint cimport uint64_t
+
+cdef struct Queue:            # a binary heap; its owner begins with NULL and zeros, and frees `entries`
+    uint64_t* entries
+    size_t n
+    size_t room
+
+
+cdef inline int push(Queue* queue, uint64_t entry) except -1 nogil:
+    cdef size_t at = queue.n, parent
+    queue.entries = <uint64_t*>grown(queue.entries, &queue.room, at + 1, sizeof(uint64_t))
+    queue.n += 1
+    while at > 0:
+        parent = (at - 1) >> 1
+        if queue.entries[parent] <= entry:
+            break
+        queue.entries[at] = queue.entries[parent]
+        at = parent
+    queue.entries[at] = entry
+    return 0
+
+
+cdef inline uint64_t pop(Queue* queue) noexcept nogil:
+    cdef uint64_t top = queue.entries[0], entry
+    cdef size_t at = 0, child
+    queue.n -= 1
+    entry = queue.entries[queue.n]
+    while True:
+        child = 2 * at + 1
+        if child >= queue.n:
+            break
+        if child + 1 < queue.n and queue.entries[child + 1] < queue.entries[child]:
+            child += 1
+        if entry <= queue.entries[child]:
+            break
+        queue.entries[at] = queue.entries[child]
+        at = child
+    queue.entries[at] = entry
+    return top

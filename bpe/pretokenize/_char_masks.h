@@ -1,0 +1,341 @@
+/* The classes of bytes, 64 at a time, as bit masks: bit i is set where byte i is of the class.
+ *
+ * What the scanners do with the masks is plain 64-bit arithmetic in _boundaries.pxd; this file holds only what needs
+ * vector instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else vectors of
+ * 128 bits (SSE2, NEON) where the compiler has them, else a byte at a time.
+ */
+#ifndef BPE_CLASSIFY_H
+#define BPE_CLASSIFY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct {
+    uint64_t letter;     /* A-Z a-z; the scanner adds letters of other scripts */
+    uint64_t upper;      /* A-Z; the scanner adds capitals of other scripts */
+    uint64_t number;     /* 0-9 */
+    uint64_t space;      /* white space: 9-13 and 32; the scanner adds that of other scripts */
+    uint64_t newline;    /* 10 and 13 */
+    uint64_t blank;      /* 32 */
+    uint64_t apostrophe; /* 39 */
+    uint64_t slash;      /* 47; of plain text with AVX-512 only, else what has it must be looked at */
+    uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here; without any, all is ASCII or broken */
+    uint64_t tail;       /* left 0; the scanner's: bytes of a character after its first */
+    uint64_t uncased;    /* left 0; the scanner's: letters of scripts without capitals */
+    uint64_t hard;       /* left 0; the scanner's: characters that the masks cannot tell enough of */
+} bpe_masks;
+
+typedef struct {
+    uint64_t two;        /* a byte 0xC2-0xDF that a byte 0x80-0xBF follows: a character of two bytes */
+    uint64_t three;      /* a byte 0xE0-0xEF that two bytes 0x80-0xBF follow: one of three, or overlong, or a surrogate */
+} bpe_wide;
+
+typedef struct {         /* a bit of either is set at the first letter of such an ending */
+    uint64_t one;        /* s, t, d, m */
+    uint64_t two;        /* ll, ve, re */
+} bpe_endings;
+
+typedef struct {
+    void (*ascii)(const uint8_t *text, bpe_masks *out); /* reads 64 bytes */
+    void (*wide)(const uint8_t *text, bpe_wide *out);   /* reads 66 bytes */
+    void (*endings)(const uint8_t *text, int any_case, bpe_endings *out); /* reads 64 */
+} bpe_level;
+
+static inline int bpe_ctz(uint64_t bits) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_ctzll(bits);
+#else
+    int n = 0;
+    while (!(bits & 1)) { bits >>= 1; n++; }
+    return n;
+#endif
+}
+
+static inline int bpe_clz(uint64_t bits) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_clzll(bits);
+#else
+    int n = 0;
+    while (!(bits >> 63)) { bits <<= 1; n++; }
+    return n;
+#endif
+}
+
+/* What a level's functions may be compiled for; they are inlined where a whole scan is compiled for the same. */
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define BPE_X86 1
+#define BPE_FOR_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define BPE_FOR_AVX512 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vbmi,avx512vbmi2")))
+#else
+#define BPE_FOR_AVX2
+#define BPE_FOR_AVX512
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define BPE_INLINE __attribute__((always_inline))
+#else
+#define BPE_INLINE
+#endif
+
+/* One byte at a time. */
+#define LEVEL(name) static inline void bpe_plain_##name
+#define STEP 1
+#define V uint8_t
+#define MASK int
+#define LOAD(p) (*(p))
+#define SET(c) (c)
+#define OR(a, b) ((uint8_t)((a) | (b)))
+#define IN(v, low, span) ((uint8_t)((v) - (low)) < (span))
+#define IS(v, c) ((v) == (c))
+#define EITHER(a, b) ((a) | (b))
+#define BITS(mask) ((uint64_t)(mask))
+#include "bpe/pretokenize/_char_masks_level.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+/* Sixteen bytes at a time in vector types that these compilers have for every machine: SSE2, NEON and others. A mask's
+ * bytes are 0 or 255; of eight of them a multiplication gathers one bit each, the first byte's lowest. */
+#define BPE_VECTORS 1
+typedef uint8_t bpe_vector __attribute__((vector_size(16)));
+
+static inline bpe_vector bpe_load(const uint8_t *p) {
+    bpe_vector v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline uint64_t bpe_gather(bpe_vector mask) {
+    uint64_t half[2];
+    memcpy(half, &mask, sizeof half);
+    for (int i = 0; i < 2; i++) half[i] = (half[i] & 0x8040201008040201u) * 0x0101010101010101u >> 56;
+    return half[0] | half[1] << 8;
+}
+
+#define LEVEL(name) static inline void bpe_simd128_##name
+#define STEP 16
+#define V bpe_vector
+#define MASK bpe_vector
+#define LOAD(p) bpe_load(p)
+#define SET(c) ((bpe_vector){0} + (uint8_t)(c))
+#define OR(a, b) ((a) | (b))
+#define IN(v, low, span) ((bpe_vector)((v) - (uint8_t)(low) < (uint8_t)(span)))
+#define IS(v, c) ((bpe_vector)((v) == (uint8_t)(c)))
+#define EITHER(a, b) ((a) | (b))
+#define BITS(mask) bpe_gather(mask)
+#include "bpe/pretokenize/_char_masks_level.h"
+#endif
+
+#if defined(BPE_X86)
+#include <immintrin.h>
+
+/* A byte is in [low, low + span) where byte - low, as an unsigned number, is below span; min(x, m) == x says x <= m. */
+#define LEVEL(name) BPE_FOR_AVX2 static inline void bpe_avx2_##name
+#define STEP 32
+#define V __m256i
+#define MASK __m256i
+#define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
+#define SET(c) _mm256_set1_epi8((char)(c))
+#define OR(a, b) _mm256_or_si256(a, b)
+#define IN(v, low, span)                                                                                              \
+    _mm256_cmpeq_epi8(_mm256_min_epu8(_mm256_sub_epi8(v, SET(low)), SET((span) - 1)), _mm256_sub_epi8(v, SET(low)))
+#define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
+#define EITHER(a, b) _mm256_or_si256(a, b)
+#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
+#include "bpe/pretokenize/_char_masks_level.h"
+
+/* With AVX-512 the class of each byte is looked up in a table of 128, a bit for each class. */
+static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
+    ['A' ... 'Z'] = 1 | 2, ['a' ... 'z'] = 1, ['0' ... '9'] = 4, [9] = 8, [10] = 8 | 16, [11 ... 12] = 8,
+    [13] = 8 | 16, [' '] = 8 | 32, ['\''] = 64, ['/'] = 128,
+};
+static const uint8_t bpe_ending_class[128] __attribute__((aligned(64))) = {
+    ['s'] = 1 | 16, ['t'] = 1 | 16, ['d'] = 1 | 16, ['m'] = 1 | 16, ['l'] = 2 | 32, ['v'] = 4 | 64, ['r'] = 4 | 64,
+    ['e'] = 8 | 128, ['S'] = 16, ['T'] = 16, ['D'] = 16, ['M'] = 16, ['L'] = 32, ['V'] = 64, ['R'] = 64, ['E'] = 128,
+};
+
+BPE_FOR_AVX512 static inline __m512i bpe_looked_up(const uint8_t *table, __m512i v) {
+    __m512i low = _mm512_load_si512((const void *)table), high = _mm512_load_si512((const void *)(table + 64));
+    return _mm512_maskz_permutex2var_epi8(~_mm512_movepi8_mask(v), low, v, high);
+}
+
+/* The compiler must not know a mask, or it makes a comparison wait for another's result, to spare an `and`. */
+BPE_FOR_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
+    uint64_t bits = mask;
+    __asm__("" : "+r"(bits));
+    return bits;
+}
+
+#define BIT(v, n) bpe_bits(_mm512_movepi8_mask(_mm512_slli_epi16(v, 7 - (n))))
+BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out) {
+    out->letter = BIT(class, 0);
+    out->upper = BIT(class, 1);
+    out->number = BIT(class, 2);
+    out->space = BIT(class, 3);
+    out->newline = BIT(class, 4);
+    out->blank = BIT(class, 5);
+    out->apostrophe = BIT(class, 6);
+}
+
+BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
+    __m512i v = _mm512_loadu_si512((const void *)text);
+    memset(out, 0, sizeof *out);
+    bpe_avx512_bits(bpe_looked_up(bpe_ascii_class, v), out);
+    out->lead = BIT(v, 7) & BIT(v, 6);
+}
+
+/* Looked up without waiting for what is ASCII and what not. */
+BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_masks *out) {
+    __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
+    __m512i class = _mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64)));
+    if (bpe_bits(_mm512_movepi8_mask(v))) return 0;
+    bpe_avx512_bits(class, out);
+    out->slash = BIT(class, 7);
+    return 1;
+}
+
+BPE_FOR_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
+    __m512i class = bpe_looked_up(bpe_ending_class, _mm512_loadu_si512((const void *)text));
+    uint64_t l, v, e;
+    if (any_case) class = _mm512_srli_epi16(class, 4);
+    l = BIT(class, 1);
+    v = BIT(class, 2);
+    e = BIT(class, 3);
+    out->one = BIT(class, 0);
+    out->two = (l & l >> 1) | (v & e >> 1);
+}
+#undef BIT
+
+#define AT(p) _mm512_loadu_si512((const void *)(p))
+#define IN(v, low, span)                                                                                              \
+    _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8((char)(low))), _mm512_set1_epi8(span))
+BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide *out) {
+    __mmask64 second = IN(AT(text + 1), 0x80, 64), third = IN(AT(text + 2), 0x80, 64);
+    out->two = bpe_bits(IN(AT(text), 0xC2, 30) & second);
+    out->three = bpe_bits(IN(AT(text), 0xE0, 16) & second & third);
+}
+#undef AT
+#undef IN
+#endif
+
+static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
+
+/* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them, if no character of
+ * several bytes begins there; else 0, and the classes are not right. */
+BPE_INLINE static inline int bpe_plain_classes(int level, const uint8_t *text, bpe_masks *out) {
+#ifdef BPE_X86
+    if (level == 3) return bpe_avx512_all_ascii(text, out);
+    if (level == 2) {
+        bpe_avx2_ascii(text, out);
+        out->slash = ~(uint64_t)0;
+        return out->lead == 0;
+    }
+#endif
+    (void)level;
+    bpe_classify.ascii(text, out);
+    out->slash = ~(uint64_t)0;
+    return out->lead == 0;
+}
+
+/* The letters behind an apostrophe that make a contraction. */
+BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, int any_case, bpe_endings *out) {
+#ifdef BPE_X86
+    if (level == 3) {
+        bpe_avx512_endings(text, any_case, out);
+        return;
+    }
+    if (level == 2) {
+        bpe_avx2_endings(text, any_case, out);
+        return;
+    }
+#endif
+    (void)level;
+    bpe_classify.endings(text, any_case, out);
+}
+
+/* Write `base` plus the place of each bit that is set, in order; up to 64 places are written, those behind the last one
+ * anything. Answers how many are set. */
+#ifdef BPE_X86
+BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t base, uint32_t *out) {
+    static const uint8_t places[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                       32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                       48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)places));
+    __m512i from = _mm512_set1_epi32((int)base);
+    ptrdiff_t n = __builtin_popcountll(bits);
+#define PLACES(part)                                                                                                  \
+    _mm512_storeu_si512((void *)(out + 16 * part),                                                                    \
+                        _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, part)), from))
+    PLACES(0);
+    _mm256_storeu_si256((__m256i *)(out + 16), _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, 1)),
+                                                                _mm512_castsi512_si256(from)));
+    if (n > 24) { /* seldom, and a vector more, across two lines of the cache, would take longer than to guess */
+        PLACES(1);
+        PLACES(2);
+        PLACES(3);
+    }
+#undef PLACES
+    return n;
+}
+
+BPE_FOR_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t base, uint32_t *out) {
+    ptrdiff_t n = __builtin_popcountll(bits);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        for (int j = 0; j < 8; j++) { /* _tzcnt_u64(0) is 64 */
+            out[i + j] = base + (uint32_t)_tzcnt_u64(bits);
+            bits &= bits - 1;
+        }
+    }
+    return n;
+}
+#endif
+
+BPE_INLINE static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t *out) {
+    ptrdiff_t n = 0;
+#ifdef BPE_X86
+    if (level == 3) return bpe_avx512_places(bits, base, out);
+    if (level == 2) return bpe_avx2_places(bits, base, out);
+#endif
+    (void)level;
+    while (bits) {
+        out[n++] = base + (uint32_t)bpe_ctz(bits);
+        bits &= bits - 1;
+    }
+    return n;
+}
+
+#ifdef BPE_X86
+/* Whether this machine has all that BPE_FOR_AVX2 says; what has AVX2 has lzcnt. */
+static inline int bpe_has_avx2(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
+}
+#endif
+
+/* Choose the best level that this machine has, at most `most` (0 none, 1 128 bits, 2 AVX2, 3 AVX-512); the level chosen. */
+static int bpe_choose_classify(int most) {
+    bpe_classify = (bpe_level){bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
+#ifdef BPE_X86
+#define BPE_HAS(feature) __builtin_cpu_supports(#feature)
+    int avx2 = bpe_has_avx2();
+    if (most >= 3 && avx2 && BPE_HAS(avx512bw) && BPE_HAS(avx512vbmi) && BPE_HAS(avx512vbmi2)) {
+        bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};
+        return 3;
+    }
+    if (most >= 2 && avx2) {
+        bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
+        return 2;
+    }
+#endif
+#ifdef BPE_VECTORS
+    if (most >= 1) {
+        bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
+        return 1;
+    }
+#endif
+    (void)most;
+    return 0;
+}
+
+#endif

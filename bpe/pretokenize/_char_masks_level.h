@@ -1,0 +1,56 @@
+/* The classifying functions for one level of vector instructions; _char_masks.h includes this once for each.
+ *
+ * It defines LEVEL(name) (the function's name and what the compiler must know of it), STEP (bytes at a time), V (a vector
+ * of them), LOAD, SET, OR, and masks of the bytes that are in a range or equal to one: IN(v, low, span), IS(v, byte),
+ * EITHER(a, b); BITS(mask) are those of a mask as a number.
+ */
+LEVEL(ascii)(const uint8_t *text, bpe_masks *out) {
+    memset(out, 0, sizeof *out);
+    for (int at = 0; at < 64; at += STEP) {
+        V v = LOAD(text + at);
+        MASK blank = IS(v, ' ');
+        out->letter |= BITS(IN(OR(v, SET(0x20)), 'a', 26)) << at;
+        out->upper |= BITS(IN(v, 'A', 26)) << at;
+        out->number |= BITS(IN(v, '0', 10)) << at;
+        out->space |= BITS(EITHER(blank, IN(v, 9, 5))) << at;
+        out->newline |= BITS(EITHER(IS(v, 10), IS(v, 13))) << at;
+        out->blank |= BITS(blank) << at;
+        out->apostrophe |= BITS(IS(v, '\'')) << at;
+        out->lead |= BITS(IN(v, 0xC0, 64)) << at;
+    }
+}
+
+LEVEL(wide)(const uint8_t *text, bpe_wide *out) {
+    memset(out, 0, sizeof *out);
+    for (int at = 0; at < 64; at += STEP) {
+        V v = LOAD(text + at);
+        uint64_t second = BITS(IN(LOAD(text + at + 1), 0x80, 64)), third = BITS(IN(LOAD(text + at + 2), 0x80, 64));
+        out->two |= (BITS(IN(v, 0xC2, 30)) & second) << at;
+        out->three |= (BITS(IN(v, 0xE0, 16)) & second & third) << at;
+    }
+}
+
+LEVEL(endings)(const uint8_t *text, int any_case, bpe_endings *out) {
+    uint64_t l = 0, v = 0, e = 0;
+    out->one = 0;
+    for (int at = 0; at < 64; at += STEP) {
+        V c = OR(LOAD(text + at), SET(any_case ? 0x20 : 0));
+        out->one |= BITS(EITHER(EITHER(IS(c, 's'), IS(c, 't')), EITHER(IS(c, 'd'), IS(c, 'm')))) << at;
+        l |= BITS(IS(c, 'l')) << at;
+        v |= BITS(EITHER(IS(c, 'v'), IS(c, 'r'))) << at;
+        e |= BITS(IS(c, 'e')) << at;
+    }
+    out->two = (l & l >> 1) | (v & e >> 1);
+}
+
+#undef LEVEL
+#undef STEP
+#undef V
+#undef MASK
+#undef LOAD
+#undef SET
+#undef OR
+#undef IN
+#undef IS
+#undef EITHER
+#undef BITS

@@ -1,0 +1,11 @@
+"""Scanners that read one character at a time: where the pretoken that starts at a place ends."""
+
+from bpe.base._types cimport byte_t
+
+ctypedef Py_ssize_t (*next_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+cdef next_t next_of(int scanner) noexcept nogil
+cdef next_t gap_of(int scanner) noexcept nogil
+cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t contraction_any_case(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil

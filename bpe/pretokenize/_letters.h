@@ -1,0 +1,337 @@
+/* Which characters of two and three bytes are letters, 64 bytes at a time: what other scripts need vectors for.
+ *
+ * A character's class is looked up in tables of 64 and 128 bytes, which vector instructions hold in registers, for
+ * all places at once. Of three bytes the first two name a block of 64 characters. Below U+2000 (the scripts of South and
+ * Southeast Asia, Georgian, Vietnamese letters, old Greek) letters stand among marks, or have case, so that all
+ * characters have a bit. Above, in most blocks all characters are letters or none is, and seven that text is full of
+ * have a table by the third byte. What is left takes a bitmap, one at a time.
+ * With AVX2 the blocks whose characters are all letters are those between two second bytes, but one, by the first byte,
+ * and the rows are the same: nearly all of Korean, Japanese and Chinese. All else takes a bitmap.
+ * The level is chosen once, as for _char_masks.h: AVX-512, AVX2 or none.
+ */
+#ifndef BPE_LETTERS_H
+#define BPE_LETTERS_H
+
+#include "bpe/pretokenize/_char_masks.h"
+#include "bpe/text/_unicode_classes.h"
+
+typedef struct { /* a bit is set where a character begins that is of the kind */
+    uint64_t two;      /* letters of two bytes; if case is asked for, at least those without */
+    uint64_t upper;    /* capitals among them, if case is asked for */
+    uint64_t uncased;  /* those without case, if case is asked for */
+    uint64_t others;   /* some characters of two bytes that are no letters, numbers, white space or, with case, marks */
+    uint64_t three;    /* letters of three bytes; if case is asked for, those without */
+    uint64_t other;    /* like `others`, of three bytes */
+    uint64_t cased;    /* if case is asked for, some letters of three bytes that have it, */
+    uint64_t capital;  /* capitals among them, */
+    uint64_t mark;     /* and some marks of three bytes */
+} bpe_wide_letters;
+
+typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_letters *out); /* reads 66 bytes */
+
+/* Every letter by the bitmaps, but those with case if that is asked for. */
+static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    bpe_wide wide;
+    memset(out, 0, sizeof *out);
+    bpe_classify.wide(text, &wide);
+    for (; wide.three; wide.three &= wide.three - 1) {
+        const uint8_t *at = text + bpe_ctz(wide.three);
+        out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+    }
+    for (; wide.two; wide.two &= wide.two - 1) {
+        const uint8_t *at = text + bpe_ctz(wide.two);
+        out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
+    }
+    if (cased) out->uncased = out->two;
+}
+
+#if defined(BPE_X86)
+typedef struct { /* by six bits of a byte, and above them one or two of the lead, whose lowest three choose a bit */
+    uint8_t all[128];    /* blocks of letters only */
+    uint8_t some[128];   /* blocks of letters and others that have no row */
+    uint8_t row[64];     /* letters of the blocks that have one, by the third byte; bit i is row i */
+    uint8_t other[64];   /* the same for characters of no class */
+    uint8_t two[256];    /* letters of two bytes */
+    uint8_t upper[256];
+    uint8_t uncased[256];
+    uint8_t others[256];
+    uint8_t low[5][3][256]; /* three bytes below U+2000: of each BPE_LOW_ kind, 2,048 characters by 2,048 */
+} bpe_letter_tables;
+
+enum { BPE_LOW_LETTER, BPE_LOW_OTHER, BPE_LOW_CASED, BPE_LOW_CAPITAL, BPE_LOW_MARK };
+
+/* Blocks with rows: U+3000 to 30FF (kana, and what stands with Chinese characters), U+FF00 to FF7F, U+2000 (quotes). */
+enum { BPE_ROWS = 7 };
+static const uint16_t bpe_row_blocks[BPE_ROWS] = {0xC0, 0xC1, 0xC2, 0xC3, 0x3FC, 0x3FD, 0x80};
+static bpe_letter_tables bpe_tables[2]; /* the second if case is asked for */
+
+static int bpe_class_of(unsigned code) { return bpe_class_cells[bpe_class_index[code >> 7] << 7 | (code & 127)]; }
+
+/* Enter a character into a table of 2,048. */
+static void bpe_enter(uint8_t *table, unsigned code) {
+    table[(code >> 3 & 192) | (code & 63)] |= (uint8_t)(1u << (code >> 6 & 7));
+}
+
+static void bpe_fill_low(bpe_letter_tables *tables, unsigned code, int cased) {
+    unsigned part = code / 2048 - 1;
+    int bits = bpe_class_of(code), with_case = cased && (bits & (BPE_UPPER | BPE_LOWER)) != (BPE_UPPER | BPE_LOWER);
+    if (bits & BPE_LETTER) {
+        bpe_enter(tables->low[with_case ? BPE_LOW_CASED : BPE_LOW_LETTER][part], code);
+        if (with_case && !(bits & BPE_LOWER)) bpe_enter(tables->low[BPE_LOW_CAPITAL][part], code);
+    } else if (!(bits & (BPE_NUMBER | BPE_SPACE)) && bits != BPE_NEW) { /* NEW alone: looked up one by one */
+        int mark = cased && bits & (BPE_UPPER | BPE_LOWER);
+        bpe_enter(tables->low[mark ? BPE_LOW_MARK : BPE_LOW_OTHER][part], code);
+    }
+}
+
+static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    memset(tables, 0, sizeof *tables);
+    for (unsigned code = 0x800; code < 0x2000; code++) bpe_fill_low(tables, code, cased);
+    for (unsigned block = 128; block < 1024; block++) {
+        unsigned at = (block >> 3 & 64) | (block & 63), bit = 1u << (block >> 6 & 7), row = 0;
+        while (row < BPE_ROWS && bpe_row_blocks[row] != block) row++;
+        for (unsigned i = 0; i < 64 && row < BPE_ROWS; i++) {
+            int any = BPE_LETTER | BPE_NUMBER | BPE_SPACE | BPE_UPPER | BPE_LOWER;
+            tables->row[i] |= (uint8_t)((bitmap[block] >> i & 1) << row);
+            int bits = bpe_class_of(block << 6 | i);
+            tables->other[i] |= (uint8_t)((!(bits & any) && bits != BPE_NEW) << row);
+        }
+        if (row < BPE_ROWS) continue;
+        if (bitmap[block] == ~(uint64_t)0) tables->all[at] |= (uint8_t)bit;
+        else if (bitmap[block]) tables->some[at] |= (uint8_t)bit;
+    }
+    for (unsigned code = 128; code < 2048; code++) {
+        int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
+        if (code == 0x345 || bits == BPE_NEW) continue; /* which CLIP takes for white space; which is looked up */
+        if (!(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark) bpe_enter(tables->others, code);
+        if (!(bits & BPE_LETTER)) continue;
+        bpe_enter(tables->two, code);
+        if (!cased) continue;
+        if (!(bits & BPE_LOWER)) bpe_enter(tables->upper, code);
+        else if (bits & BPE_UPPER) bpe_enter(tables->uncased, code);
+    }
+}
+
+typedef struct { /* by four bits of the first byte: second bytes from low to high but hole name blocks of letters only */
+    uint8_t low[16];
+    uint8_t high[16];
+    uint8_t hole[16];
+} bpe_letter_spans;
+
+static bpe_letter_spans bpe_spans[2];
+
+/* The longest span of each first byte. */
+static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    memset(spans->low, 0xFF, sizeof spans->low); /* none */
+    memset(spans->high, 0, sizeof spans->high);
+    memset(spans->hole, 0, sizeof spans->hole);
+    for (int lead = 0; lead < 16; lead++) {
+        int longest = 0;
+        for (int low = lead ? 0 : 32; low < 64; low++) {
+            int hole = -1;
+            for (int high = low; high < 64; high++) {
+                if (bitmap[lead << 6 | high] != ~(uint64_t)0) {
+                    if (hole >= 0 || high == low) break;
+                    hole = high;
+                } else if (high - low + (hole < 0) > longest) {
+                    longest = high - low + (hole < 0);
+                    spans->low[lead] = (uint8_t)(0x80 | low);
+                    spans->high[lead] = (uint8_t)(0x80 | high);
+                    spans->hole[lead] = (uint8_t)(hole < 0 ? 0 : 0x80 | hole);
+                }
+            }
+        }
+    }
+}
+
+#define SET(c) _mm256_set1_epi8((char)(c))
+#define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
+#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
+/* Looked up in a table of sixteen bytes. */
+BPE_FOR_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
+}
+
+/* Looked up in one of 64, by the lowest six bits: in each quarter of it, and bits 4 and 5 choose. */
+BPE_FOR_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
+    __m256i four = _mm256_and_si256(index, SET(15));
+    __m256i fifth = _mm256_slli_epi16(index, 3), sixth = _mm256_slli_epi16(index, 2); /* as the highest of each byte */
+    __m256i low = _mm256_blendv_epi8(bpe_in_16_avx2(table, four), bpe_in_16_avx2(table + 16, four), fifth);
+    __m256i high = _mm256_blendv_epi8(bpe_in_16_avx2(table + 32, four), bpe_in_16_avx2(table + 48, four), fifth);
+    return _mm256_blendv_epi8(low, high, sixth);
+}
+
+typedef struct { /* of 32 places */
+    uint64_t letters;
+    uint64_t other;
+    uint64_t known; /* where there was a table or a span */
+} bpe_three_found;
+
+BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
+    const uint8_t *text, const bpe_letter_tables *tables, const bpe_letter_spans *spans) {
+    static const uint8_t kana_row[16] = {1, 2, 4, 8}, full_row[16] = {16, 32}; /* 1 << the row */
+    __m256i first = _mm256_loadu_si256((const __m256i *)text);
+    __m256i second = _mm256_loadu_si256((const __m256i *)(text + 1));
+    __m256i third = _mm256_loadu_si256((const __m256i *)(text + 2));
+    __m256i lead = _mm256_and_si256(first, SET(15)), few = _mm256_and_si256(second, SET(3));
+    __m256i low = bpe_in_16_avx2(spans->low, lead), high = bpe_in_16_avx2(spans->high, lead);
+    __m256i all = _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(second, low), second),
+                                   _mm256_cmpeq_epi8(_mm256_min_epu8(second, high), second));
+    all = _mm256_andnot_si256(_mm256_cmpeq_epi8(second, bpe_in_16_avx2(spans->hole, lead)), all);
+    __m256i kana = _mm256_and_si256(IS(first, 0xE3), _mm256_cmpeq_epi8(_mm256_xor_si256(second, SET(0x80)), few));
+    __m256i full = _mm256_and_si256(IS(first, 0xEF), IS(_mm256_or_si256(second, SET(1)), 0xBD));
+    __m256i marks = _mm256_and_si256(IS(first, 0xE2), IS(second, 0x80));
+    __m256i row = _mm256_and_si256(kana, bpe_in_16_avx2(kana_row, few));
+    row = _mm256_or_si256(row, _mm256_and_si256(marks, SET(64)));
+    row = _mm256_or_si256(row, _mm256_and_si256(full, bpe_in_16_avx2(full_row, _mm256_and_si256(second, SET(1)))));
+    __m256i none = _mm256_setzero_si256(); /* a row's bit that is not in the table */
+    __m256i no_letter = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->row, third)), none);
+    __m256i no_other = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->other, third)), none);
+    bpe_three_found found;
+    found.letters = BITS(_mm256_or_si256(all, _mm256_andnot_si256(no_letter, SET(-1))));
+    found.other = BITS(_mm256_andnot_si256(no_other, SET(-1)));
+    found.known = BITS(_mm256_or_si256(_mm256_or_si256(all, kana), _mm256_or_si256(full, marks)));
+    return found;
+}
+#undef SET
+#undef IS
+#undef BITS
+
+BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    bpe_wide wide;
+    memset(out, 0, sizeof *out);
+    bpe_avx2_wide(text, &wide);
+    if (wide.three) {
+        bpe_three_found low = bpe_find_three_avx2(text, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
+        bpe_three_found high = bpe_find_three_avx2(text + 32, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
+        out->three = wide.three & (low.letters | high.letters << 32);
+        out->other = wide.three & (low.other | high.other << 32);
+        for (uint64_t some = wide.three & ~(low.known | high.known << 32); some; some &= some - 1) {
+            const uint8_t *at = text + bpe_ctz(some);
+            out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+        }
+    }
+    for (; wide.two; wide.two &= wide.two - 1) {
+        const uint8_t *at = text + bpe_ctz(wide.two);
+        out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
+    }
+    if (cased) out->uncased = out->two;
+}
+
+#define BPE_LETTERS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,bmi,bmi2,popcnt")))
+
+/* The places whose bit is set in a table of 64 bytes; of `index` the lowest bits count. */
+BPE_LETTERS_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
+    return _mm512_test_epi8_mask(_mm512_permutexvar_epi8(index, _mm512_loadu_si512((const void *)table)), bits);
+}
+
+/* The same in one of 128. */
+BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
+    __m512i low = _mm512_loadu_si512((const void *)table), high = _mm512_loadu_si512((const void *)(table + 64));
+    return _mm512_test_epi8_mask(_mm512_permutex2var_epi8(low, index, high), bits);
+}
+
+/* The same in one of 256; `upper` says where its upper half is meant. */
+BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
+    const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
+    return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);
+}
+
+/* The characters of three bytes below U+2000 that `places` have, all of one part of the tables: a byte more of theirs
+ * is what the lead is of two bytes. */
+BPE_LETTERS_AVX512 static void bpe_find_low(
+    const bpe_letter_tables *tables, int part, uint64_t places, const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
+    __m512i second = _mm512_loadu_si512((const void *)(text + 1)), third = _mm512_loadu_si512((const void *)(text + 2));
+    __m512i index = _mm512_ternarylogic_epi32(
+        _mm512_set1_epi8(64), _mm512_slli_epi16(second, 3), third, 0xCA); /* a bit of the one, the rest of the other */
+    __m512i bits = _mm512_shuffle_epi8(powers, _mm512_and_si512(second, _mm512_set1_epi8(7)));
+    uint64_t upper = _mm512_test_epi8_mask(second, _mm512_set1_epi8(16));
+    out->three |= places & bpe_in_256(tables->low[BPE_LOW_LETTER][part], index, bits, upper);
+    out->other |= places & bpe_in_256(tables->low[BPE_LOW_OTHER][part], index, bits, upper);
+    if (cased) {
+        out->mark |= places & bpe_in_256(tables->low[BPE_LOW_MARK][part], index, bits, upper);
+        if (part == 0) return; /* no letter below U+1000 has case */
+        out->cased |= places & bpe_in_256(tables->low[BPE_LOW_CASED][part], index, bits, upper);
+        out->capital |= places & bpe_in_256(tables->low[BPE_LOW_CAPITAL][part], index, bits, upper);
+    }
+}
+
+BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const bpe_letter_tables *tables = &bpe_tables[cased != 0];
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
+    __m512i first = _mm512_loadu_si512((const void *)text), second = _mm512_loadu_si512((const void *)(text + 1));
+    __m512i third = _mm512_loadu_si512((const void *)(text + 2));
+#define SET(c) _mm512_set1_epi8((char)(c))
+#define IS(v, c) _mm512_cmpeq_epi8_mask(v, SET(c))
+    uint64_t tail = _mm512_cmplt_epi8_mask(second, SET(0xC0));
+    uint64_t tails = tail & _mm512_cmplt_epi8_mask(third, SET(0xC0));
+    uint64_t two = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(first, SET(0xC2)), SET(30)) & tail;
+    uint64_t three = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(first, SET(0xE0)), SET(16)) & tails;
+    __m512i six = _mm512_and_si512(second, SET(63));
+    /* A shift of 16 bits by 3 brings bit 3 of each lead to bit 6; what comes from the other byte is masked away. */
+    __m512i index = _mm512_or_si512(six, _mm512_and_si512(_mm512_slli_epi16(first, 3), SET(64)));
+    __m512i bits = _mm512_shuffle_epi8(powers, _mm512_and_si512(first, SET(7)));
+    memset(out, 0, sizeof *out);
+    if (three) {
+        uint64_t kana = IS(first, 0xE3) & _mm512_cmplt_epu8_mask(six, SET(4));
+        uint64_t full = IS(first, 0xEF) & IS(_mm512_or_si512(six, SET(1)), 0x3D);
+        uint64_t marks = IS(first, 0xE2) & IS(second, 0x80), some;
+        __m512i row = _mm512_shuffle_epi8(powers, _mm512_and_si512(second, SET(3)));  /* 1 << (second & 3) */
+        __m512i wide = _mm512_shuffle_epi8(powers, _mm512_add_epi8(_mm512_and_si512(second, SET(1)), SET(4)));
+        row = _mm512_mask_mov_epi8(row, full, wide);
+        row = _mm512_mask_mov_epi8(row, marks, SET(64));
+        row = _mm512_maskz_mov_epi8(kana | full | marks, row);
+        out->three = three & (bpe_in_128(tables->all, index, bits) | bpe_in_64(tables->row, third, row));
+        out->other = three & bpe_in_64(tables->other, third, row);
+        for (some = bpe_in_128(tables->some, index, bits) & three; some; some &= some - 1) {
+            const uint8_t *at = text + bpe_ctz(some);
+            out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+        }
+        uint64_t low = three & _mm512_cmplt_epu8_mask(first, SET(0xE2)), high = _mm512_test_epi8_mask(second, SET(32));
+        if (low) {
+            uint64_t e1 = low & IS(first, 0xE1), e0 = low & ~e1 & high; /* what is less is no character */
+            if (e0) bpe_find_low(tables, 0, e0, text, cased, out);
+            if (e1 & ~high) bpe_find_low(tables, 1, e1 & ~high, text, cased, out);
+            if (e1 & high) bpe_find_low(tables, 2, e1 & high, text, cased, out);
+        }
+    }
+    if (two) {
+        uint64_t upper = _mm512_test_epi8_mask(first, SET(16));
+        out->two = bpe_in_256(tables->two, index, bits, upper) & two;
+        if (two & ~out->two) out->others = bpe_in_256(tables->others, index, bits, upper) & two;
+        if (cased) {
+            out->upper = bpe_in_256(tables->upper, index, bits, upper) & two;
+            out->uncased = bpe_in_256(tables->uncased, index, bits, upper) & two;
+        }
+    }
+#undef SET
+#undef IS
+}
+#endif
+
+static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
+
+/* Use vector instructions where this machine has them, at most the level of _char_masks.h given. */
+static void bpe_choose_letters(int most) {
+    bpe_find_letters = bpe_find_letters_plain;
+#if defined(BPE_X86)
+    if (most < 2 || !bpe_has_avx2()) return;
+    for (int cased = 0; cased < 2; cased++) {
+        bpe_fill_tables(&bpe_tables[cased], cased);
+        bpe_fill_spans(&bpe_spans[cased], cased);
+    }
+    bpe_find_letters = bpe_find_letters_avx2;
+    if (most >= 3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi"))
+        bpe_find_letters = bpe_find_letters_avx512;
+#else
+    (void)most;
+#endif
+}
+
+#endif

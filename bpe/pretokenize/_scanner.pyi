@@ -1,0 +1,12 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+UNICODE_VERSION: str
+CLIP_UNICODE_VERSION: str
+LEVELS: dict[str, int]
+
+def choose_vectors(most: int) -> int: ...
+def count(scanner: int, text: Buffer) -> int: ...
+def spans(scanner: int, text: Buffer, plainly: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...

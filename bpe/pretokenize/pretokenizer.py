@@ -1,0 +1,339 @@
+"""Pretokenizers: how a text is cut into the pieces that merges never cross.
+
+Each pattern is a regular expression of the `regex` package, which is the reference and the general case; the named ones
+also have a scanner in `bpe/pretokenize/_scanner`, which finds the same pieces faster. Not here: special tokens
+(`bpe/vocab/special_tokens.py`) and normalization.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
+from bpe.errors import check_choice, shown, typed
+from bpe.pretokenize import _scanner as scan
+from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
+from bpe.text.matching import check_timeout, compiled, within_time
+from bpe.text.normalizers import Normalizer
+
+#: What becomes of the text between matches.
+Gaps = Literal["drop", "keep", "error"]
+
+log = logging.getLogger("bpe")
+
+NAMES = tuple(PATTERNS)
+
+#: The vector instructions that scanning uses; BPE_VECTORS=none, simd128, avx2 or avx512 in the environment is the most.
+VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""), max(scan.LEVELS.values())))
+
+
+class Pretokenizer:
+    r"""A rule that splits text into pretokens. Immutable, compared and hashed by content, and picklable.
+
+    `Pretokenizer("gpt2")` takes a name, `Pretokenizer.from_regex` any pattern of the `regex` package.
+
+    Args:
+        name: the name of a published pattern: `gpt2` (also r50k, p50k), `cl100k`, `o200k` (also gpt_oss, llama4),
+            `llama3` (also glm4, phi4), `qwen2` (also qwen2.5, qwen3), `tekken` (Mistral), `deepseek_v3` (also
+            deepseek_r1), `starcoder` (also command_r, granite, smollm), `clip`, `whitespace`.
+        add_prefix_space: put a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
+
+    Attributes:
+        name: the published name, or None for a pattern of your own.
+        pattern: the regular expression.
+        gaps: what happens to text between matches: "drop" (as in tiktoken), "keep" (it is a pretoken) or "error".
+        add_prefix_space: as above.
+        timeout: the time limit in seconds for matching one text by the `regex` package; None is 10 s and 1 s more for
+            each million characters. It changes no pretoken, so it is neither saved nor compared.
+
+    Raises:
+        ValueError: for an unknown name.
+
+    >>> Pretokenizer("gpt2").split("Hello, world!")
+    ['Hello', ',', ' world', '!']
+    >>> Pretokenizer.from_regex(r"\d+|\D+").split("abc123")
+    ['abc', '123']
+
+    """
+
+    __slots__ = ("__dict__", "add_prefix_space", "gaps", "name", "pattern", "timeout")
+
+    name: str | None
+    pattern: str
+    gaps: Gaps
+    add_prefix_space: bool
+    timeout: float | None
+
+    def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
+        if isinstance(name, str) and not regex.fullmatch(r"[\w.-]*", name):
+            raise ValueError(
+                f"pretokenizer is {shown(name)}, which is no name; a regular expression is given as "
+                "bpe.Pretokenizer.from_regex(pattern)"
+            )
+        name = check_choice("pretokenizer", ALIASES.get(name, name) if isinstance(name, str) else name, NAMES)
+        self._set(name, PATTERNS[name].expression, "drop", add_prefix_space)
+
+    @classmethod
+    def from_regex(
+        cls, pattern: str, *, gaps: Gaps = "drop", add_prefix_space: bool = False, timeout: float | None = None
+    ) -> Pretokenizer:
+        r"""A pretokenizer with a regular expression of your own, in the syntax of the `regex` package.
+
+        Every match is a pretoken. Text between matches is dropped (the first time with a warning in the log), or it is
+        a pretoken of its own with `gaps="keep"`, or an error with `gaps="error"`. A pattern that equals a published
+        one gets its name and its scanner. `add_prefix_space` is as for the class.
+
+        Some patterns take exponential time on some texts, such as `(a|a)+b` on many `a`. If matching one text takes
+        more than `timeout` seconds (None: 10 s and 1 s more for each million characters; `math.inf`: no limit),
+        encoding or counting raises TimeoutError; a limit never changes a result. `tok.pretokenizer.with_timeout(60)`
+        is the same pretokenizer with another limit.
+
+        Raises:
+            TypeError: if the pattern is not a str.
+            ValueError: for a pattern that does not compile, and for one with `&&` in a class: an intersection in the
+                syntax of Rust and Oniguruma, which needs `(?V1)` at the start here.
+
+        >>> Pretokenizer.from_regex(r"\S+").name
+        'whitespace'
+        >>> Pretokenizer.from_regex(r"[a-z]+", gaps="keep").split("ab 12cd")
+        ['ab', ' 12', 'cd']
+
+        """
+        if not isinstance(pattern, str):
+            raise TypeError(f"pattern is {typed(pattern)}; it must be a str")
+        check_choice("gaps", gaps, ("drop", "keep", "error"))
+        made = cls.__new__(cls)
+        name = SPELLINGS.get(pattern)
+        if name in ("clip", "whitespace") and gaps == "keep":
+            name = None
+        if name is not None:
+            pattern, gaps = PATTERNS[name].expression, "drop"
+        made._set(name, pattern, gaps, add_prefix_space, check_timeout(timeout))
+        if name is None:
+            _check_intersections(pattern)
+            made._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
+        return made
+
+    def with_timeout(self, timeout: float | None) -> Pretokenizer:
+        r"""The same pretokenizer with another time limit for matching one text.
+
+        >>> Pretokenizer.from_regex(r"\d+|\D+").with_timeout(60).timeout
+        60.0
+        """
+        made = type(self).__new__(type(self))
+        made._set(self.name, self.pattern, self.gaps, self.add_prefix_space, check_timeout(timeout))
+        return made
+
+    def _set(
+        self, name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool, timeout: float | None = None
+    ) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "gaps", gaps)
+        object.__setattr__(self, "add_prefix_space", bool(add_prefix_space))
+        object.__setattr__(self, "timeout", timeout)
+
+    # Use --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def unicode_version(self) -> str | None:
+        """The version of Unicode that says what a letter or a number is; None for a pattern of your own.
+
+        A named pattern has the version of the libraries whose ids it gives, on every machine (`docs/unicode.md`). A
+        pattern of your own has the version of the installed `regex` package.
+
+        >>> Pretokenizer("gpt2").unicode_version, Pretokenizer("clip").unicode_version
+        ('16.0', '18.0')
+        """
+        if self.name is None:
+            return None
+        return scan.CLIP_UNICODE_VERSION if self.name == "clip" else scan.UNICODE_VERSION
+
+    def split(self, text: str) -> list[str]:
+        """The pretokens of a text, in order.
+
+        >>> Pretokenizer("whitespace").split("  two words ")
+        ['two', 'words']
+        """
+        return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
+
+    def split_bytes(self, text: TextLike) -> list[bytes]:
+        """The pretokens of a text, str or bytes, as bytes, including bytes that are not UTF-8."""
+        data = bytes(self.prepared(to_bytes(text)))
+        starts, ends = self.spans(data)
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    @property
+    def scanner(self) -> int | None:
+        """The number of the compiled scanner of this pattern; None if the `regex` package runs it."""
+        return None if self.name is None else PATTERNS[self.name].scanner
+
+    def prepared(self, data: Bytes) -> Bytes:
+        """The bytes to split, which are `data` with a space before it if `add_prefix_space` asks for one."""
+        if self.add_prefix_space and len(data) and data[0] != 0x20:
+            return b" " + data
+        return data
+
+    def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The starts and the ends of the pretokens of prepared bytes, two int64 arrays of byte offsets."""
+        if self.scanner is not None:
+            return scan.spans(self.scanner, data)
+        return self.spans_by_regex(data)
+
+    def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """As `spans`, by the `regex` package, for any pattern; a byte that is not UTF-8 is a lone surrogate there."""
+        text = escape(data)
+        compiled_pattern = self._compiled
+
+        def places(timeout: float | None) -> NDArray[np.int64]:
+            matches = compiled_pattern.finditer(text, timeout=timeout)
+            return np.fromiter((place for match in matches for place in match.span()), dtype=np.int64)
+
+        found = within_time(self.pattern, text, self.timeout, places)
+        starts, ends = found[0::2], found[1::2]
+        if self.gaps == "keep":
+            edges = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
+            starts, ends = edges[:-1], edges[1:]
+        elif int((ends - starts).sum()) < len(text) and self.name is None:
+            self._report_gap(text, starts, ends)
+        filled = starts < ends
+        starts, ends = starts[filled], ends[filled]
+        if len(text) != len(data):
+            offsets = byte_offsets(text)
+            starts, ends = offsets[starts], offsets[ends]
+        return starts, ends
+
+    def _report_gap(self, text: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Text that the pattern does not match: an error if gaps are one, else a warning, once for this object."""
+        if self.gaps != "error" and self.__dict__.get("_gap_reported"):
+            return
+        edges = zip([0, *ends.tolist()], [*starts.tolist(), len(text)], strict=True)
+        start, end = next((start, end) for start, end in edges if start < end)
+        what = (
+            f"pattern {shown(self.pattern)} does not match all of a text: {shown(text[start : min(end, start + 40)])}"
+        )
+        if self.gaps == "error":
+            raise ValueError(f"{what}; extend the pattern, or pass gaps='keep' or gaps='drop'")
+        self.__dict__["_gap_reported"] = True
+        log.warning("%s and other such text is dropped; gaps='keep' keeps it, gaps='error' refuses it", what)
+
+    # Identity ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _compiled(self) -> Any:
+        # Rust's engines, which these patterns come from, mean the White_Space property by \s; older releases of the
+        # `regex` package count U+001C to U+001F too.
+        expression = regex.sub(r"(\\\\)|\\s", lambda m: m[1] or r"\p{White_Space}", self.pattern)
+        expression = regex.sub(r"(\\\\)|\\S", lambda m: m[1] or r"\P{White_Space}", expression)
+        return compiled(expression)
+
+    def to_json(self) -> dict[str, Any]:
+        """The pretokenizer as a JSON object, for `from_json`."""
+        if self.name is not None:
+            return {"name": self.name, "add_prefix_space": self.add_prefix_space}
+        return {"pattern": self.pattern, "gaps": self.gaps, "add_prefix_space": self.add_prefix_space}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Pretokenizer:
+        """The pretokenizer that `to_json` wrote; TypeError or ValueError for anything else."""
+        data = dict(data)
+        return cls(data.pop("name"), **data) if "name" in data else cls.from_regex(data.pop("pattern"), **data)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Pretokenizer is immutable: {name} cannot be set; make a new one")
+
+    def _key(self) -> tuple[str | None, str, str, bool]:
+        return self.name, self.pattern, self.gaps, self.add_prefix_space
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Pretokenizer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = self.name, self.pattern, self.gaps, self.add_prefix_space, self.unicode_version, self.timeout
+        return _rebuild, settings
+
+    def __repr__(self) -> str:
+        prefix = ", add_prefix_space=True" if self.add_prefix_space else ""
+        if self.name is not None:
+            return f"Pretokenizer({self.name!r}{prefix})"
+        gaps = "" if self.gaps == "drop" else f", gaps={self.gaps!r}"
+        return f"Pretokenizer.from_regex({self.pattern!r}{gaps}{prefix})"
+
+
+def _rebuild(
+    name: str | None,
+    pattern: str,
+    gaps: Gaps,
+    add_prefix_space: bool,
+    unicode_version: str | None = None,
+    timeout: float | None = None,
+) -> Pretokenizer:
+    if name is None:
+        return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space, timeout=timeout)
+    made = Pretokenizer(name, add_prefix_space=add_prefix_space).with_timeout(timeout)
+    check_unicode_version(made, unicode_version)
+    return made
+
+
+def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) -> None:
+    """Refuse the Unicode version that was saved with a pretokenizer unless it is None (not said) or its own.
+
+    Raises:
+        ValueError: for another version.
+
+    """
+    own = None if pretokenizer is None else pretokenizer.unicode_version
+    if version not in (None, own):
+        raise ValueError(
+            f"unicode_version is {shown(version)}; in this release it is {own!r} for {pretokenizer!r}, which cuts "
+            "characters assigned in the later of the two otherwise; use a release with that version, or remove "
+            "unicode_version to take this one"
+        )
+
+
+def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
+    """What an argument named `pretokenizer` means: one, the name of one, or None for the whole text as one word."""
+    if value is None or isinstance(value, Pretokenizer):
+        return value
+    if isinstance(value, str):
+        return Pretokenizer(value)
+    raise TypeError(
+        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}), a bpe.Pretokenizer or None"
+    )
+
+
+def prepared(data: Bytes, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None) -> Bytes:
+    """A text between special tokens made ready for cutting: normalized, with a space before it if one is asked for."""
+    if normalizer is not None:
+        data = normalizer.on_bytes(bytes(data))
+    return data if pretokenizer is None else pretokenizer.prepared(data)
+
+
+def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
+    """The number of the kernels' scanner for a pretokenizer, or None where the `regex` package must find the spans."""
+    return WHOLE if pretokenizer is None else pretokenizer.scanner
+
+
+__all__ = ["NAMES", "VECTORS", "Pretokenizer", "as_pretokenizer", "check_unicode_version", "prepared", "scanner_of"]
+
+
+def _check_intersections(pattern: str) -> None:
+    """Refuse `&&` in a class where it is two characters; a pattern that was copied from elsewhere means more by it."""
+    if regex.match(r"\(\?\w*V1", pattern):
+        return
+    for found in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
+        if "&&" in regex.sub(r"\\.", "", found[0], flags=regex.DOTALL):
+            raise ValueError(
+                f"pattern is {shown(pattern)}; its class {shown(found[0])} has &&, two characters to `regex` "
+                r"and an intersection to others; put (?V1) in front for an intersection, or write \& for each &"
+            )

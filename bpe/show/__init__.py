@@ -1,0 +1,1 @@
+"""Tokens as people read them."""

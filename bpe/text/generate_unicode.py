@@ -1,0 +1,279 @@
+r"""Write `_unicode_classes.h` and `unicode_data.py`: the facts about characters that the libraries compared with have.
+
+    python -m bpe.text.generate_unicode
+
+The promise is the ids of other libraries, so their engines are asked, code point by code point:
+
+- `tiktoken` 0.14 and `tokenizers` 0.23 agree on the classes of the scanners: Unicode 16. A difference ends the run.
+- `tokenizers` cuts numbers out for `starcoder` by Rust's `char::is_numeric` and lowers letters by `char::to_lowercase`,
+  both of Unicode 17.
+- OpenAI's code for CLIP goes by the `regex` package, of Unicode 18 (release 2026.11.15) when this was written.
+
+The scanners need seven facts about a character, each a bit of one byte. The eighth bit, NEW, marks the characters
+about which the sources may disagree: those that Unicode 13, the data of the oldest supported Python, does not have,
+and older ones whose role in normalization `tokenizers` (Unicode 9 there) does not know. All other characters are the
+same everywhere, by Unicode's stability policies. Blocks of 128 code points that are alike are stored once.
+
+To move on when `tiktoken` or `tokenizers` do: install both (and a `regex` of the Unicode wanted for CLIP), set the
+versions below, run this, build, run `benchmarks/check_hostile.py --code-points`, and put the new digests into
+`tests/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide what becomes of those saved
+before (`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may follow.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+#: The Unicode versions of the scanners' classes, of `clip`, of the oldest supported Python, and of the forms NFC, NFD,
+#: NFKC and NFKD in `tokenizers`.
+VERSION, CLIP_VERSION, OLDEST, FORMS = "16.0", "18.0", "13.0", "9.0"
+#: Characters that each version added, to recognize it by.
+ADDED = {"18.0": 0x0558, "17.0": 0x088F, "16.0": 0x1C89, "15.1": 0x2EBF0, "15.0": 0x1E4D0, "14.0": 0x0870}
+
+BITS = {
+    "LETTER": r"\p{L}",
+    "NUMBER": r"\p{N}",
+    "SPACE": r"\s",
+    "NEWLINE": r"[\r\n]",
+    "UPPER": r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]",
+    "LOWER": r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]",
+    "SIGN": r"[\p{P}\p{S}]",
+}
+NEW = 128
+#: In rows of `bpe_later`: a number for Rust's `char::is_numeric`, besides CLIP's LETTER and NUMBER.
+NUMERIC = 128
+BLOCK = 128
+LIMIT = 0x110000
+CODES = [*range(0xD800), *range(0xE000, LIMIT)]
+PART = 50_000
+
+
+# Asking the engines ---------------------------------------------------------------------------------------------------
+
+
+def parts() -> Iterator[str]:
+    """All characters but surrogates, in order, some at a time."""
+    for start in range(0, len(CODES), PART):
+        yield "".join(map(chr, CODES[start : start + PART]))
+
+
+def by_tiktoken(pattern: str) -> set[int]:
+    """The characters that a class matches in `tiktoken`, which leaves out what its pattern does not match."""
+    import tiktoken
+
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    engine = tiktoken.Encoding("characters", pat_str=f"{pattern}+", mergeable_ranks=ranks, special_tokens={})
+    return {ord(char) for part in parts() for char in bytes(engine.encode_ordinary(part)).decode()}
+
+
+def by_tokenizers(pattern: str) -> set[int]:
+    """The same in the engine of `tokenizers` (Oniguruma)."""
+    from tokenizers import Regex, pre_tokenizers
+
+    split = pre_tokenizers.Split(Regex(f"{pattern}+"), "removed", invert=True)
+    return {ord(char) for part in parts() for piece, _ in split.pre_tokenize_str(part) for char in piece}
+
+
+def by_regex(pattern: str) -> set[int]:
+    """The same in the `regex` package."""
+    import regex
+
+    return {ord(char) for part in parts() for char in regex.findall(pattern, part)}
+
+
+def numeric() -> set[int]:
+    """What `tokenizers` cuts out as a digit."""
+    from tokenizers import pre_tokenizers
+
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    found = (digits.pre_tokenize_str("".join(f"a{char}" for char in part) + "a") for part in parts())
+    return {ord(piece) for pieces in found for piece, _ in pieces if len(piece) == 1} - {ord("a")}
+
+
+def lowered() -> dict[int, int]:
+    """What `tokenizers` lowers NEW characters to: each to one character."""
+    from tokenizers import normalizers
+
+    engine = normalizers.Lowercase()
+    return {code: ord(low) for code in sorted(new()) if (low := engine.normalize_str(chr(code))) != chr(code)}
+
+
+def unicode_version(found: set[int]) -> str:
+    """The Unicode version of an engine, which has these characters."""
+    return next((name for name, code in ADDED.items() if code in found), "before 14.0")
+
+
+def versions() -> dict[str, str]:
+    """The Unicode version of each engine that is installed."""
+    asked: dict[str, Any] = {"tiktoken": by_tiktoken, "tokenizers": by_tokenizers, "regex": by_regex}
+    return {name: unicode_version(ask(r"\P{Cn}")) for name, ask in asked.items()}
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def new() -> set[int]:
+    """The characters that are NEW, as the docstring of this file says."""
+    older = by_tiktoken(rf"\p{{Age:V{OLDEST.replace('.', '_')}}}")
+    known = by_tiktoken(rf"\p{{Age:V{FORMS.replace('.', '_')}}}")
+    return set(CODES) - older | (roles() - known)
+
+
+def roles() -> set[int]:
+    """The characters that have a part in some normalization form, by this Python."""
+    found = set()
+    for code in CODES:
+        fields = unicodedata.decomposition(chr(code)).split()
+        if fields or unicodedata.combining(chr(code)):
+            found |= {code, *(int(field, 16) for field in fields if field[0] != "<")}
+    return found
+
+
+def classes() -> bytearray:
+    """One byte per code point: bit k is set where the k-th pattern of `BITS` matches (surrogates match none)."""
+    table = bytearray(LIMIT)
+    for bit, (name, pattern) in enumerate(BITS.items()):
+        found = by_tiktoken(pattern)
+        if other := found ^ by_tokenizers(pattern):
+            raise SystemExit(f"{name}: tiktoken and tokenizers disagree about U+{min(other):04X}, {len(other)} in all")
+        for code in found:
+            table[code] |= 1 << bit
+    for code in new():
+        table[code] |= NEW
+    return table
+
+
+def later(table: bytearray) -> list[tuple[int, int, int]]:
+    """(first, last, bits) of the NEW characters that are letters or numbers by the sources of CLIP and starcoder."""
+    letters, numbers, digits = by_regex(r"\p{L}"), by_regex(r"\p{N}"), numeric()
+    rows: list[tuple[int, int, int]] = []
+    for code in CODES:
+        bits = (code in letters) | (code in numbers) << 1
+        if bits != table[code] & 3 or (code in digits) != bool(table[code] & 2):
+            if table[code] != NEW:
+                raise SystemExit(f"U+{code:04X} is of another class by regex or Rust, but it is not NEW")
+            bits |= NUMERIC if code in digits else 0
+            if rows and rows[-1][1:] == (code - 1, bits):
+                rows[-1] = (rows[-1][0], code, bits)
+            else:
+                rows.append((code, code, bits))
+    return rows
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def header() -> str:
+    """The text of the C header."""
+    table = classes()
+    blocks: dict[bytes, int] = {}
+    index = [blocks.setdefault(bytes(table[i : i + BLOCK]), len(blocks)) for i in range(0, LIMIT, BLOCK)]
+    cells = b"".join(blocks)
+    extra = later(table)
+    lines = [
+        "/* Generated by generate_unicode.py from tiktoken, tokenizers and regex: do not edit. */",
+        "#ifndef BPE_UNICODE_CLASSES_H",
+        "#define BPE_UNICODE_CLASSES_H",
+        "#include <stdint.h>",
+        f'#define BPE_UNICODE_VERSION "{VERSION}"',
+        f'#define BPE_CLIP_UNICODE_VERSION "{CLIP_VERSION}"',
+        *(f"#define BPE_{name} {1 << bit}  /* {pattern} */" for bit, (name, pattern) in enumerate(BITS.items())),
+        f"#define BPE_NEW {NEW}  /* not in Unicode {OLDEST}, or with another role in normalization than in {FORMS} */",
+        f"static const uint16_t bpe_class_index[{len(index)}] = {{",
+        *rows(index),
+        "};",
+        f"static const uint8_t bpe_class_cells[{len(cells)}] = {{",
+        *rows(list(cells)),
+        "};",
+        "/* NEW characters, first to last, that clip takes for letters or numbers, or starcoder (NUMERIC). */",
+        f"#define BPE_NUMERIC {NUMERIC}",
+        f"#define BPE_LATER_ROWS {len(extra)}",
+        "static const uint32_t bpe_later[BPE_LATER_ROWS][3] = {",
+        *(f"{{0x{first:x}, 0x{last:x}, {bits}}}," for first, last, bits in extra),
+        "};",
+        "/* Bit b of entry a: a << 6 | b is such a letter; those of two bytes from entry 1024 on, of three below. */",
+        *bitmap("letters", table, ["LETTER"]),
+        *bitmap("uncased", table, ["LETTER", "UPPER", "LOWER"]),
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def bitmap(name: str, table: bytearray, wanted: list[str]) -> list[str]:
+    """An array of 64-bit words, a bit for each character of two or three bytes that has all the classes wanted."""
+    bits = sum(1 << list(BITS).index(each) for each in wanted)
+    words = [sum((table[a << 6 | b] & bits == bits) << b for b in range(64)) for a in range(1024)]
+    words = [0] * 32 + words[32:] + [0] * 2 + words[2:32]
+    lines = [", ".join(f"0x{word:x}" for word in words[i : i + 8]) + "," for i in range(0, len(words), 8)]
+    return [f"static const uint64_t bpe_{name}[{len(words)}] = {{", *lines, "};"]
+
+
+def rows(numbers: list[int]) -> list[str]:
+    """Numbers in lines of 32."""
+    return [",".join(map(str, numbers[i : i + 32])) + "," for i in range(0, len(numbers), 32)]
+
+
+def data() -> str:
+    """The text of the Python module."""
+    lines = [
+        '"""Generated by generate_unicode.py from tiktoken and tokenizers: do not edit. `bpe/text/unicode.py` uses it."""',
+        "",
+        "#: The lower case of NEW letters in `tokenizers`: (first, last, step, what to add).",
+        "LOWER = (",
+        *(f"    (0x{first:X}, 0x{last:X}, {step}, {add})," for first, last, step, add in runs_of_lower(lowered())),
+        ")",
+        r"#: The characters that are `\w` in `tokenizers` (first-last, in hexadecimal).",
+        'WORD = """',
+    ]
+    line = ""
+    for first, last in runs(sorted(by_tiktoken(r"\w"))):
+        item = f"{first:x}" if first == last else f"{first:x}-{last:x}"
+        if len(line) + len(item) > 118:
+            lines.append(line)
+            line = ""
+        line += f" {item}" if line else item
+    return "\n".join([*lines, line, '"""']) + "\n"
+
+
+def runs(codes: Iterable[int]) -> list[tuple[int, int]]:
+    """Neighbouring code points, from the first to the last.
+
+    >>> runs([1, 2, 3, 5])
+    [(1, 3), (5, 5)]
+    """
+    found: list[tuple[int, int]] = []
+    for code in codes:
+        if found and found[-1][1] == code - 1:
+            found[-1] = (found[-1][0], code)
+        else:
+            found.append((code, code))
+    return found
+
+
+def runs_of_lower(lower: dict[int, int]) -> list[tuple[int, int, int, int]]:
+    """Capitals at the same distance from each other and from their small letters.
+
+    >>> runs_of_lower({65: 97, 66: 98, 0xA7D6: 0xA7D7, 0xA7D8: 0xA7D9})
+    [(65, 66, 1, 32), (42966, 42968, 2, 1)]
+    """
+    found: list[tuple[int, int, int, int]] = []
+    for code, low in lower.items():
+        if found:
+            first, last, step, add = found[-1]
+            if low - code == add and code - last <= 2 and (first == last or code - last == step):
+                found[-1] = (first, code, code - last, add)
+                continue
+        found.append((code, code, 1, low - code))
+    return found
+
+
+if __name__ == "__main__":
+    expected = {"tiktoken": VERSION, "tokenizers": VERSION, "regex": CLIP_VERSION}
+    if versions() != expected:
+        raise SystemExit(f"the installed packages have Unicode {versions()}; this file says {expected}")
+    here = Path(__file__).parent
+    (here / "unicode_classes.h").write_text(header(), encoding="ascii")
+    (here.parent / "unicode_data.py").write_text(data(), encoding="ascii")

@@ -1,0 +1,560 @@
+r"""Normalizers: functions that change a text before it is split into pretokens.
+
+Each is a small immutable value that is called with a str, compared by content, picklable and saved with the tokenizer.
+Special tokens are found before normalization and are not changed by it.
+
+An argument named `normalizer` also accepts the name of a normalizer, or a list of names and normalizers:
+
+- "nfc", "nfd", "nfkc", "nfkd": `NFC()`, `NFD()`, `NFKC()`, `NFKD()`
+- "lower": `Lowercase()`
+- "strip": `Strip()`
+- "collapse": `CollapseWhitespace()`
+- "html": `UnescapeHTML()`
+
+>>> Sequence(NFC(), Lowercase(), CollapseWhitespace())("A  Cafe\u0301")
+'a café'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+from collections import abc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from html.entities import html5
+from typing import Any, ClassVar
+
+import regex
+
+from bpe.base.utf8 import escape, unescape
+from bpe.errors import FormatError, check_int, shown, type_name, typed
+from bpe.text import alignment
+from bpe.text.alignment import Aligned
+from bpe.text.matching import check_timeout, compiled, within_time
+from bpe.text.unicode import lower, normalized
+
+
+class Normalizer:
+    """A function from str to str; the classes of this module are all its subclasses."""
+
+    def __call__(self, text: str) -> str:
+        """The normalized text.
+
+        Raises:
+            TypeError: if the text is not a str.
+
+        """
+        return self._made(_checked(text))
+
+    def on_bytes(self, data: bytes) -> bytes:
+        """The normalized text for UTF-8 bytes; bytes that are not UTF-8 stay unchanged."""
+        if not isinstance(data, bytes):
+            raise TypeError(f"data is {typed(data)}; it must be bytes")
+        return unescape(self._made(escape(data)))
+
+    def aligned(self, text: str) -> Aligned:
+        """The normalized text, with the part of the original text that each of its characters was made from."""
+        return self._aligned(_checked(text))
+
+    def _made(self, text: str) -> str:
+        raise NotImplementedError
+
+    def _aligned(self, text: str) -> Aligned:
+        raise NotImplementedError
+
+    def last_cut(self, text: str, low: int) -> int:
+        """The last position after `low` at which a text may be split before normalization, whatever follows; or 0."""
+        del text, low
+        return 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The normalizer as a JSON object, for `from_json`."""
+        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
+
+
+class _Unicode(Normalizer):
+    form: ClassVar[Any]
+
+    def _made(self, text: str) -> str:
+        return normalized(self.form, text)
+
+    def _aligned(self, text: str) -> Aligned:
+        return alignment.composed(self.form, text)
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Before a character that no form joins with what stands before it."""
+        return next((at for at in range(len(text) - 1, low, -1) if alignment.begins_anew(text[at])), 0)
+
+
+@dataclass(frozen=True)
+class NFC(_Unicode):
+    """Unicode's canonical composition.
+
+    >>> NFC()("e\u0301 ﬁ") == "é ﬁ"
+    True
+    """
+
+    form = "NFC"
+
+
+@dataclass(frozen=True)
+class NFD(_Unicode):
+    """Unicode's canonical decomposition.
+
+    >>> NFD()("é ﬁ") == "e\u0301 ﬁ"
+    True
+    """
+
+    form = "NFD"
+
+
+@dataclass(frozen=True)
+class NFKC(_Unicode):
+    """Unicode's compatibility composition.
+
+    >>> NFKC()("e\u0301 ﬁ Ａ")
+    'é fi A'
+    """
+
+    form = "NFKC"
+
+
+@dataclass(frozen=True)
+class NFKD(_Unicode):
+    """Unicode's compatibility decomposition.
+
+    >>> NFKD()("é ﬁ Ａ") == "e\u0301 fi A"
+    True
+    """
+
+    form = "NFKD"
+
+
+@dataclass(frozen=True)
+class Lowercase(Normalizer):
+    """Lower case, each character by itself, as in Hugging Face's Lowercase.
+
+    With `final_sigma=True` a Greek capital sigma at a word's end becomes ς, as in `str.lower` (and so in CLIP).
+
+    >>> Lowercase()("ΟΔΟΣ"), Lowercase(final_sigma=True)("ΟΔΟΣ")
+    ('οδοσ', 'οδος')
+    """
+
+    final_sigma: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "final_sigma", bool(self.final_sigma))
+
+    def _made(self, text: str) -> str:
+        return lower(text, self.final_sigma)
+
+    def _aligned(self, text: str) -> Aligned:
+        made = self._made(text)
+        before = alignment.unchanged(text)
+        if len(made) == len(text):
+            return Aligned(made, before.starts, before.ends, in_place=True)
+        widths = [len(lower(char)) for char in text]
+        return Aligned(made, before.starts.repeat(widths), before.ends.repeat(widths))
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Anywhere; where a word's end matters, before a character that ends one, as a space does."""
+        if not self.final_sigma:
+            return len(text)
+        return next((at for at in range(len(text) - 1, low, -1) if _ends_word(text[at])), 0)
+
+
+@dataclass(frozen=True)
+class Strip(Normalizer):
+    """Remove white space from the beginning (`left`) and the end (`right`) of the text.
+
+    >>> Strip()(" a "), Strip(right=False)(" a ")
+    ('a', 'a ')
+    """
+
+    left: bool = True
+    right: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "left", bool(self.left))
+        object.__setattr__(self, "right", bool(self.right))
+
+    def _made(self, text: str) -> str:
+        return text[slice(*self._kept(text))]
+
+    def _aligned(self, text: str) -> Aligned:
+        return alignment.unchanged(text, *self._kept(text))
+
+    def _kept(self, text: str) -> tuple[int, int]:
+        start = len(text) - len(text.lstrip(_WHITE)) if self.left else 0
+        end = len(text.rstrip(_WHITE)) if self.right else len(text)
+        return start, max(start, end)
+
+
+@dataclass(frozen=True)
+class CollapseWhitespace(Normalizer):
+    r"""Replace each run of white space by one space.
+
+    >>> CollapseWhitespace()("a \n\tb")
+    'a b'
+    """
+
+    def _made(self, text: str) -> str:
+        if any(map(text.__contains__, _SEPARATORS)):
+            return _SPACE.sub(" ", text)
+        words = text.split()  # which takes those to be white space too, and the same characters otherwise
+        if text[:1].isspace():
+            words.insert(0, "")
+        if text[-1:].isspace():
+            words.append("")
+        return " ".join(words)
+
+    def _aligned(self, text: str) -> Aligned:
+        spans = (match.span() for match in _WIDE_SPACE.finditer(text))
+        return alignment.edited(text, ((*span, alignment.whole(" ", *span)) for span in spans))
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Behind anything but white space."""
+        del low
+        return len(text.rstrip(_WHITE))
+
+
+@dataclass(frozen=True)
+class Replace(Normalizer):
+    """Replace every match of `pattern`, a regular expression of the `regex` package, by `replacement`, a plain text.
+
+    >>> Replace("[0-9]", "0")("B52")
+    'B00'
+
+    `timeout` is the time limit in seconds for matching one text, as for `bpe.Pretokenizer.from_regex`; TimeoutError is
+    raised after it.
+
+    Raises:
+        ValueError: for a pattern that does not compile.
+
+    """
+
+    pattern: str
+    replacement: str = ""
+    timeout: float | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "timeout", check_timeout(self.timeout))
+        for name in ("pattern", "replacement"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is {typed(value)}; it must be a str")
+        self._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return compiled(self.pattern)
+
+    def _made(self, text: str) -> str:
+        def replaced(timeout: float | None) -> str:
+            return str(self._compiled.sub(lambda _: self.replacement, text, timeout=timeout))
+
+        return within_time(self.pattern, text, self.timeout, replaced)
+
+    def _aligned(self, text: str) -> Aligned:
+        def found(timeout: float | None) -> list[tuple[int, int]]:
+            return [match.span() for match in self._compiled.finditer(text, timeout=timeout)]
+
+        spans = within_time(self.pattern, text, self.timeout, found)
+        return alignment.edited(text, ((*span, alignment.whole(self.replacement, *span)) for span in spans))
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Anywhere, if the pattern is one character, or one of several, whatever stands around it."""
+        del low
+        return len(text) if _ONE_CHARACTER.fullmatch(self.pattern) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The normalizer as a JSON object, for `from_json`, without the time limit, which changes no text."""
+        return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"pattern": self.pattern, "replacement": self.replacement, "timeout": self.timeout}
+
+
+def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the classes here)
+    r"""Remove every match of a regular expression.
+
+    >>> Remove(r"[^가-힣\s]")("9점은!")
+    '점은'
+    """
+    return Replace(pattern, "")
+
+
+@dataclass(frozen=True)
+class UnescapeHTML(Normalizer):
+    """Replace HTML entities by their characters, `times` times (web text is often escaped twice).
+
+    >>> UnescapeHTML(times=2)("R&amp;amp;B")
+    'R&B'
+    """
+
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", check_int("times", self.times, 0))
+
+    def _made(self, text: str) -> str:
+        for _ in range(self.times):
+            text = html.unescape(text)
+        return text
+
+    def _aligned(self, text: str) -> Aligned:
+        made = alignment.unchanged(text)
+        for _ in range(self.times):
+            edits = map(_entity, _ENTITY.finditer(made.text))
+            made = made.through(alignment.edited(made.text, edits))
+        return made
+
+    def last_cut(self, text: str, low: int) -> int:
+        """Before a character that is part of no entity and never comes from one's text."""
+        return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
+
+
+@dataclass(frozen=True)
+class FixText(Normalizer):
+    """Repair text that was decoded wrongly, with `ftfy.fix_text` (the extra `clip` installs it).
+
+    Raises:
+        ModuleNotFoundError: when called without ftfy installed.
+
+    """
+
+    def _made(self, text: str) -> str:
+        try:
+            import ftfy
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "this tokenizer repairs text with ftfy, which is not installed; install the extra: pip install "
+                "'bytepair[clip]', or make the tokenizer with ftfy=False"
+            ) from None
+        tag = text.find("<")
+        parts = []
+        at = 0
+        for start, end in _odd_lines(text):
+            unescape = False if 0 <= tag < start else "auto"  # as ftfy does, which thinks that a text with tags is HTML
+            parts += [text[at:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
+            at = end
+        return "".join([*parts, text[at:]])
+
+    def _aligned(self, text: str) -> Aligned:
+        """As `aligned`; of a line that is repaired, all between the first and the last change is one part."""
+        before, after = text.split("\n"), self._made(text).split("\n")
+        if len(before) != len(after):
+            before, after = [text], [self._made(text)]
+        edits = []
+        place = 0
+        for old, new in zip(before, after, strict=True):
+            if old != new:
+                least = min(len(old), len(new))
+                head = next((i for i in range(least) if old[i] != new[i]), least)
+                tail = next((i for i in range(least - head) if old[-1 - i] != new[-1 - i]), least - head)
+                start, end = place + head, place + len(old) - tail
+                edits.append((start, end, alignment.whole(new[head : len(new) - tail], start, end)))
+            place += len(old) + 1
+        return alignment.edited(text, edits)
+
+
+@dataclass(frozen=True, init=False)
+class Sequence(Normalizer):
+    """Apply several normalizers, one after the other; each is a normalizer or the name of one.
+
+    >>> Sequence(Lowercase(), "strip")(" A ")
+    'a'
+
+    Raises:
+        TypeError, ValueError: for what is neither a normalizer nor the name of one.
+
+    """
+
+    normalizers: tuple[Normalizer, ...]
+
+    def __init__(self, *normalizers: Normalizer | str) -> None:
+        made = [by_name(one) if isinstance(one, str) else one for one in normalizers]
+        for one in made:
+            if not isinstance(one, Normalizer):
+                raise TypeError(
+                    f"{shown(one)} is {type_name(one)}; it must be a normalizer or the name of one: "
+                    'Sequence(NFC(), "strip")'
+                )
+        object.__setattr__(self, "normalizers", tuple(made))
+
+    def _made(self, text: str) -> str:
+        for one in self.normalizers:
+            text = one._made(text)
+        return text
+
+    def _aligned(self, text: str) -> Aligned:
+        made = alignment.unchanged(text)
+        for one in self.normalizers:
+            made = made.through(one._aligned(made.text))
+        return made
+
+    def to_json(self) -> dict[str, Any]:
+        """The normalizer as a JSON object, for `from_json`."""
+        return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"text is {typed(text)}; it must be a str (decode bytes first, or use on_bytes)")
+    return text
+
+
+def _odd_lines(text: str) -> Iterator[tuple[int, int]]:
+    r"""Where lines begin and end, neighbours as one, that have a character that ftfy may change.
+
+    >>> list(_odd_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
+    [(7, 20)]
+    """
+    start, end = 0, -1  # of the last ones
+    while found := _ODD.search(text, max(end, 0)):
+        begin = text.rfind("\n", 0, found.start()) + 1
+        if begin != end:
+            if end >= 0:
+                yield start, end
+            start = begin
+        end = text.find("\n", found.start()) + 1 or len(text)
+    if end >= 0:
+        yield start, end
+
+
+def _ends_word(char: str) -> bool:
+    """Whether a character is neither a letter with case nor passed over between such letters."""
+    return lower(f"AΣ{char}A", final_sigma=True)[1] == "ς"
+
+
+def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
+    """Where an entity begins and ends, and what it stands for: `&notit;` is `¬` and `it;`, and `&it;` is none."""
+    name, (start, end) = match[1], match.span()
+    if name[0] != "#" and name not in html5:
+        end = start + 1 + next((size for size in range(len(name) - 1, 1, -1) if name[:size] in html5), -1)
+    return start, end, alignment.whole(html.unescape(match.string[start:end]), start, end)
+
+
+#: What `html.unescape` looks at.
+_ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+#: Patterns that match one character, or one of a class.
+_ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]")
+#: What ftfy may change, or other characters because of it: all but ASCII without `&` and control characters, and the
+#: most frequent kana, ideographs and Hangul.
+_ODD = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
+#: All white space; from U+2000 to U+200A spaces of several widths.
+_WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_SPACE = re.compile(f"[{_WHITE}]+")
+#: What is not one space already.
+_WIDE_SPACE = re.compile(f"[{_WHITE}]{{2,}}|[{_WHITE.replace(' ', '')}]")
+#: White space for `str.split`, and not for Unicode.
+_SEPARATORS = "\x1c\x1d\x1e\x1f"
+_BY_NAME: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
+}
+
+
+def from_json(data: Any) -> Normalizer:
+    """The normalizer that `Normalizer.to_json` wrote.
+
+    >>> from_json(Replace("a", "b").to_json())
+    Replace(pattern='a', replacement='b')
+
+    Raises:
+        FormatError: for an object that is none.
+
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise FormatError(f"normalizer {shown(data)} is not an object with a type")
+    fields = {name: value for name, value in data.items() if name != "type"}
+    kind = data["type"]
+    if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
+        return Sequence(*map(from_json, fields["normalizers"]))
+    if kind not in _BY_NAME:
+        raise FormatError(
+            f"normalizer type {kind!r} is not known; it must be one of {', '.join([*_BY_NAME, 'Sequence'])}"
+        )
+    known = {field.name: field.type for field in dataclasses.fields(_BY_NAME[kind])}
+    for name, value in fields.items():
+        if name not in known or type(value).__name__ != known[name]:
+            raise FormatError(f"normalizer {kind} has {name}={shown(value)}; its fields are {known}")
+    try:
+        made = _BY_NAME[kind](**fields)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"normalizer {kind}: {error}") from None
+    assert isinstance(made, Normalizer)
+    return made
+
+
+#: The normalizers that have a short name, in Python and on the command line.
+NAMES: dict[str, Callable[[], Normalizer]] = {
+    "nfc": NFC,
+    "nfd": NFD,
+    "nfkc": NFKC,
+    "nfkd": NFKD,
+    "lower": Lowercase,
+    "strip": Strip,
+    "collapse": CollapseWhitespace,
+    "html": UnescapeHTML,
+}
+#: What an argument named `normalizer` may be, but for None.
+NormalizerLike = Normalizer | str | abc.Sequence[Normalizer | str]
+
+
+def by_name(name: str) -> Normalizer:
+    """The normalizer with a short name.
+
+    >>> by_name("lower")
+    Lowercase(final_sigma=False)
+
+    Raises:
+        ValueError: for a name that is none of `NAMES`, which the error lists.
+
+    """
+    if name not in NAMES:
+        raise ValueError(f"normalizer {shown(name)} is not known; the names are {', '.join(NAMES)}")
+    return NAMES[name]()
+
+
+def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
+    """What an argument named `normalizer` means: a normalizer, the name of one, a list of such, or None.
+
+    >>> as_normalizer("nfc"), as_normalizer(["nfc", Strip()])
+    (NFC(), Sequence(normalizers=(NFC(), Strip(left=True, right=True))))
+    """
+    if value is None or isinstance(value, Normalizer):
+        return value
+    if isinstance(value, str):
+        return by_name(value)
+    if isinstance(value, (list, tuple)):
+        return Sequence(*value)
+    raise TypeError(
+        f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a name ({', '.join(NAMES)}), a list of "
+        "such, or None"
+    )
+
+
+__all__ = [
+    "NFC",
+    "NFD",
+    "NFKC",
+    "NFKD",
+    "CollapseWhitespace",
+    "FixText",
+    "Lowercase",
+    "Normalizer",
+    "Remove",
+    "Replace",
+    "Sequence",
+    "Strip",
+    "UnescapeHTML",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Learning merges from word counts."""

@@ -1,0 +1,80 @@
+"""The trainer's priority queue: a binary heap of pairs, the greatest count first and ties in a total order."""
+
+from bpe.base._memory cimport grown
+from libc.stdlib cimport free
+
+
+cdef inline bint goes_before(const Heap* heap, const Entry* a, const Entry* b) noexcept nogil:
+    """Whether a is popped before b: the order is total, so the result never depends on the order of pushes."""
+    if a.count != b.count:
+        return a.count > b.count
+    if heap.before != NULL:
+        return heap.before(heap.context, a, b)
+    return a.key < b.key
+
+
+cdef inline void sift_up(Heap* heap, size_t at, Entry entry) noexcept nogil:
+    cdef size_t parent
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not goes_before(heap, &entry, &heap.entries[parent]):
+            break
+        heap.entries[at] = heap.entries[parent]
+        at = parent
+    heap.entries[at] = entry
+
+
+cdef inline void sift_down(Heap* heap, size_t at, Entry entry) noexcept nogil:
+    cdef size_t child
+    while True:
+        child = 2 * at + 1
+        if child >= heap.size:
+            break
+        if child + 1 < heap.size and goes_before(heap, &heap.entries[child + 1], &heap.entries[child]):
+            child += 1
+        if not goes_before(heap, &heap.entries[child], &entry):
+            break
+        heap.entries[at] = heap.entries[child]
+        at = child
+    heap.entries[at] = entry
+
+
+cdef int push(Heap* heap, Entry entry) except -1 nogil:
+    heap.entries = <Entry*>grown(heap.entries, &heap.room, heap.size + 1, sizeof(Entry))
+    heap.size += 1
+    sift_up(heap, heap.size - 1, entry)
+    return 0
+
+
+cdef Entry pop(Heap* heap) noexcept nogil:
+    cdef Entry top = heap.entries[0]
+    heap.size -= 1
+    if heap.size > 0:
+        sift_down(heap, 0, heap.entries[heap.size])
+    return top
+
+
+cdef int heapify(Heap* heap) noexcept nogil:
+    cdef size_t at = heap.size // 2
+    while at > 0:
+        at -= 1
+        sift_down(heap, at, heap.entries[at])
+    return 0
+
+
+def order(counts, keys):
+    """Push (count, key) pairs and pop them all, for the tests: their indices in the order of popping."""
+    cdef Heap heap
+    cdef Entry entry
+    heap.entries, heap.size, heap.room, heap.before, heap.context = NULL, 0, 0, NULL, NULL
+    popped = []
+    try:
+        for i, (count, key) in enumerate(zip(counts, keys)):
+            entry.count, entry.key, entry.pair = count, key, i
+            push(&heap, entry)
+        while heap.size > 0:
+            entry = pop(&heap)
+            popped.append(entry.pair)
+    finally:
+        free(heap.entries)
+    return popped

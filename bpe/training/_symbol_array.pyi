@@ -1,0 +1,13 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+def symbol_counts(
+    blob: Buffer,
+    offsets: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    chars: bool,
+    inner: NDArray[np.int64],
+    last: NDArray[np.int64],
+) -> tuple[int, bool]: ...

@@ -1,0 +1,400 @@
+"""Writing the array of symbols from the words, and compacting it; `_symbol_array.pxd` says what it is.
+
+Not here: pairs of symbols and merging.
+"""
+
+from bpe.base._bounds cimport check_offsets
+from bpe.base._memory cimport add_overflows, grown, mul_overflows
+from bpe.base._pages cimport ask_for_huge_pages
+from bpe.base._team cimport MOST_PARTS, Team
+from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
+from bpe.text._unicode cimport decode_char
+from libc.stdint cimport int64_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+from libc.string cimport memcpy, memmove
+
+cdef enum:
+    FEW = 1 << 16             # words that occur less often are sorted by counting, the others by comparing
+
+
+def symbol_counts(
+    const byte_t[::1] blob,            # IN the words' bytes
+    const int64_t[::1] offsets,        # IN (n + 1,)
+    const int64_t[::1] counts,         # IN (n,)
+    bint chars,                        # symbols are characters, not bytes
+    int64_t[::1] inner,                # OUT occurrences of each symbol before the last place of a word
+    int64_t[::1] last,                 # OUT and at the last place
+):
+    """Count the symbols of all words; returns (symbols in the array, whether a count overflowed).
+
+    The first number is how many symbols the distinct words have together, whatever their counts.
+    """
+    cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
+    cdef size_t n_symbols = min(inner.shape[0], last.shape[0])
+    cdef int64_t cells = 0, weight
+    cdef long long total = 0, weighed = 0
+    cdef uint32_t code
+    cdef bint overflow = False
+    check_offsets(offsets, n, blob.shape[0])
+    if n == 0 or blob.shape[0] == 0:
+        return 0, False
+    with nogil:
+        for i in range(n):
+            weight = 0
+            pos, end = offsets[i], offsets[i + 1]
+            while pos < end:
+                if chars:
+                    code = decode_char(&blob[0], pos, end, &length)
+                else:
+                    code, length = blob[pos], 1
+                pos += length
+                weight += 1
+                if code >= n_symbols:                      # not UTF-8: the caller has checked
+                    continue
+                if pos < end:
+                    inner[code] += counts[i]
+                else:
+                    last[code] += counts[i]
+            cells += weight
+            # One more per word leaves room for an end-of-word mark.
+            overflow = mul_overflows(weight + 1, counts[i], &weighed) or add_overflows(total, weighed, &total)
+            if overflow:
+                break
+    return cells, overflow
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+cdef struct Words:            # to lay out: word i is blob[offsets[i]:offsets[i + 1]]
+    const Alphabet* alphabet
+    const byte_t* blob
+    const int64_t* offsets
+    const int64_t* counts
+    size_t n
+
+cdef struct Word:
+    count_t count
+    size_t number
+
+cdef struct Order:            # of words by count
+    Word* often               # those of a count of at least FEW, sorted
+    size_t n_often
+    size_t room
+    size_t* behind            # by lower count: the cells that its words take, later where the next of them goes
+
+
+cdef int order_words(const void* a, const void* b) noexcept nogil:
+    """The higher count first, and of equal ones the earlier word."""
+    cdef const Word* first = <const Word*>a
+    cdef const Word* second = <const Word*>b
+    if first.count != second.count:
+        return 1 if first.count < second.count else -1
+    return 1 if first.number > second.number else -1
+
+
+cdef size_t cells_of(const Words* words, size_t i) noexcept nogil:
+    """How many cells a word takes, the NONE behind it included; 0 for one without a pair, or that does not occur."""
+    cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
+    cdef size_t n = <size_t>(end - pos)
+    if words.counts[i] <= 0:
+        return 0
+    if words.alphabet.spelling == TOKENS:
+        n //= sizeof(uint32_t)
+    elif words.alphabet.spelling == CHARS:
+        n = 0
+        while pos < end:
+            n += words.blob[pos] & 0xC0 != 0x80
+            pos += 1
+    n += words.alphabet.mark != NO_TOKEN
+    return n + 1 if n > 1 else 0
+
+
+cdef inline uint32_t read_symbol(const Words* words, int64_t* pos, int64_t end) noexcept nogil:
+    """The token of the symbol at a position, which moves past it; NO_TOKEN for one outside the alphabet."""
+    cdef const Alphabet* alphabet = words.alphabet
+    cdef Py_ssize_t length = 1
+    cdef uint32_t code = 0
+    if alphabet.spelling == TOKENS:
+        memcpy(&code, words.blob + pos[0], sizeof(uint32_t))
+        pos[0] += sizeof(uint32_t)
+    else:
+        if alphabet.spelling == CHARS:
+            code = decode_char(words.blob, pos[0], end, &length)
+        else:
+            code = words.blob[pos[0]]
+        pos[0] += length
+        if code >= alphabet.n_symbols:
+            return NO_TOKEN
+        code = alphabet.inner[code] if pos[0] < end else alphabet.last[code]
+    return code if code < alphabet.n_tokens else NO_TOKEN
+
+
+cdef size_t write_word(id_t* cells, size_t at, const Words* words, size_t i, size_t need) noexcept nogil:
+    """Write a word's symbols and a NONE; returns the place behind. No pair crosses a symbol outside the alphabet.
+
+    As many cells are written as `need` says, which is what `cells_of` gives, whatever the bytes are.
+    """
+    cdef const Alphabet* alphabet = words.alphabet
+    cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
+    cdef size_t left = need - 1 - (alphabet.mark != NO_TOKEN)
+    while left > 0:
+        cells[at] = <id_t>(read_symbol(words, &pos, end) if pos < end else NO_TOKEN)
+        at += 1
+        left -= 1
+    if alphabet.mark != NO_TOKEN:
+        cells[at] = <id_t>alphabet.mark
+        at += 1
+    cells[at] = <id_t>NO_TOKEN
+    return at + 1
+
+
+cdef void write_words(id_t* cells, const Words* words, const Order* order) noexcept nogil:
+    """Write all words, each where its count puts it: first the frequent ones, then `behind[count]`."""
+    cdef size_t i, need, at = 1
+    cdef size_t* behind = order.behind
+    cells[0] = <id_t>NO_TOKEN
+    for i in range(order.n_often):
+        need = cells_of(words, order.often[i].number)
+        at = write_word(cells, at, words, order.often[i].number, need)
+    for i in range(words.n):
+        need = cells_of(words, i)
+        if need == 0:
+            continue
+        if behind == NULL:                                 # in the order given
+            at = write_word(cells, at, words, i, need)
+        elif words.counts[i] < FEW:
+            behind[words.counts[i]] = write_word(cells, behind[words.counts[i]], words, i, need)
+
+
+cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
+    """Begin a class at a place, unless the one before it has the same count."""
+    cdef size_t room = symbols.room
+    if symbols.n_classes > 0 and symbols.counts[symbols.n_classes - 1] == count:
+        return 0
+    symbols.starts = <cell_t*>grown(symbols.starts, &room, symbols.n_classes + 2, sizeof(cell_t))
+    symbols.counts = <count_t*>grown(symbols.counts, &symbols.room, symbols.n_classes + 2, sizeof(count_t))
+    symbols.starts[symbols.n_classes] = <cell_t>start
+    symbols.counts[symbols.n_classes] = count
+    symbols.n_classes += 1
+    return 0
+
+
+cdef size_t place_in_order(Symbols* symbols, const Words* words) except 0 nogil:
+    """Make a class of neighbours of the same count; returns the place behind the last word."""
+    cdef size_t i, need, at = 1
+    for i in range(words.n):
+        need = cells_of(words, i)
+        if need:
+            add_class(symbols, at, words.counts[i])
+            at += need
+    return at
+
+
+cdef size_t place_by_count(Symbols* symbols, const Words* words, Order* order) except 0 nogil:
+    """Make a class of the words of each count, the highest first; returns the place behind the last word.
+
+    Sorting takes no more than a table by count: most words occur rarely, and a word's place follows from how many
+    cells the words of each count take. The frequent ones are few enough to sort by comparing.
+    """
+    cdef size_t i, need, at = 1
+    cdef count_t count
+    for i in range(words.n):
+        need = cells_of(words, i)
+        if need == 0:
+            continue
+        if words.counts[i] < FEW:
+            order.behind[words.counts[i]] += need
+        else:
+            order.often = <Word*>grown(order.often, &order.room, order.n_often + 1, sizeof(Word))
+            order.often[order.n_often] = Word(count=words.counts[i], number=i)
+            order.n_often += 1
+    if order.n_often > 0:
+        qsort(order.often, order.n_often, sizeof(Word), order_words)
+    for i in range(order.n_often):
+        add_class(symbols, at, order.often[i].count)
+        at += cells_of(words, order.often[i].number)
+    for count in range(FEW - 1, 0, -1):
+        if order.behind[count] > 0:
+            add_class(symbols, at, count)
+            need, order.behind[count] = order.behind[count], at
+            at += need
+    return at
+
+
+cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
+    """Memory for n cells, which end the last class."""
+    cdef size_t size = n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t))
+    symbols.n = n
+    symbols.cells = malloc(size)
+    if symbols.cells == NULL:
+        with gil:
+            raise MemoryError(f"no memory for {n} symbols of training; train on less text at once")
+    ask_for_huge_pages(symbols.cells, size)
+    if symbols.n_classes > 0:
+        symbols.starts[symbols.n_classes] = <cell_t>n
+    return 0
+
+
+cdef int lay_out(
+    Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
+    size_t n_words, bint by_count,
+) except -1 nogil:
+    """Write all words of at least two symbols, the highest count first or in the order given."""
+    cdef Words words = Words(alphabet=alphabet, blob=blob, offsets=offsets, counts=counts, n=n_words)
+    cdef Order order = Order(often=NULL, n_often=0, room=0, behind=NULL)
+    try:
+        if by_count:
+            order.behind = <size_t*>calloc(FEW, sizeof(size_t))
+            if order.behind == NULL:
+                with gil:
+                    raise MemoryError("no memory for sorting the words of a training")
+            open_cells(symbols, place_by_count(symbols, &words, &order))
+        else:
+            open_cells(symbols, place_in_order(symbols, &words))
+        if symbols.wide:
+            write_words(<uint32_t*>symbols.cells, &words, &order)
+        else:
+            write_words(<uint16_t*>symbols.cells, &words, &order)
+        place_anchors(symbols)
+    finally:
+        free(order.behind)
+        free(order.often)
+    return 0
+
+
+cdef void free_symbols(Symbols* symbols) noexcept nogil:
+    free(symbols.cells)
+    free(symbols.starts)
+    free(symbols.counts)
+
+
+# Compacting -----------------------------------------------------------------------------------------------------------
+
+cdef struct Part:
+    size_t begin
+    size_t end                # then: the end of what is left
+    size_t first              # classes that begin in it: from this one
+    size_t last               # to before this one
+
+cdef struct Compaction:
+    Symbols* symbols
+    const uint32_t* width
+    Part parts[MOST_PARTS]
+
+
+cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width, Part* part) noexcept nogil:
+    """Make every token of a part one cell, and drop words that are one token; classes begin where their words are."""
+    cdef id_t token
+    cdef size_t word, r = part.begin, w = r, k = part.first
+    cdef size_t class_at = symbols.starts[k] if k < part.last else part.end
+    while r < part.end:
+        if r == class_at:
+            symbols.starts[k] = <cell_t>w
+            k += 1
+            class_at = symbols.starts[k] if k < part.last else part.end
+        word = w
+        token = cells[r]
+        while token != <id_t>NO_TOKEN:
+            cells[w] = token
+            w += 1
+            r += width[token]
+            token = cells[r]
+        r += 1
+        if w - word < 2:
+            w = word
+        else:
+            cells[w] = <id_t>NO_TOKEN
+            w += 1
+    part.end = w
+
+
+cdef int compact_part(void* job, int part) except -1 nogil:
+    cdef Compaction* work = <Compaction*>job
+    if work.symbols.wide:
+        compact_cells(<uint32_t*>work.symbols.cells, work.symbols, work.width, &work.parts[part])
+    else:
+        compact_cells(<uint16_t*>work.symbols.cells, work.symbols, work.width, &work.parts[part])
+    return 0
+
+
+cdef void join_parts(Symbols* symbols, const Part* parts, int n) noexcept nogil:
+    """Move what is left of the parts together, and drop classes without words."""
+    cdef size_t size = sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)
+    cdef size_t k, kept = 0, w = 1
+    cdef int i
+    cdef char* cells = <char*>symbols.cells
+    for i in range(n):
+        memmove(cells + w * size, cells + parts[i].begin * size, (parts[i].end - parts[i].begin) * size)
+        for k in range(parts[i].first, parts[i].last):
+            symbols.starts[k] -= <cell_t>(parts[i].begin - w)
+        w += parts[i].end - parts[i].begin
+    symbols.starts[symbols.n_classes] = <cell_t>w
+    for k in range(symbols.n_classes):
+        if symbols.starts[k] < symbols.starts[k + 1]:
+            symbols.starts[kept] = symbols.starts[k]
+            symbols.counts[kept] = symbols.counts[k]
+            kept += 1
+    symbols.starts[kept] = <cell_t>w
+    symbols.n_classes = kept
+    symbols.n = w
+
+
+cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil:
+    """Make every token one cell wide (its `width` too), drop words that are one token, and give memory back."""
+    cdef size_t before = symbols.n, token, k = 0
+    cdef int i
+    cdef Compaction work
+    cdef void* moved
+    if symbols.n_classes == 0:
+        return 0
+    work.symbols, work.width = symbols, width
+    for i in range(parts):
+        work.parts[i].begin, work.parts[i].end = part_start(symbols, i, parts), part_start(symbols, i + 1, parts)
+        work.parts[i].first = k
+        while k < symbols.n_classes and symbols.starts[k] < work.parts[i].end:
+            k += 1
+        work.parts[i].last = k
+    team.share(parts, compact_part, &work)
+    join_parts(symbols, work.parts, parts)
+    for token in range(n_tokens):
+        width[token] = 1
+    if symbols.n < before:
+        moved = realloc(symbols.cells, symbols.n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
+        if moved != NULL:
+            symbols.cells = moved
+    place_anchors(symbols)
+    return 0
+
+
+cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
+    cdef size_t i, at = 1
+    for i in range(<size_t>ANCHORS):
+        at = max(at, 1 + (symbols.n - 1) * i // ANCHORS)
+        while at < symbols.n and cells[at - 1] != <id_t>NO_TOKEN:
+            at += 1
+        symbols.anchors[i] = <cell_t>at
+    symbols.anchors[ANCHORS] = <cell_t>symbols.n
+
+
+cdef void place_anchors(Symbols* symbols) noexcept nogil:
+    """Choose the anchors, when every token is one cell wide: later, NONE may stand within a token."""
+    if symbols.wide:
+        find_anchors(<const uint32_t*>symbols.cells, symbols)
+    else:
+        find_anchors(<const uint16_t*>symbols.cells, symbols)
+
+
+cdef int widen(Symbols* symbols) except -1 nogil:
+    """Make 16-bit cells 32-bit ones."""
+    cdef const uint16_t* narrow = <const uint16_t*>symbols.cells
+    cdef uint32_t* wide = <uint32_t*>malloc(symbols.n * sizeof(uint32_t))
+    cdef size_t i
+    if wide == NULL:
+        with gil:
+            raise MemoryError(f"no memory for {symbols.n} symbols of training; train on less text at once")
+    for i in range(symbols.n):
+        wide[i] = narrow[i] if narrow[i] != <uint16_t>NO_TOKEN else NO_TOKEN
+    free(symbols.cells)
+    symbols.cells = wide
+    symbols.wide = True
+    return 0

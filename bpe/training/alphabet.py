@@ -1,0 +1,141 @@
+"""The alphabet: the symbols that training starts from, their order, and the tokens that they are.
+
+Not here: learning (`bpe/training/trainer.py`); the symbols of a tokenizer that is there (`encoding.symbol_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bpe.base.utf8 import to_bytes
+from bpe.errors import counted, shown
+from bpe.vocab.spec import byte_alphabet, byte_letters, letter_bytes
+
+if TYPE_CHECKING:
+    from bpe.training.trainer import TrainOptions, Words
+
+NO_TOKEN = 0xFFFFFFFF
+
+
+class Alphabet:
+    """The symbols that words start as, in id order, and the tables from a byte or code point to its token.
+
+    Attributes:
+        symbols: (bytes, ends with the mark) of each; token ids go on from the special tokens.
+        inner: uint32 token of each byte or code point, NO_TOKEN outside the alphabet.
+        last: the same at the last place of a word (another token only where a mark is glued).
+        mark: the token of a mark that is a symbol of its own, else NO_TOKEN.
+
+    """
+
+    def __init__(self, words: Words, options: TrainOptions) -> None:
+        chars = options.chars
+        given, codes = _alphabet_codes(words, options)
+        self.symbols = [(_symbol(code, chars), False) for code in codes]
+        lead = len(options.reserved)
+        n_codes = max(len(words.inner), max(codes, default=0) + 1)
+        self.inner = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
+        self.inner[codes] = np.arange(lead, lead + len(codes), dtype=np.uint32)
+        self.last = self.inner
+        self.mark = NO_TOKEN
+        if options.end_of_word is not None:
+            mark = options.end_of_word.encode()
+            if options.end_of_word_glued:
+                ending = [code for code in codes if code in given or words.last[code] > 0]
+                self.last = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
+                self.last[ending] = np.arange(len(ending), dtype=np.uint32) + lead + len(codes)
+                self.symbols += [(_symbol(code, chars) + mark, True) for code in ending]
+            else:
+                self.mark = lead + len(codes)
+                self.symbols.append((mark, True))
+        self._check_names(options)
+
+    def _check_names(self, options: TrainOptions) -> None:
+        """No symbol may read like a special token or like another symbol."""
+        if not options.chars and not options.reserved and options.end_of_word is None:
+            return
+        seen: set[bytes] = set()
+        for data, _ in self.symbols:
+            names = {data.decode()} if options.chars else {data.decode("latin-1"), byte_letters()[data[0]]}
+            clash = names & options.reserved.keys()
+            if clash and (options.chars or len(data) == 1):
+                raise ValueError(
+                    f"special token {clash.pop()!r} is also a symbol of the alphabet; give the token another name, "
+                    "such as '<|name|>', or leave the symbol out of the alphabet"
+                )
+            if data in seen:
+                raise ValueError(
+                    f"end_of_word {options.end_of_word!r} is also a character of the corpus; choose a mark that does "
+                    "not occur in text"
+                )
+            seen.add(data)
+
+
+def _symbol(code: int, chars: bool) -> bytes:
+    return chr(code).encode() if chars else bytes([code])
+
+
+def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list[int]]:
+    """(The symbols that the caller gave, all symbols in id order), as bytes' numbers or code points."""
+    occurring = words.inner + words.last
+    in_order = byte_alphabet() if not options.chars else None
+    given: list[int]
+    if options.initial_alphabet is None:
+        given = [] if in_order is None else list(in_order)
+    elif isinstance(options.initial_alphabet, str) and options.initial_alphabet == "corpus":
+        given = []
+    else:
+        given = given_codes(options)
+    fixed = set(given)
+    found = [code for code in np.flatnonzero(occurring).tolist() if code not in fixed]
+    if in_order is not None:
+        found.sort(key=in_order.index)
+    limit = options.limit_alphabet
+    if limit is not None:
+        if len(given) > limit:
+            raise ValueError(
+                f"limit_alphabet is {limit}, fewer than the initial alphabet's {counted(len(given), 'symbol')}; raise "
+                "it, or pass initial_alphabet='corpus'"
+            )
+        kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties as sorted
+        found = [code for code in found if code in kept]
+    return fixed, given + found
+
+
+def given_codes(options: TrainOptions) -> list[int]:
+    """The argument `initial_alphabet`, an iterable of symbols, as numbers in its order."""
+    symbols = options.initial_alphabet
+    if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
+        raise TypeError(
+            f"initial_alphabet is {shown(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
+            f"{shown(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
+        )
+    codes: dict[int, None] = {}
+    for symbol in symbols:
+        codes[_given_code(symbol, options.chars)] = None
+    return list(codes)
+
+
+def _given_code(symbol: object, chars: bool) -> int:
+    if isinstance(symbol, str) and len(symbol) == 1:
+        if chars:
+            to_bytes(symbol)
+            if not 0xD800 <= ord(symbol) < 0xE000:
+                return ord(symbol)
+        elif ord(symbol) < 128:
+            return ord(symbol)
+        elif symbol in letter_bytes():
+            return letter_bytes()[symbol]
+    elif not chars and isinstance(symbol, bytes) and len(symbol) == 1:
+        return symbol[0]
+    elif not chars and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:
+        return symbol
+    rule = (
+        "one character each"
+        if chars
+        else "one byte each: an int, bytes of length 1, an ASCII character or GPT-2's letter for it"
+    )
+    raise ValueError(f"initial_alphabet has {shown(symbol)}; its symbols must be {rule}")

@@ -1,0 +1,252 @@
+"""Checkpoints of a training: what it needs to go on after it was killed, and to refuse to go on with something else.
+
+A checkpoint at `path` is two files, each replaced whole or not at all. `path` holds the merges so far, what decides the
+result (options and corpus), and a fingerprint of the counts; `path` + ".counts" the counts, in the format of
+`WordCounts.save`, if they were made from files. `path` is there first, without merges, then the counts, which are
+written once; then `path` is written anew whenever it is time.
+
+Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
+the merges as int64 (left, right, token, count), and the SHA-256 of all before it.
+
+Not here: making merges again (`learning.replay`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.atomic_files import atomic_write, remove_leftovers
+from bpe.corpus.blocks import PathLike
+from bpe.count.word_counts import WordCounts
+from bpe.errors import FormatError, counted, shown, typed
+
+#: Merges in order: int64, shape (n, 4), each left, right, token, count; tokens by their number from 0.
+Merges = NDArray[np.int64]
+
+MAGIC = b"BPETRAIN"
+VERSION = 1
+#: Progress is saved when so many seconds have passed since it was saved last.
+SAVE_EVERY = 30.0
+FIX = "to begin anew, delete it or name another"
+
+log = logging.getLogger("bpe")
+
+
+class Checkpoint:
+    """The checkpoint of one training, read when it is made if there is one.
+
+    Args:
+        path: where it is, or shall be.
+        options: what decides the result: name → value, as JSON has them. A checkpoint with others is refused.
+        files: the corpus as `corpus_of` describes it, or None where the counts come from elsewhere.
+
+    Attributes:
+        merges: those made so far.
+
+    Raises:
+        ValueError: for a checkpoint of other options or of another corpus, or a folder that does not exist.
+        FormatError: for a file that is no checkpoint, is truncated or altered.
+
+    """
+
+    def __init__(self, path: PathLike, options: Mapping[str, Any], files: list[list[Any]] | None = None) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"checkpoint is {typed(path)}; it must be a path or None")
+        self.path = os.fspath(path)
+        self.counts_path = f"{self.path}.counts"
+        self.merges: Merges = np.empty((0, 4), dtype=np.int64)
+        self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
+        self._has_counts = False  # the file of counts is there and is what it should be
+        self._saved = time.monotonic()
+        if not Path(self.path).parent.is_dir():
+            raise ValueError(f"the checkpoint's folder {Path(self.path).parent} does not exist; make it first")
+        for each in (self.path, self.counts_path):
+            remove_leftovers(each)  # a long training writes to them late, and may need the room before
+        if os.path.exists(self.path):
+            self._read()
+        elif files is not None and os.path.exists(self.counts_path):
+            raise ValueError(
+                f"{self.counts_path} is there without its checkpoint {self.path}, and would be replaced; delete it or "
+                "name another checkpoint"
+            )
+        else:
+            self.save(self.merges)  # that it can be written shows before hours of counting
+
+    # The counts -------------------------------------------------------------------------------------------------------
+
+    def counts(self) -> WordCounts | None:
+        """The counts of this training's files, if they are saved; None: count."""
+        made = self._header["counts"]
+        if made is None or self._header["files"] is None or not os.path.exists(self.counts_path):
+            return None
+        try:
+            counts = WordCounts.load(self.counts_path)
+        except (OSError, FormatError) as error:
+            log.warning("the counts of the checkpoint cannot be used, so the files are counted again: %s", error)
+            return None
+        if counts.pretokenizer is not None and counts.unicode_version != counts.pretokenizer.unicode_version:
+            log.warning("the counts of the checkpoint are by Unicode %s: counting again", counts.unicode_version)
+            return None
+        self._has_counts = fingerprint(counts) == made
+        return counts if self._has_counts else None
+
+    def begin(self, counts: WordCounts) -> None:
+        """Go on with these counts, which are saved if they were made from files and are not saved yet.
+
+        Raises:
+            ValueError: where the merges in the checkpoint were learned from other counts.
+
+        """
+        made = self._header["counts"] if self._has_counts else fingerprint(counts)
+        if self._header["counts"] not in (None, made):
+            raise ValueError(f"the checkpoint {self.path} is of another corpus: its word counts differ; {FIX}")
+        if self._header["files"] is not None and not self._has_counts:
+            counts.save(self.counts_path)
+        self._header["counts"] = made
+        self.save(self.merges)
+
+    # The merges -------------------------------------------------------------------------------------------------------
+
+    def keep(self, merges: Callable[[], Merges]) -> None:
+        """Save the merges, which are to be called for, if it is time."""
+        if time.monotonic() - self._saved >= SAVE_EVERY:
+            self.try_save(merges())
+
+    def try_save(self, merges: Merges) -> None:
+        """Save the merges; a full disk is logged, and ends neither the training nor what is ending it."""
+        try:
+            self.save(merges)
+        except OSError as error:
+            self._saved = time.monotonic()
+            log.warning("the checkpoint %s could not be saved: %s", self.path, error)
+
+    def save(self, merges: Merges) -> None:
+        """Save the merges now."""
+        header = json.dumps(self._header | {"merges": len(merges)}).encode()
+        data = MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little") + header
+        data += merges.astype("<i8").tobytes()
+        with atomic_write(self.path) as file:
+            file.write(data + hashlib.sha256(data).digest())
+        self._saved = time.monotonic()
+
+    def _read(self) -> None:
+        header, merges = _parsed(Path(self.path).read_bytes(), self.path)
+        self._refuse_others(header)
+        self._header["counts"] = header["counts"]
+        self.merges = merges
+
+    def _refuse_others(self, found: Mapping[str, Any]) -> None:
+        """Raise ValueError for the first option that differs, or the first file."""
+        before, now = found["options"], self._header["options"]
+        for name in {**now, **before}:
+            ours, theirs = now.get(name), before.get(name)
+            if ours != theirs:
+                raise ValueError(
+                    f"the checkpoint {self.path} was made with {name}={shown(theirs)}, but {name}={shown(ours)} is "
+                    f"asked for; to go on from it, pass what it was made with; {FIX}"
+                )
+        if found["files"] is None or self._header["files"] is None:
+            return  # the counts will tell
+        for was, is_ in zip(found["files"], self._header["files"], strict=False):
+            if was != is_:
+                raise ValueError(
+                    f"the checkpoint {self.path} is of another corpus: it has file {_described(was)}, and now there is "
+                    f"{_described(is_)}; {FIX}"
+                )
+        if len(found["files"]) != len(self._header["files"]):
+            raise ValueError(
+                f"the checkpoint {self.path} is of another corpus: of {counted(len(found['files']), 'file')}, not of "
+                f"{len(self._header['files'])}; {FIX}"
+            )
+
+
+def saved_state(path: PathLike) -> tuple[int, bool] | None:
+    """What a checkpoint holds: (merges, whether the counts are saved beside it); None where there is no checkpoint."""
+    try:
+        header, merges = _parsed(Path(path).read_bytes(), os.fspath(path))
+    except (OSError, FormatError):
+        return None
+    return len(merges), header["counts"] is not None and os.path.exists(f"{os.fspath(path)}.counts")
+
+
+def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
+    """The (header, merges) in a checkpoint."""
+    if data[:8] != MAGIC:
+        raise FormatError(f"begins with {shown(data[:8])}, not {MAGIC!r}: it is no checkpoint", path=path)
+    if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        raise FormatError("the checksum is wrong: the checkpoint is truncated or altered; delete it", path=path)
+    version = int.from_bytes(data[8:12], "little")
+    if version != VERSION:
+        raise FormatError(
+            f"version {version} is not known; this release reads version {VERSION}: use the release that wrote it, or "
+            "delete it to begin anew",
+            path=path,
+        )
+    end = 20 + int.from_bytes(data[12:20], "little")
+    try:
+        header = json.loads(data[20:end])
+        merges = np.frombuffer(data[end:-32], dtype="<i8").reshape(-1, 4)
+        if len(merges) != header["merges"] or not isinstance(header["options"], dict):
+            raise ValueError(f"it says merges={shown(header['merges'])}, but has {len(merges)}")
+        if not _are_files(header["files"]) or not isinstance(header["counts"], (str, type(None))):
+            raise ValueError(f"its files are {shown(header['files'])}, its counts {shown(header['counts'])}")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"it is not understood: {error}; delete it to begin anew", path=path) from None
+    return header, merges.astype(np.int64)
+
+
+def _are_files(files: Any) -> bool:
+    """Whether a header's files are what `corpus_of` gives."""
+    return files is None or (
+        isinstance(files, list)
+        and all(isinstance(each, list) and [type(part) for part in each] == [str, int, int] for each in files)
+    )
+
+
+def corpus_of(files: Iterable[PathLike]) -> list[list[Any]] | None:
+    """What tells files from others without reading them: [name, size, time of the last change in ns] of each.
+
+    None where one of them is no regular file: only the counts identify what a pipe gives.
+    """
+    found = []
+    for path in files:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        found.append([os.fsdecode(path), status.st_size, status.st_mtime_ns])
+    return found
+
+
+def _described(file: list[Any]) -> str:
+    name, size, changed = file
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(changed / 1e9))
+    return f"{name!r} of {counted(size, 'byte')}, last changed {when} UTC"
+
+
+def made_as(counts: WordCounts) -> dict[str, Any]:
+    """How counts were made, as JSON has it: name → value."""
+    return {
+        "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
+        "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
+        "counted_special_tokens": list(counts.special_tokens),
+    }
+
+
+def fingerprint(counts: WordCounts) -> str:
+    """A hash of all words, their counts and their order, and of how they were made: SHA-256 in hex."""
+    blob, offsets, numbers = counts._snapshot()
+    digest = hashlib.sha256(json.dumps(made_as(counts), sort_keys=True).encode())
+    for array, kind in ((offsets, "<i8"), (numbers, "<i8"), (blob, "u1")):
+        digest.update(np.ascontiguousarray(array, dtype=kind).data)
+    return digest.hexdigest()

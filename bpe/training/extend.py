@@ -1,0 +1,235 @@
+"""`extend`: a vocabulary that is there, and more tokens behind it, learned from word counts.
+
+Not here: training from the beginning (`bpe/training/train.py`); making a vocabulary smaller (`bpe/vocab/pruning.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.progress import ProgressLike, check_progress
+from bpe.count.word_counts import WordCounts
+from bpe.encode.engine import NO_TOKEN, Engine, symbol_tables
+from bpe.errors import counted, typed
+from bpe.tokenizer import Tokenizer
+from bpe.training._trainer import Trainer
+from bpe.training.trainer import (
+    CELL_LIMIT,
+    OnMerge,
+    Start,
+    TieBreak,
+    TrainOptions,
+    Words,
+    make_trainer,
+    run_merges,
+    training_of,
+    words_of,
+)
+from bpe.vocab.spec import TokenizerSpec, has_text_marks
+from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
+
+
+def extend(
+    tok: Tokenizer,
+    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int],
+    vocab_size: int,
+    *,
+    tie_break: TieBreak = "id",
+    min_frequency: int = 1,
+    max_token_length: int | None = None,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+) -> Tokenizer:
+    """Extend an existing vocabulary with tokens learned from word counts; its ids and merges stay.
+
+    Each word is encoded by `tok`, and merging continues from those ids. A word without any new token keeps its ids.
+    With the counts and the options that `tok` was trained with, the result is the same as training to `vocab_size` in
+    one go. Symbols that `tok` does not know take part in no merge. A pair that spells a token which `tok` makes in
+    another way is not merged.
+
+    Args:
+        tok: the tokenizer to extend; it is not changed.
+        counts: the words to learn from, a `WordCounts` or a mapping. For texts and files, count them with
+            `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer)`.
+        vocab_size: the number of tokens in the end, those of `tok` included. New ids follow the greatest id of `tok`.
+        tie_break: as for `bpe.train`.
+        min_frequency: merge no pair that occurs less often.
+        max_token_length: make no token of more symbols than this; longer ones that `tok` has stay.
+        on_merge: called after each new merge as for `bpe.train`; step counts from 1.
+        progress: as for `bpe.train`.
+
+    Raises:
+        TypeError, ValueError: for invalid arguments, counts that were made with another pretokenizer or normalizer, a
+            size smaller than that of `tok`, or a tokenizer with both `ignore_merges` and an end-of-word mark, since a
+            new token would change words that do not contain its pair.
+
+    >>> import bpe
+    >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+    >>> tok = bpe.train(counts=counts, model="char", num_merges=2)
+    >>> longer = bpe.extend(tok, counts, vocab_size=tok.vocab_size + 1)
+    >>> tok.tokens("hugs bun"), longer.tokens("hugs bun")
+    (['h', 'ug', 's', 'b', 'un'], ['hug', 's', 'b', 'un'])
+    >>> longer == bpe.train(counts=counts, model="char", num_merges=3)
+    True
+
+    """
+    if not isinstance(tok, Tokenizer):
+        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
+    check_progress(progress)
+    spec = tok.spec
+    options = TrainOptions(
+        vocab_size=vocab_size,
+        model=spec.model,
+        tie_break=tie_break,
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+    )
+    _check_size(tok, vocab_size)
+    if spec.ignore_merges and spec.end_of_word is not None:
+        raise ValueError(
+            f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}: a new token within words "
+            "would become the id of a whole word that has no such pair, so it cannot be extended; load it without "
+            "ignore_merges"
+        )
+    if has_text_marks(spec):
+        raise ValueError(
+            f"tokens of this tokenizer that end with {spec.end_of_word!r} are made both by the mark at a word's end "
+            "and by text that spells it, and training tells these apart; train anew with another end_of_word"
+        )
+    began = time.perf_counter()
+    trainer, ids, n_words = _begun(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)
+    made = run_merges(trainer, 0, options, len(ids) + vocab_size - tok.vocab_size, on_merge, progress)
+    longer = _extended(spec, ids, trainer)
+    return Tokenizer(longer, training_of(trainer, made, len(longer.vocabulary), n_words, began))
+
+
+def _check_size(tok: Tokenizer, vocab_size: int) -> None:
+    if vocab_size < tok.vocab_size:
+        raise ValueError(
+            f"vocab_size is {vocab_size}, but the tokenizer has {counted(tok.vocab_size, 'token')}; it must be at "
+            "least that: tok.truncate_vocab makes a vocabulary smaller"
+        )
+    most = ID_LIMIT - tok.spec.vocabulary.limit + tok.vocab_size
+    if vocab_size > most:
+        raise ValueError(f"vocab_size is {vocab_size}; it must be at most {most}, since ids are below {ID_LIMIT}")
+
+
+def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec) -> WordCounts:
+    """The counts, which must be of words as the tokenizer makes them."""
+    if not isinstance(counts, WordCounts):
+        made = WordCounts(spec.pretokenizer, spec.normalizer)
+        made.update(counts)
+        return made
+    for name in ("pretokenizer", "normalizer"):
+        ours, theirs = getattr(spec, name), getattr(counts, name)
+        if ours != theirs:
+            raise ValueError(
+                f"the counts were made with {name}={theirs!r}, but the tokenizer has {ours!r}; count with "
+                f"bpe.count_words(..., {name}=tok.{name})"
+            )
+    return counts
+
+
+def _begun(
+    counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, more: int
+) -> tuple[Trainer, NDArray[np.int64], int]:
+    """(A trainer that begins with the words as the tokenizer encodes them, the ids of all tokens, how many words).
+
+    The kernel numbers tokens from 0 without gaps; the numbers are in the order of the ids.
+    """
+    vocabulary = spec.vocabulary
+    ids = np.flatnonzero(vocabulary.kinds != NONE)
+    words = _encoded(words_of(counts, options), spec, ids)
+    ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
+    lengths = _lengths(spec)
+    reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
+    start = Start(
+        [
+            (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
+            for number, token in vocabulary.items()
+        ],
+        None,
+        None,
+        NO_TOKEN,
+    )
+    return make_trainer(words, options, start, more), ids, len(words.counts)  # the words' arrays are gone then
+
+
+def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words:
+    """The words as the tokenizer encodes them: the bytes of the numbers of their tokens, NO_TOKEN for no symbol."""
+    plain = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None)
+    batch = Engine(plain).encode_words(words.blob, words.offsets)
+    if len(batch.ids) + len(batch) + 1 > CELL_LIMIT:
+        raise ValueError(
+            f"the distinct words have {len(batch.ids)} tokens; at most {CELL_LIMIT} fit: extend with fewer words"
+        )
+    vocabulary = spec.vocabulary
+    numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last one is for unknown symbols
+    numbers[ids] = np.arange(len(ids), dtype=np.uint32)
+    numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
+    found = numbers[np.minimum(batch.ids, np.uint32(vocabulary.limit))]
+    return replace(words, blob=found.view(np.uint8), offsets=batch.offsets * found.itemsize)
+
+
+def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """The length in symbols of each token that is a symbol or that a merge makes, by id; 0 for the others."""
+    vocabulary = spec.vocabulary
+    made = np.zeros(vocabulary.limit, dtype=np.bool_)
+    made[spec.merge_ids] = True
+    inner, last, mark = symbol_tables(spec)
+    for table in (inner, last, np.array([mark], dtype=np.uint32)):
+        made[table[table != NO_TOKEN]] = True
+    begins = np.ones(len(vocabulary.blob), dtype=np.int64)
+    if spec.model == "char":
+        begins[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
+    before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(begins)))
+    lengths = before[vocabulary.offsets[1:]] - before[vocabulary.offsets[:-1]]
+    if spec.ends_word is not None and spec.end_of_word is not None:  # a mark of its own is one symbol, a glued one none
+        size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())
+        lengths = lengths - spec.ends_word * (size - (not spec.end_of_word_glued))
+    return np.where(made, np.clip(lengths, 1, 0xFFFFFFFF), 0)
+
+
+def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which tokens are parts of merges though nothing makes them: making one would bring those merges to life."""
+    parts = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    parts[spec.merges.ravel()] = True
+    parts[lengths > 0] = False
+    return parts
+
+
+def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> TokenizerSpec:
+    """The tokenizer with the tokens and the merges that a trainer has made."""
+    old = spec.vocabulary
+    blob, offsets, ends = trainer.vocabulary()
+    ids = np.concatenate((ids, np.arange(len(ends) - len(ids), dtype=np.int64) + old.limit))
+    lengths = np.zeros(old.limit + len(ends) - len(old) + 1, dtype=np.int64)
+    lengths[ids + 1] = np.diff(offsets)
+    kinds = np.concatenate((old.kinds, np.full(len(ends) - len(old), ORDINARY, dtype=np.uint8)))
+    ends_word = None
+    if spec.ends_word is not None:
+        ends_word = np.zeros(len(kinds), dtype=np.bool_)
+        ends_word[ids] = ends
+    merges = ids[trainer.merges()[:, :3]].astype(np.int32)
+    ranks = spec.merge_ranks
+    if ranks is not None:
+        first = int(ranks[-1]) + 1 if len(ranks) else 0
+        if first + len(merges) > ID_LIMIT:
+            raise ValueError(
+                f"the last rank is {first - 1}; with {len(merges)} more merges ranks would be out of range"
+            )
+        ranks = np.concatenate((ranks, np.arange(first, first + len(merges), dtype=np.int32)))
+    return replace(
+        spec,
+        vocabulary=Vocabulary.from_arrays(blob, np.cumsum(lengths), kinds),
+        merges=np.concatenate((spec.merges, merges[:, :2])),
+        merge_ids=np.concatenate((spec.merge_ids, merges[:, 2])),
+        merge_ranks=ranks,
+        ends_word=ends_word,
+        unreached=None,
+    )

@@ -1,0 +1,218 @@
+"""`train`: a corpus in, a tokenizer out.
+
+This module checks what goes together and hands on: counting to `bpe/count/counting.py`, learning to
+`bpe/training/trainer.py`, what is saved on the way to `bpe/training/checkpoint.py`. Not here: adding to a vocabulary
+that is there (`bpe/training/extend.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from bpe.base.memory_limits import check_memory
+from bpe.base.progress import ProgressLike, check_progress, progress_note
+from bpe.base.threads import thread_count
+from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import PathLike, check_separating, listed_files
+from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
+from bpe.count.counting import count_into
+from bpe.count.word_counts import WordCounts
+from bpe.errors import shown
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
+from bpe.tokenizer import Tokenizer
+from bpe.training.checkpoint import Checkpoint, corpus_of, made_as
+from bpe.training.trainer import OnMerge, TieBreak, TrainOptions, learn
+from bpe.vocab.spec import Model
+
+
+def train(
+    *,
+    files: PathLike | Iterable[PathLike] | None = None,
+    texts: Iterable[TextLike] | None = None,
+    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | None = None,
+    vocab_size: int | None = None,
+    num_merges: int | None = None,
+    model: Model = "byte",
+    pretokenizer: Pretokenizer | str | None = "default",
+    normalizer: NormalizerLike | None = None,
+    special_tokens: Iterable[str] = (),
+    unk_token: str | None = None,
+    end_of_word: str | None = None,
+    end_of_word_glued: bool = False,
+    initial_alphabet: str | Iterable[str | bytes | int] | None = None,
+    limit_alphabet: int | None = None,
+    min_frequency: int = 1,
+    max_token_length: int | None = None,
+    tie_break: TieBreak = "id",
+    first_id: int = 0,
+    separator: str | None = None,
+    per_line: bool = False,
+    encoding_errors: EncodingErrors = "strict",
+    on_merge: OnMerge | None = None,
+    threads: int | None = None,
+    progress: ProgressLike = False,
+    max_memory: int | str | None = None,
+    checkpoint: PathLike | None = None,
+) -> Tokenizer:
+    """Learn a BPE vocabulary.
+
+    Args:
+        files: paths of UTF-8 text files; or
+        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
+            (a null is an empty text); or
+        counts: words with their counts, a `WordCounts` or a mapping. Give exactly one of the three.
+        vocab_size: the number of tokens in the end, special tokens and alphabet included; or
+        num_merges: the number of merges to make. Give exactly one of the two. Training that runs out of pairs stops
+            early, and `tok.training.stopped` says so.
+        model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters).
+        pretokenizer: how texts are split into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a
+            text is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a
+            `WordCounts` has its own.
+        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
+        special_tokens: names that take the first ids, in this order. Where they occur in the corpus they separate text.
+        unk_token: the token for symbols outside the alphabet; its id follows those of the special tokens.
+        end_of_word: a mark, such as "</w>", that follows the last symbol of each word.
+        end_of_word_glued: make the mark a part of that symbol instead of a symbol of its own.
+        initial_alphabet: symbols that are in the alphabet even if the corpus does not have them, in this order; the
+            corpus's other symbols follow. "corpus" takes the corpus's symbols only; None takes all 256 bytes, or the
+            corpus's characters. In a byte model a symbol is given as an int, bytes of length 1, an ASCII character, or
+            GPT-2's letter for the byte.
+        limit_alphabet: the most symbols to keep, by frequency; the others take part in no merge.
+        min_frequency: merge no pair that occurs less often.
+        max_token_length: make no token of more symbols (bytes or characters) than this.
+        tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
+            Hugging Face); "first", the one that occurs first in the corpus; "smallest" or "greatest" by the tokens'
+            bytes.
+        first_id: the first id.
+        separator: the string between the documents of a file, which belongs to none; None makes each file one document.
+        per_line: make each line of a file a document, its newline included.
+        encoding_errors: how bytes in files that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
+            `bytes.decode`; "bytes", they are counted unchanged (byte models only).
+        on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
+            tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
+        threads: how many to use; None is one per core. The result does not depend on it.
+        progress: True shows bars on stderr or in a notebook, and a line each 30 s where stderr is no terminal: the
+            stage (counting, indexing pairs, merging, writing), how far it is, the rate and the time left. A function is
+            called with a `bpe.Progress` from time to time, and may raise an exception to end the training.
+        max_memory: the memory limit of the whole process (not counting what texts= and counts= hold), in bytes or as a
+            str such as "2G". Counts that do not fit are spilled to disk, and pairs are counted in more passes; the
+            result is the same. The minimum is about 100 MB, 3 bytes for each byte of the distinct words
+            (`sum(len(word) for word, _ in counts.items())`) and 20 for each word; with 65,000 tokens or more, 7 bytes
+            and 28. The distinct words of 1 GB of English have some 10 MB, those of 400 MB of Japanese 280 MB. A limit
+            below the process's present size and 64 MB is refused at once, one that the words do not fit in after
+            counting.
+        checkpoint: a path where counts and merges are saved from time to time and when training ends for any reason
+            (SIGKILL loses up to the last half minute). The same call made again resumes there and gives the same
+            result.
+
+    A checkpoint is the file named, with the options and merges, and for files= a second file with ".counts" appended to
+    the name. Both stay when training has ended; delete them when the tokenizer is saved. A checkpoint of other options
+    or of another corpus is an error. Files count as the same corpus if their names, sizes and times of last change
+    are the same; they are then not counted again. With texts= and pipes the corpus is counted again and the counts are
+    compared. To avoid that, save the counts first and train on them.
+
+    Raises:
+        TypeError, ValueError: for arguments that are invalid or contradict each other, an empty corpus, a vocab_size
+            smaller than the alphabet, counts that overflow 64 bits, bytes that are not UTF-8 in a character model, a
+            checkpoint of another training, a max_memory that is too small for the words of the corpus.
+        FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
+        OSError: for a file that cannot be read, or gets shorter while it is read.
+
+    >>> import bpe
+    >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, model="char", num_merges=3)
+    >>> tok.tokens("hugs bun")
+    ['hug', 's', 'b', 'un']
+
+    """
+    given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
+    if len(given) != 1:
+        raise ValueError(f"{' and '.join(given) or 'nothing'} given; give exactly one of files=, texts= and counts=")
+    options = TrainOptions(
+        vocab_size=vocab_size,
+        num_merges=num_merges,
+        model=model,
+        end_of_word=end_of_word,
+        end_of_word_glued=bool(end_of_word_glued),
+        unk_token=unk_token,
+        special_tokens=special_tokens,  # type: ignore[arg-type]
+        initial_alphabet=initial_alphabet,
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        limit_alphabet=limit_alphabet,
+        tie_break=tie_break,
+        first_id=first_id,
+    )
+    if on_merge is not None and not callable(on_merge):
+        raise TypeError(
+            f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
+        )
+    check_progress(progress)
+    most = check_memory(max_memory)
+    threads = thread_count(threads)
+    began = time.perf_counter()
+    words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
+    if files is None:
+        check_separating(separator, per_line)
+    else:
+        files = listed_files(files)
+    reading = checked_encoding_errors(encoding_errors, given=files is not None, chars=options.chars)
+    saved = None
+    if checkpoint is not None:
+        cut: dict[str, Any] = {} if files is None else {"separator": separator, "per_line": per_line or None}
+        cut |= {} if reading == "strict" else {"encoding_errors": reading}
+        corpus = None if files is None else corpus_of(files)
+        saved = Checkpoint(checkpoint, options.to_json() | made_as(words) | cut, corpus)
+    known = None if saved is None else saved.counts()
+    if known is not None:
+        words = known
+    elif counts is None:
+        utf8 = options.chars
+        count_into(
+            words,
+            files,
+            texts,
+            separator,
+            per_line,
+            threads,
+            progress,
+            utf8=utf8,
+            max_memory=most,
+            encoding_errors=reading,
+        )
+    if saved is not None:
+        with progress_note(progress, "write"):
+            saved.begin(words)
+    spec, training = learn(
+        words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most, threads=threads
+    )
+    return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
+
+
+def _word_counts(
+    counts: WordCounts | Mapping[Any, int] | None,
+    options: TrainOptions,
+    pretokenizer: Pretokenizer | str | None,
+    normalizer: Normalizer | None,
+) -> WordCounts:
+    """The counts to learn from: those given, or empty ones made as the arguments say."""
+    chosen = pretokenizer != "default"
+    cutting = as_pretokenizer(pretokenizer if chosen else ("whitespace" if options.chars else "gpt2"))
+    if isinstance(counts, WordCounts):
+        for name, asked, made in (
+            ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
+            ("normalizer", counts.normalizer if normalizer is None else normalizer, counts.normalizer),
+        ):
+            if asked != made:
+                raise ValueError(
+                    f"the counts were made with {name}={made!r}, but {name}={asked!r} is asked for; leave the "
+                    "argument out, or count anew"
+                )
+        return counts
+    words = WordCounts(cutting, normalizer, options.special_tokens)
+    if counts is not None:
+        words.update(counts)
+    return words

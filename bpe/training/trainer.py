@@ -1,0 +1,488 @@
+"""Learning: from word counts and options to the merges.
+
+This module checks the options, lays out the words and drives the kernel in `bpe/training/_trainer`. Not here: which
+symbols there are (`bpe/training/alphabet.py`), counting (`bpe/count/counting.py`), `bpe.train`, which does it all
+(`bpe/training/train.py`), and what is saved on the way (`bpe/training/checkpoint.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.memory_limits import in_megabytes, resident
+from bpe.base.progress import ProgressLike, progress_bar, progress_note
+from bpe.base.threads import helped
+from bpe.base.utf8 import check_utf8
+from bpe.count.word_counts import WordCounts
+from bpe.errors import FormatError, check_choice, check_int, counted, typed
+from bpe.training._symbol_array import symbol_counts
+from bpe.training._trainer import Trainer
+from bpe.training.alphabet import Alphabet, given_codes
+from bpe.training.checkpoint import FIX, Checkpoint
+from bpe.vocab.spec import Model, TokenizerSpec
+from bpe.vocab.special_tokens import check_special_tokens
+from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
+
+TieBreak = Literal["id", "first", "smallest", "greatest"]
+OnMerge = Callable[[int, Any, Any, Any, int], object]
+
+TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
+CELL_LIMIT = 2**32 - 2
+STOPS = {1: "no pairs left", 2: "min_frequency"}
+#: The kernel makes so many merges per call; of more words than MANY_WORDS few at first, and twice as many after each
+#: call that took less than SHORT_CALL seconds, so that progress is seen.
+MERGES_PER_CALL = 256
+MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
+#: Fewer bytes for lists and tables of pairs would mean to count them again and again.
+LEAST_FOR_PAIRS = 1 << 24
+#: The kernel's symbols have 16 bits while there are fewer tokens than this.
+NARROW = 65000
+#: What the kernel is given as words that are encoded already, where 0 stands for bytes and 1 for characters.
+ENCODED = 2
+
+#: How the kernel works, never what comes of it: tests set these to force its paths.
+_TUNING: dict[str, Any] = {}
+
+log = logging.getLogger("bpe")
+
+
+@dataclass(frozen=True)
+class Training:
+    """Facts about a training, in `Tokenizer.training` of a tokenizer that `train` or `extend` made.
+
+    Attributes:
+        stopped: why it ended before the requested size: "no pairs left" or "min_frequency"; None if it did not.
+        merges: the number of merges.
+        words: the number of distinct words that it learned from.
+        seconds: how long it took, counting included.
+
+    """
+
+    stopped: str | None
+    merges: int
+    words: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """The options of `bpe.train` that decide the merges, checked on construction. `bpe.train` documents them."""
+
+    vocab_size: int | None = None
+    num_merges: int | None = None
+    model: Model = "byte"
+    end_of_word: str | None = None
+    end_of_word_glued: bool = False
+    unk_token: str | None = None
+    special_tokens: tuple[str, ...] = ()
+    initial_alphabet: Any = None
+    min_frequency: int = 1
+    max_token_length: int | None = None
+    limit_alphabet: int | None = None
+    tie_break: TieBreak = "id"
+    first_id: int = 0
+    reserved: dict[str, None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if (self.vocab_size is None) == (self.num_merges is None):
+            raise ValueError(
+                f"vocab_size is {self.vocab_size} and num_merges is {self.num_merges}; give exactly one of them"
+            )
+        check_choice("model", self.model, ("byte", "char"))
+        check_choice("tie_break", self.tie_break, TIE_BREAKS)
+        for name, least in (("vocab_size", 1), ("num_merges", 0), ("max_token_length", 1), ("limit_alphabet", 1)):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), least, ID_LIMIT)
+        if isinstance(self.initial_alphabet, Iterable) and not isinstance(self.initial_alphabet, (str, bytes)):
+            object.__setattr__(self, "initial_alphabet", tuple(self.initial_alphabet))
+        check_int("min_frequency", self.min_frequency, 0)
+        check_int("first_id", self.first_id, 0, ID_LIMIT)
+        for name in ("end_of_word", "unk_token"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} is {typed(value)}; it must be a str or None")
+            if value == "":
+                raise ValueError(f"{name} is ''; it must be at least one character, or None for none")
+        if self.end_of_word_glued and self.end_of_word is None:
+            raise ValueError('end_of_word_glued=True needs a mark to glue: pass end_of_word="</w>" too')
+        if isinstance(self.special_tokens, Mapping):
+            raise TypeError(
+                f"special_tokens is {typed(self.special_tokens)}; it must be a list of names: their ids are first_id, "
+                "first_id + 1, … in its order"
+            )
+        specials = check_special_tokens(self.special_tokens)
+        reserved = dict.fromkeys(specials)
+        if self.unk_token is not None:
+            reserved[self.unk_token] = None
+        if self.end_of_word in reserved:
+            raise ValueError(
+                f"end_of_word {self.end_of_word!r} is a special token too; it must differ from all of them"
+            )
+        object.__setattr__(self, "special_tokens", specials)
+        object.__setattr__(self, "reserved", reserved)
+
+    @property
+    def chars(self) -> bool:
+        """Whether symbols are characters."""
+        return self.model == "char"
+
+    def to_json(self) -> dict[str, Any]:
+        """What decides the merges, as JSON has it: name → value."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reserved"}
+        values["special_tokens"] = list(self.special_tokens)
+        if isinstance(self.initial_alphabet, tuple):
+            values["initial_alphabet"] = given_codes(self)
+        return {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}
+
+
+def learn(
+    counts: WordCounts,
+    options: TrainOptions,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+    checkpoint: Checkpoint | None = None,
+    *,
+    consume: bool = False,
+    max_memory: int | None = None,
+    threads: int = 1,
+) -> tuple[TokenizerSpec, Training]:
+    """Learn merges from word counts; the merges in a checkpoint are made first, and it is kept up to date.
+
+    With `consume` the counts are emptied on the way, which saves their memory; the process keeps to `max_memory` bytes.
+
+    Algorithm: Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (ACL 2016),
+    with incremental pair counts; see `bpe/training/_trainer.pyx`.
+
+    Raises:
+        ValueError: for an empty corpus, words that are not UTF-8 in a character model, counts whose pairs overflow 64
+            bits, an alphabet that does not fit vocab_size, options that contradict each other, or a `max_memory` that
+            the symbols do not fit in.
+
+    """
+    began = time.perf_counter()
+    with progress_note(progress, "index"):
+        trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
+    with helped(trainer.team):
+        done = 0
+        if checkpoint is not None and len(checkpoint.merges):
+            with progress_note(progress, "index"):
+                done = _resumed(trainer, checkpoint)
+            most = _most_merges(trainer, done, options, target)
+            log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
+        made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
+    spec = _spec(counts, options, trainer)
+    return spec, training_of(trainer, made, len(spec.vocabulary), n_words, began)
+
+
+def _resumed(trainer: Trainer, checkpoint: Checkpoint) -> int:
+    """Make the merges that a checkpoint has; how many."""
+    try:
+        return replay(trainer, checkpoint.merges)
+    except ValueError as error:
+        raise FormatError(
+            f"the checkpoint is not of this training, or altered: {error}; {FIX}", path=checkpoint.path
+        ) from None
+
+
+def _begun(
+    counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None, threads: int
+) -> tuple[Trainer, int, int]:
+    """(The kernel with its symbols written, how many tokens there may be at the end, how many words there are).
+
+    The words' arrays are gone when this returns: the merges need the memory.
+    """
+    words = words_of(counts, options)
+    if consume:
+        counts.clear()
+    alphabet = Alphabet(words, options)
+    target = _target(options, alphabet)
+    tokens = [(name.encode(), False, True, 0) for name in options.reserved]
+    tokens += [(*symbol, False, 1) for symbol in alphabet.symbols]
+    start = Start(tokens, alphabet.inner, alphabet.last, alphabet.mark)
+    merges = max(target - len(tokens), 0)
+    if options.num_merges is not None:
+        merges = min(merges, options.num_merges)
+    memory = None if max_memory is None else _for_pairs(words, max_memory, len(tokens) + merges)
+    return make_trainer(words, options, start, merges, memory, threads), target, len(words.counts)
+
+
+# Words and alphabet ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words to learn from, as the kernel takes them."""
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    inner: NDArray[np.int64]  # occurrences of each byte or code point that words can hold, but for last places
+    last: NDArray[np.int64]  # and at the last place
+    cells: int  # symbols of all distinct words together
+
+
+def words_of(counts: WordCounts, options: TrainOptions) -> Words:
+    """The words that occur, checked, with their symbols counted."""
+    blob, offsets, numbers = counts._snapshot()
+    if not numbers.any():
+        raise ValueError(
+            "the corpus has no words: there is nothing to learn from; give text that is not empty"
+            + (" and that the pretokenizer does not drop" if counts.pretokenizer is not None else "")
+        )
+    if not numbers.all():
+        kept = np.flatnonzero(numbers)
+        data = blob.tobytes()
+        pieces = [data[offsets[i] : offsets[i + 1]] for i in kept.tolist()]
+        blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(piece) for piece in pieces], dtype=np.int64)))
+        numbers = numbers[kept]
+    if options.chars:
+        data = blob.tobytes()
+        check_utf8(data, "the corpus's words")
+        within = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
+        if len(within):
+            at = int(within[0])
+            check_utf8(data[offsets[at] : offsets[at + 1]], f"word {at}")
+    symbols = _most_symbols(int(blob.max())) if options.chars else 256
+    inner, last = np.zeros(symbols, np.int64), np.zeros(symbols, np.int64)
+    cells, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
+    if overflow:
+        raise ValueError(
+            "the counts of the symbols sum to more than 2**63 - 1, the most that counts can be; scale them down"
+        )
+    if cells + 2 * len(numbers) + 1 > CELL_LIMIT:
+        raise ValueError(
+            f"the distinct words have {cells} symbols; at most {CELL_LIMIT} fit: train on less text, or use a "
+            "pretokenizer that makes words repeat"
+        )
+    return Words(blob, offsets, numbers, inner, last, cells)
+
+
+def _most_symbols(highest: int) -> int:
+    """How many code points UTF-8 can spell whose highest byte is that one."""
+    return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
+
+
+def _target(options: TrainOptions, alphabet: Alphabet) -> int:
+    """How many tokens there may be at the end."""
+    base = len(options.reserved) + len(alphabet.symbols)
+    target = ID_LIMIT - options.first_id
+    if target < base:
+        raise ValueError(
+            f"first_id is {options.first_id}, and {counted(base, 'token')} from there would have ids out of range; "
+            f"it must be at most {ID_LIMIT - base}"
+        )
+    if options.vocab_size is not None:
+        if options.vocab_size < base:
+            raise ValueError(
+                f"vocab_size is {options.vocab_size}, but the alphabet has {counted(len(alphabet.symbols), 'symbol')}, "
+                f"with {counted(len(options.reserved), 'special token')} beside it; it must be at least {base}"
+                + (
+                    ""
+                    if options.chars or options.initial_alphabet is not None
+                    else ", or pass initial_alphabet='corpus'"
+                )
+            )
+        target = min(target, options.vocab_size)
+    return target
+
+
+# The kernel -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Start:
+    """What training begins with.
+
+    Attributes:
+        tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the tokens that there are, in
+            id order from 0. Of length 0 are those that neither a symbol nor a merge makes.
+        inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN. None
+            where the words are encoded: their bytes are then those of uint32 tokens.
+        last: the same for the last place.
+        mark: the token of a mark that is a symbol of its own and that words do not have yet, else NO_TOKEN.
+
+    """
+
+    tokens: list[tuple[bytes, bool, bool, int]]
+    inner: NDArray[np.uint32] | None
+    last: NDArray[np.uint32] | None
+    mark: int
+
+
+def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
+    """How many bytes the kernel may take for pairs, beside the symbols, which must fit in any case.
+
+    Raises:
+        ValueError: where they do not.
+
+    """
+    held = resident()
+    arrays = words.blob.nbytes + words.offsets.nbytes + words.counts.nbytes
+    cells = words.cells + 2 * len(words.counts) + 1
+    symbols = cells * (2 if tokens < NARROW else 6)  # those of 16 bits are there until those of 32 bits are written
+    needed = max(held, held - arrays + 2 * LEAST_FOR_PAIRS) + symbols
+    if needed > max_memory:
+        # Counting with more memory keeps more of it: a table of the words where there were parts of it on disk.
+        least = (needed + arrays >> 20) + 1 << 20
+        raise ValueError(
+            f"max_memory is {in_megabytes(max_memory)}, but {counted(len(words.counts), 'distinct word')} of "
+            f"{counted(words.cells, 'symbol')} need {in_megabytes(least)}; raise it to that (counts that are saved, "
+            "also in a checkpoint, need not be made again), or train on less text"
+        )
+    return (max_memory - held + arrays - symbols) // 2
+
+
+def make_trainer(
+    words: Words, options: TrainOptions, start: Start, merges: int, memory: int | None = None, threads: int = 1
+) -> Trainer:
+    """The kernel with the words laid out as symbols.
+
+    There will be at most so many `merges`; lists and tables of pairs take `memory` bytes, None what they need. With
+    more than one thread, merges have to be made while the trainer's team is `helped`.
+    """
+    return Trainer(
+        words.blob,
+        words.offsets,
+        words.counts,
+        ENCODED if start.inner is None else int(options.chars),
+        start.inner,
+        start.last,
+        start.mark,
+        start.tokens,
+        TIE_BREAKS.index(options.tie_break),
+        options.min_frequency,
+        options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
+        merges,
+        **{"memory": memory or 0, "strict": memory is not None, "threads": threads, **_TUNING},
+    )
+
+
+def replay(trainer: Trainer, merges: NDArray[np.int64]) -> int:
+    """Bring a new trainer to where it was when it had made these merges (as `Trainer.merges` gives them); how many.
+
+    Raises:
+        ValueError: for merges that this training does not make.
+
+    """
+    if len(merges):
+        if merges[:, :3].min() < 0 or merges[:, :3].max() >= ID_LIMIT:
+            bad = int(np.flatnonzero(((merges[:, :3] < 0) | (merges[:, :3] >= ID_LIMIT)).any(axis=1))[0])
+            raise ValueError(
+                f"merge {bad} is of tokens {merges[bad, :3].tolist()}; they must be from 0 to {ID_LIMIT - 1}"
+            )
+        left, right, token = np.ascontiguousarray(merges[:, :3].T, dtype=np.uint32)
+        trainer.replay(left, right, token, np.ascontiguousarray(merges[:, 3], dtype=np.int64))
+    return len(merges)
+
+
+def run_merges(
+    trainer: Trainer,
+    done: int,
+    options: TrainOptions,
+    target: int,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+    checkpoint: Checkpoint | None = None,
+    words: int = 0,
+) -> int:
+    """Make merges after the `done` first until there are `target` tokens or as many merges as the options say.
+
+    The GIL is let go within the kernel, and a signal is heard between calls. Whatever ends the loop, the merges made
+    by then are in the checkpoint. Of very many `words` the first merges take seconds each, so the first calls make few.
+    Returns how many merges there are.
+    """
+    per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
+    most = options.num_merges if options.num_merges is not None else ID_LIMIT
+    spelled = partial(_spelled, trainer, options.chars)
+    total = _most_merges(trainer, done, options, target)
+    try:
+        with progress_bar(progress, "merge", total, "merges", done) as bar:
+            while done < most:
+                called = time.monotonic()
+                made = trainer.run(min(per_call, most - done) if on_merge is None else 1, target)
+                done += len(made)
+                if time.monotonic() - called < SHORT_CALL:
+                    per_call = min(2 * per_call, MERGES_PER_CALL)
+                if made:
+                    bar(len(made), partial(spelled, made[-1][2]), made[-1][3])
+                    if on_merge is not None:
+                        left, right, token, count = made[0]
+                        on_merge(done, spelled(left), spelled(right), spelled(token), count)
+                    if checkpoint is not None:
+                        checkpoint.keep(trainer.merges)
+                if trainer.stop or not made:
+                    break
+    finally:
+        if checkpoint is not None:
+            checkpoint.try_save(trainer.merges())
+    return done
+
+
+def _most_merges(trainer: Trainer, done: int, options: TrainOptions, target: int) -> int | None:
+    """How many merges there are to be in all, those done included; None for as many as there are pairs."""
+    most = options.num_merges if options.num_merges is not None else ID_LIMIT
+    total = min(most, done + target - trainer.n_tokens)
+    return total if total < ID_LIMIT // 2 else None
+
+
+def _spelled(trainer: Trainer, chars: bool, token: int) -> Any:
+    """A token as a caller gets it: bytes, or str in a character model."""
+    data = trainer.spelled(token)
+    return data.decode() if chars else data
+
+
+def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: float) -> Training:
+    """How a training went that began at `began`; what stopped it early is in the log too."""
+    stopped = STOPS.get(trainer.stop)
+    if stopped:
+        made, there = counted(merges, "merge"), counted(tokens, "token")
+        log.warning("training stopped after %s: %s; %s, fewer than asked", made, stopped, there)
+    return Training(stopped, merges, words, time.perf_counter() - began)
+
+
+# The result -----------------------------------------------------------------------------------------------------------
+
+
+def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> TokenizerSpec:
+    """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays throughout: there may be millions."""
+    first, lead = options.first_id, len(options.reserved)
+    blob, offsets, ends = trainer.vocabulary()
+    most = 64 * len(ends) + 1_000_000 - len(ends)
+    if first > most:
+        raise ValueError(
+            f"first_id is {first} with only {counted(len(ends), 'token')}; ids must be denser: it must be at "
+            f"most {most}"
+        )
+    kinds = np.full(first + len(ends), ORDINARY, dtype=np.uint8)
+    kinds[:first] = NONE
+    kinds[first : first + lead] = SPECIAL
+    vocabulary = Vocabulary.from_arrays(blob, np.concatenate((np.zeros(first, dtype=np.int64), offsets)), kinds)
+    ends_word = None
+    if options.end_of_word is not None:
+        ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
+        ends_word[first:] = ends
+    merges = (trainer.merges()[:, :3] + first).astype(np.int32)
+    pairs, made = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
+    special_ids = {name: first + i for i, name in enumerate(options.reserved)}
+    return TokenizerSpec(
+        model=options.model,
+        vocabulary=vocabulary,
+        merges=pairs,
+        merge_ids=made,
+        pretokenizer=counts.pretokenizer,
+        normalizer=counts.normalizer,
+        special_tokens={name: special_ids[name] for name in options.special_tokens},
+        unk_token=options.unk_token,
+        end_of_word=options.end_of_word,
+        end_of_word_glued=options.end_of_word_glued,
+        ends_word=ends_word,
+    )

@@ -1,0 +1,1 @@
+"""What a tokenizer is, as data."""

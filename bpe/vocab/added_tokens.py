@@ -1,0 +1,79 @@
+"""Adding tokens that no merge makes: special ones, and ones that are found in every text. Works on `TokenizerSpec`s.
+
+Not here: learning more tokens from a corpus (`bpe/training/extend.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from bpe.errors import counted
+from bpe.formats.huggingface import effective_flags
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_tokens import check_special_tokens
+from bpe.vocab.vocabulary import ID_LIMIT, SPECIAL, Vocabulary
+
+#: The flags that `tokenizers` gives to a str in its `add_tokens`: not special, and sought in normalized text.
+ADDED = frozenset({"ordinary", "normalized"})
+
+
+def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str]) -> TokenizerSpec:
+    """The tokenizer with more tokens, whose ids follow its largest: first the special ones, then the others.
+
+    Linear in the size of the vocabulary and the number of tokens.
+
+    Raises:
+        TypeError: for what is not a list of str.
+        ValueError: for a name that is empty, given twice or a token already, or for ids that are too large.
+
+    """
+    names = check_special_tokens(special, "special", "special token")
+    others = check_special_tokens(added, "added", "added token")
+    both = set(names).intersection(others)
+    if both:
+        raise ValueError(f"{min(both)!r} is both special and added; a token is one or the other")
+    names += others
+    _check_new(spec, names)
+    old = spec.vocabulary
+    if old.limit + len(names) > ID_LIMIT:
+        raise ValueError(
+            f"the largest id is {old.limit - 1}, and {counted(len(names), 'more token')} would have ids up to "
+            f"{old.limit + len(names) - 1}; ids must be below {ID_LIMIT}"
+        )
+    tokens = [name.encode() for name in names]
+    lengths = np.array([len(token) for token in tokens], dtype=np.int64)
+    vocabulary = Vocabulary.from_arrays(
+        old.blob + b"".join(tokens),
+        np.concatenate((old.offsets, old.offsets[-1] + np.cumsum(lengths))),
+        np.concatenate((old.kinds, np.full(len(names), SPECIAL, dtype=np.uint8))),
+    )
+    ids = dict(spec.special_tokens) | {name: old.limit + i for i, name in enumerate(names)}
+    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict.fromkeys(others, ADDED)
+    return replace(
+        spec,
+        vocabulary=vocabulary,
+        special_tokens=ids,
+        token_flags=effective_flags(flags, spec.normalizer),
+        ends_word=None if spec.ends_word is None else np.concatenate((spec.ends_word, np.zeros(len(names), np.bool_))),
+    )
+
+
+def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:
+    """Refuse names that are tokens already."""
+    tokens = {name.encode(): i for i, name in enumerate(names)}
+    taken = {token: number for number, token in spec.vocabulary.items(SPECIAL) if token in tokens}
+    for token in spec.vocabulary.ordinary_among(tokens) if tokens else ():
+        taken[token] = spec.vocabulary.ids[token]
+    if not taken:
+        return
+    first = min(taken, key=tokens.__getitem__)
+    name, more = names[tokens[first]], ""
+    kind = "an added token" if "ordinary" in spec.token_flags.get(name, ()) else "a special token"
+    if spec.vocabulary.kinds[taken[first]] != SPECIAL:
+        kind = "a token"
+    if len(taken) > 1:
+        more = f", and {len(taken) - 1} more of the names {'is one' if len(taken) == 2 else 'are tokens'} too"
+    raise ValueError(f"{name!r} is {kind} already, with id {taken[first]}{more}; leave it out: a name has one id")

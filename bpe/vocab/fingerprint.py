@@ -1,0 +1,44 @@
+"""The fingerprint of a tokenizer: a hash of everything that decides its ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from bpe.vocab.spec import TokenizerSpec
+
+
+def fingerprint(spec: TokenizerSpec) -> str:
+    """SHA-256 in hex of what decides the ids, the same on every machine."""
+    digest = hashlib.sha256()
+    described: dict[str, object] = {
+        "model": spec.model,
+        "pretokenizer": None if spec.pretokenizer is None else spec.pretokenizer.to_json(),
+        "normalizer": None if spec.normalizer is None else spec.normalizer.to_json(),
+        "special_tokens": sorted(spec.special_tokens.items()),
+        "unk_token": spec.unk_token,
+        "fuse_unk": spec.fuse_unk,
+        "end_of_word": spec.end_of_word,
+        "end_of_word_glued": spec.end_of_word_glued,
+        "ignore_merges": spec.ignore_merges,
+        "clip": spec.clip,
+    }
+    if spec.token_flags:
+        described["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
+    if spec.template is not None:
+        described["template"] = spec.template
+    digest.update(json.dumps(described, sort_keys=True).encode())
+    ends_word = b"" if spec.ends_word is None else spec.ends_word.tobytes()
+    ranks = b"" if spec.merge_ranks is None else spec.merge_ranks.astype("<i4").tobytes()
+    for part in (
+        spec.vocabulary.blob,
+        spec.vocabulary.offsets.astype("<i8").tobytes(),
+        spec.vocabulary.kinds.tobytes(),
+        spec.merges.astype("<i4").tobytes(),
+        spec.merge_ids.astype("<i4").tobytes(),
+        ranks,
+        ends_word,
+    ):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
