@@ -6,9 +6,11 @@
 'the merrier'
 """
 
+import sys
+
 try:
     import bpe.encode._encoder
-    import bpe.training._trainer  # noqa: F401 (with encoder, it imports most of the other kernels)
+    import bpe.training._trainer  # noqa: F401 (with the encoder, it imports most other kernels)
 except (ImportError, TypeError, ValueError) as error:  # the last two: compiled for another release of NumPy or of bpe
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
         raise  # NumPy is not installed
@@ -32,6 +34,8 @@ from bpe.training.extend import extend
 from bpe.training.train import train
 from bpe.training.trainer import Training
 from bpe.vocab.spec import TokenizerSpec
+
+sys.modules["bpe.normalizers"] = normalizers  # the name that users import
 
 __all__ = [
     "FormatError",

@@ -7,7 +7,7 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 
-KERNEL = "encoder"
+KERNEL = "_encoder"
 
 
 def explanation(error: Exception, package: Path) -> str:
@@ -15,11 +15,11 @@ def explanation(error: Exception, package: Path) -> str:
     folder = package.parent
     install = f"run `pip install -e .` in {folder}" if (folder / "setup.py").exists() else "install bytepair again"
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    compiled = sorted(path.name for path in (package / "_core").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd"))
+    compiled = sorted(path.name for path in (package / "encode").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd"))
     if any(KERNEL + suffix in compiled for suffix in EXTENSION_SUFFIXES):
         return f"{error}: the compiled kernels of bpe in {package} do not match its source or this NumPy; {install}"
     if others := sorted(
-        path.name for path in (package / "_core").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd")
+        path.name for path in (package / "encode").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd")
     ):
         what = f"the kernels of bpe in {package} are compiled for another Python ({others[0]}), not for this {python}"
         return f"{what}; {install} with this Python"
@@ -35,6 +35,6 @@ def _elsewhere(package: Path) -> Path | None:
         spec = PathFinder.find_spec("bpe", [entry or os.getcwd()])
         if spec is not None and spec.origin is not None:
             found = Path(spec.origin).resolve().parent
-            if found != package and any((*found.glob("_core/*.so"), *found.glob("_core/*.pyd"))):
+            if found != package and any((*found.glob("encode/*.so"), *found.glob("encode/*.pyd"))):
                 return found
     return None

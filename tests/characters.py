@@ -11,12 +11,12 @@ import pytest
 import regex
 from numpy.typing import NDArray
 
-import bpe.pretokenize._scanner
+import bpe
 from bpe.base.utf8 import byte_offsets, escape
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.generate_unicode import BITS, NEW, NUMERIC
 
-HEADER = Path(bpe.pretokenize._scanner.__file__).with_name("unicode_classes.h")
+HEADER = Path(bpe.__file__).parent / "text" / "_unicode_classes.h"
 CODES = [*range(0xD800), *range(0xE000, 0x110000)]
 LETTER, NUMBER = 1, 2
 #: Class bits → a character of these, about which every engine agrees.

@@ -16,7 +16,7 @@ from bpe.encode.engine import NO_TOKEN
 from bpe.merge._merge_table import PairTable
 from bpe.training import _pair_heap as heap
 
-TYPES = Path(bpe.__file__).parent / "_core" / "types.pxd"
+TYPES = Path(bpe.__file__).parent / "base" / "_types.pxd"
 DTYPES = {"token_t": np.uint32, "rank_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_t": np.uint8}
 
 

@@ -17,7 +17,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def modules() -> list[str]:
     """Every Python module of the package; the kernels' docstrings show values, not sessions."""
     names = [module.name for module in pkgutil.walk_packages(bpe.__path__, "bpe.")]
-    return ["bpe", *(name for name in names if not name.startswith("bpe._core") and not name.endswith("__main__"))]
+    return ["bpe", *(name for name in names if not name.split(".")[-1].startswith("_"))]
 
 
 @pytest.mark.parametrize("name", modules())

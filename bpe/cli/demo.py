@@ -31,7 +31,7 @@ LINES = (
 
 def page() -> str:
     """The page in many scripts that this package ships."""
-    return (resources.files("bpe") / "samples" / "scripts.txt").read_text(encoding="utf-8")
+    return (resources.files("bpe.cli") / "samples" / "scripts.txt").read_text(encoding="utf-8")
 
 
 def topics() -> list[str]:

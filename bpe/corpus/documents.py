@@ -98,7 +98,7 @@ def arrow_documents(array: Any) -> list[Documents] | None:
 
 
 def row_blocks(parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int) -> Iterator[Block]:
-    """The rows of an Arrow array in blocks as those that `text_blocks` in `bpe/corpus/blocks.py` makes of other texts."""
+    """The rows of an Arrow array in blocks like those that `text_blocks` (`blocks.py`) makes of other texts."""
     done = 0
     for part in parts:
         for group in part.groups(BLOCK):

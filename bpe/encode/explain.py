@@ -1,4 +1,4 @@
-"""Encoding step by step, for people: which merge was made when. Slow and plain; `bpe/encode/engine.py` is the fast way."""
+"""Encoding step by step, for people: which merge was made when. Slow and plain; `engine.py` is the fast way."""
 
 from __future__ import annotations
 

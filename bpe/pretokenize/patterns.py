@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """A named pattern: `expression` for the `regex` package, and the number of its scanner in `bpe/pretokenize/_patterns.pxd`."""
+    """A named pattern: `expression` for the `regex` package, and the number of its scanner in `_patterns.pxd`."""
 
     expression: str
     scanner: int
