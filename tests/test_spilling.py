@@ -31,7 +31,7 @@ def texts() -> list[str]:
 def counted(budget: int | None, threads: int) -> bpe.WordCounts:
     """Counts in tables of so many bytes in all."""
     counts = bpe.WordCounts("whitespace")
-    count_into(counts, None, texts(), None, False, threads, False, utf8=False, max_memory=budget)
+    count_into(counts, texts(), threads, False, max_memory=budget)
     return counts
 
 

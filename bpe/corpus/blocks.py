@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from bpe.corpus.reading import (
     Readable,
     Schedule,
     check_file_text,
+    checked_encoding_errors,
     read_text,
     regular_size,
 )
@@ -82,7 +83,9 @@ class Block:
             self.buffers.give_back(self.text)
 
 
-def text_blocks(texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1) -> Iterator[Block]:
+def text_blocks(
+    texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1
+) -> Generator[Block, None, None]:
     """Texts, each a document, in blocks for so many threads; with `utf8`, bytes that are not UTF-8 are an error.
 
     Raises:
@@ -133,7 +136,7 @@ def file_blocks(
     total: int | None = None,
     encoding_errors: EncodingErrors = "strict",
     opened: Callable[[PathLike], AbstractContextManager[tuple[Readable, int | None, str]]] = open_file,
-) -> Iterator[Block]:
+) -> Generator[Block, None, None]:
     """The documents of files in blocks for so many threads, which read them as they take them.
 
     Of a regular file as much is read as it has when it is opened; of anything else, all that comes.
@@ -281,9 +284,68 @@ def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
     return paths
 
 
-def total_size(paths: list[PathLike]) -> int | None:
-    """The bytes of files together, or None where that is not known before."""
-    return sum(Path(path).stat().st_size for path in paths) or None
+@dataclass(frozen=True, slots=True)
+class TextFiles:
+    """The text files of a call, listed and checked once.
+
+    Attributes:
+        paths: the files, in order.
+        separators: the strings that documents end at; none where each file is one document.
+        keep_separator: whether a separator belongs to the document before it.
+        encoding_errors: what becomes of bytes that are not UTF-8.
+        size: the bytes of all files, or None where that is not known before they are read.
+        regular: whether all are regular files, which any thread may read.
+
+    """
+
+    paths: list[PathLike]
+    separators: list[bytes]
+    keep_separator: bool
+    encoding_errors: EncodingErrors
+    size: int | None
+    regular: bool
+
+    @classmethod
+    def of(
+        cls,
+        files: PathLike | Iterable[PathLike],
+        separator: str | None,
+        per_line: bool,
+        encoding_errors: EncodingErrors = "strict",
+        *,
+        chars: bool = False,
+    ) -> TextFiles:
+        """The files that the arguments of a call name.
+
+        Args:
+            files: one path or several.
+            separator: the string between documents.
+            per_line: each line is a document.
+            encoding_errors: as for `Tokenizer.encode_files`.
+            chars: whether they are for a character model, which takes UTF-8 only.
+
+        Raises:
+            TypeError, ValueError: for arguments that are wrong or contradict each other.
+            OSError: for a file that cannot be read.
+
+        """
+        separators = separators_of(separator, per_line)
+        checked = checked_encoding_errors(encoding_errors, chars=chars)
+        paths = listed_files(files)
+        size = sum(Path(path).stat().st_size for path in paths) or None
+        return cls(paths, separators, per_line, checked, size, all_regular(paths))
+
+    def blocks(self, cut: EndCut | None, threads: int) -> Generator[Block, None, None]:
+        """The documents in blocks, as `file_blocks` has them."""
+        return file_blocks(
+            self.paths,
+            self.separators,
+            self.keep_separator,
+            cut,
+            threads=threads,
+            total=self.size,
+            encoding_errors=self.encoding_errors,
+        )
 
 
 def all_regular(paths: Iterable[PathLike]) -> bool:

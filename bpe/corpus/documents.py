@@ -6,7 +6,7 @@ encoding (`bpe/encode/engine.py`), files (`bpe/corpus/reading.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,9 @@ def arrow_documents(array: Any) -> list[Documents] | None:
     return [Documents(memoryview(b"" if data is None else data).cast("B"), starts, ends, "an Arrow array")]
 
 
-def row_blocks(parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int) -> Iterator[Block]:
+def row_blocks(
+    parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
+) -> Generator[Block, None, None]:
     """The rows of an Arrow array in blocks like those that `text_blocks` (`blocks.py`) makes of other texts."""
     done = 0
     for part in parts:

@@ -7,25 +7,15 @@ Not here: what a document is (`bpe/corpus/blocks.py`) and a word (pretokenizers)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from threading import Lock
 
 from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
-from bpe.corpus.blocks import (
-    Block,
-    PathLike,
-    all_regular,
-    check_separating,
-    file_blocks,
-    listed_files,
-    separators_of,
-    text_blocks,
-    total_size,
-)
+from bpe.corpus.blocks import Block, PathLike, TextFiles, check_separating, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
 from bpe.count._word_table import WordTable
@@ -84,36 +74,44 @@ def count_words(
     """
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
-    if files is None:
-        check_separating(separator, per_line)
     check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
-    count_into(
-        counts,
-        files,
-        texts,
-        separator,
-        per_line,
-        thread_count(threads),
-        progress,
-        utf8=False,
-        encoding_errors=checked_encoding_errors(encoding_errors, given=files is not None),
-    )
+    source = corpus_source(files, texts, separator, per_line, encoding_errors)
+    count_into(counts, source, thread_count(threads), progress)
     return counts
 
 
-def count_into(
-    counts: WordCounts,
+def corpus_source(
     files: PathLike | Iterable[PathLike] | None,
     texts: Iterable[TextLike] | None,
     separator: str | None,
     per_line: bool,
+    encoding_errors: EncodingErrors,
+    *,
+    chars: bool = False,
+) -> TextFiles | Iterable[TextLike] | None:
+    """The corpus that the arguments of a call name: files, or the texts themselves.
+
+    Raises:
+        TypeError, ValueError: for arguments that are wrong, or that only files have.
+        OSError: for a file that cannot be read.
+
+    """
+    if files is not None:
+        return TextFiles.of(files, separator, per_line, encoding_errors, chars=chars)
+    check_separating(separator, per_line)
+    checked_encoding_errors(encoding_errors, given=False)
+    return texts
+
+
+def count_into(
+    counts: WordCounts,
+    source: TextFiles | Iterable[TextLike] | None,
     threads: int,
     progress: ProgressLike,
     *,
-    utf8: bool,
+    utf8: bool = False,
     max_memory: int | None = None,
-    encoding_errors: EncodingErrors = "strict",
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
@@ -122,31 +120,8 @@ def count_into(
     would have the process take more than `max_memory` bytes go to disk.
     """
     splitter = Splitter(counts)
-    slots = 0
-    share: Callable[..., Iterable[int]] = in_order  # the caller's thread gets all texts: they may be bound to it
-    total: int | None = None
-    if files is not None:
-        paths = listed_files(files)
-        separators = separators_of(separator, per_line)
-        if all_regular(paths):
-            share = shared_out
-        total = total_size(paths)
-        slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
-        blocks = file_blocks(
-            paths,
-            separators,
-            per_line,
-            splitter.end_cut(separators, per_line),
-            threads=threads,
-            total=total,
-            encoding_errors=encoding_errors,
-        )
-    else:
-        rows = arrow_documents(texts)
-        if rows is None:
-            blocks = text_blocks(texts, splitter.cutter(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
-        else:
-            blocks = row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
+    total = source.size if isinstance(source, TextFiles) else None
+    slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
     tables = _Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:
@@ -158,8 +133,13 @@ def count_into(
         block.release()
         return size
 
+    # Texts may be bound to the caller's thread, and only that may wait for a pipe.
+    share = shared_out if isinstance(source, TextFiles) and source.regular else in_order
     try:
-        with progress_bar(progress, "count", total, "B") as bar:
+        with (
+            progress_bar(progress, "count", total, "B") as bar,
+            closing(_blocks(source, splitter, threads, utf8=utf8)) as blocks,  # an error leaves no file open
+        ):
             for done in share(count, enumerate(blocks), threads):
                 bar(done)
         joined = tables.joined()
@@ -167,6 +147,18 @@ def count_into(
         tables.close()
     with counts._lock:
         counts._filled, counts._place = joined, 1 << 62  # behind every place used so far
+
+
+def _blocks(
+    source: TextFiles | Iterable[TextLike] | None, splitter: Splitter, threads: int, *, utf8: bool
+) -> Generator[Block, None, None]:
+    """The corpus in blocks that can be counted one by one."""
+    if isinstance(source, TextFiles):
+        return source.blocks(splitter.end_cut(source.separators, source.keep_separator), threads)
+    rows = arrow_documents(source)
+    if rows is None:
+        return text_blocks(source, splitter.cutter(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
+    return row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
 
 
 class _Tables:

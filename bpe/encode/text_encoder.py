@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from bpe.base.threads import in_order, thread_count
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.corpus.blocks import Block, PathLike, all_regular, file_blocks, listed_files, separators_of, total_size
+from bpe.corpus.blocks import Block, PathLike, TextFiles
 from bpe.corpus.documents import Documents, arrow_documents
-from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
+from bpe.corpus.reading import EncodingErrors
 from bpe.encode.dropout import DropoutEncoder, check_dropout
 from bpe.encode.engine import NO_TOKEN, NOTHING, Around, BlockIds, Engine, surrounded
 from bpe.encode.explain import explain_pieces
@@ -169,31 +170,23 @@ class TextEncoder:
         """As `Tokenizer.encode_files`."""
         _check_out(out, self._spec.vocabulary.limit)
         around = self._around(prepend, append)
-        separators = separators_of(separator, per_line)
-        reading = checked_encoding_errors(encoding_errors, chars=self._spec.model == "char")
+        corpus = TextFiles.of(files, separator, per_line, encoding_errors, chars=self._spec.model == "char")
         count = thread_count(threads)
         allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
-        paths = listed_files(files)
-        total = total_size(paths)
-        blocks = file_blocks(
-            paths,
-            separators,
-            per_line,
-            self.engine.end_cut(separators, per_line, allowed | disallowed),
-            threads=count,
-            total=total,
-            encoding_errors=reading,
-        )
-        parts = self.block_ids(
-            blocks,
-            count,
-            total or _UNKNOWN_SIZE,
-            allowed,
-            disallowed=disallowed,
-            around=around,
-            ahead=not all_regular(paths),
-        )
-        return _into(out, BlockIds.joined(list(parts)))
+        cut = self.engine.end_cut(corpus.separators, per_line, allowed | disallowed)
+        with closing(corpus.blocks(cut, count)) as blocks:  # an error leaves no file open
+            parts = list(
+                self.block_ids(
+                    blocks,
+                    count,
+                    corpus.size or _UNKNOWN_SIZE,
+                    allowed,
+                    disallowed=disallowed,
+                    around=around,
+                    ahead=not corpus.regular,
+                )
+            )
+        return _into(out, BlockIds.joined(parts))
 
     def encode_stream(
         self,

@@ -16,9 +16,9 @@ from bpe.base.memory_limits import check_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_note
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
-from bpe.corpus.blocks import PathLike, check_separating, listed_files
-from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
-from bpe.count.counting import count_into
+from bpe.corpus.blocks import PathLike, TextFiles
+from bpe.corpus.reading import EncodingErrors
+from bpe.count.counting import corpus_source, count_into
 from bpe.count.word_counts import WordCounts
 from bpe.errors import shown
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
@@ -155,34 +155,16 @@ def train(
     threads = thread_count(threads)
     began = time.perf_counter()
     words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
-    if files is None:
-        check_separating(separator, per_line)
-    else:
-        files = listed_files(files)
-    reading = checked_encoding_errors(encoding_errors, given=files is not None, chars=options.chars)
+    source = corpus_source(files, texts, separator, per_line, encoding_errors, chars=options.chars)
     saved = None
     if checkpoint is not None:
-        cut: dict[str, Any] = {} if files is None else {"separator": separator, "per_line": per_line or None}
-        cut |= {} if reading == "strict" else {"encoding_errors": reading}
-        corpus = None if files is None else corpus_of(files)
-        saved = Checkpoint(checkpoint, options.to_json() | made_as(words) | cut, corpus)
+        corpus = corpus_of(source.paths) if isinstance(source, TextFiles) else None
+        saved = Checkpoint(checkpoint, options.to_json() | made_as(words) | _cutting(source), corpus)
     known = None if saved is None else saved.counts()
     if known is not None:
         words = known
     elif counts is None:
-        utf8 = options.chars
-        count_into(
-            words,
-            files,
-            texts,
-            separator,
-            per_line,
-            threads,
-            progress,
-            utf8=utf8,
-            max_memory=most,
-            encoding_errors=reading,
-        )
+        count_into(words, source, threads, progress, utf8=options.chars, max_memory=most)
     if saved is not None:
         with progress_note(progress, "write"):
             saved.begin(words)
@@ -190,6 +172,16 @@ def train(
         words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most, threads=threads
     )
     return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
+
+
+def _cutting(source: object) -> dict[str, Any]:
+    """How files become documents, as a checkpoint records it; nothing for texts and counts."""
+    if not isinstance(source, TextFiles):
+        return {}
+    lines = source.keep_separator
+    separator = source.separators[0].decode() if source.separators and not lines else None
+    errors = {} if source.encoding_errors == "strict" else {"encoding_errors": source.encoding_errors}
+    return {"separator": separator, "per_line": lines or None, **errors}
 
 
 def _word_counts(
