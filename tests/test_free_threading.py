@@ -1,0 +1,153 @@
+"""Eight threads at once use one tokenizer, one `WordCounts`, one pretokenizer, and train, with the GIL or without it.
+
+Python 3.13 and 3.14 exist in a build without the GIL. There, importing the package must not switch the GIL on.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import bpe
+
+THREADS = 8
+WORDS = [
+    "low",
+    "lower",
+    "newest",
+    " widest",
+    "\n\n",
+    "naïve",
+    "두 번째",
+    "줄",
+    "日本語",
+    "123",
+    " 4567",
+    "😀",
+    "x" * 300,
+]
+
+
+def run(job: Callable[[int], None]) -> None:
+    """Run `job(0)` to `job(7)`, all at once; raise the first error."""
+    start = threading.Barrier(THREADS)
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            start.wait(60)
+            job(number)
+        except BaseException as error:  # noqa: BLE001 (raised by the thread that waits)
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def texts(seed: int, count: int) -> list[str]:
+    """Texts whose words partly repeat, so that caches hit, miss and overflow."""
+    choose = random.Random(seed)
+    made = [f"{choose.choice(WORDS)}{choose.randrange(400)}" for _ in range(200)]
+    return ["".join(choose.choices(made + WORDS, k=choose.randrange(60))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def trained() -> bpe.Tokenizer:
+    return bpe.train(texts=texts(0, 200), vocab_size=700, special_tokens=["<|end|>"], pretokenizer="o200k")
+
+
+@pytest.mark.parametrize("cache_memory", [None, "64K"])
+def test_one_tokenizer(trained: bpe.Tokenizer, cache_memory: str | None) -> None:
+    """Every method gives each thread what it gives one thread, also while words enter and leave the caches."""
+    given = texts(1, 150)
+    expected = [trained.encode(text).tolist() for text in given]
+    shared = bpe.Tokenizer.from_spec(trained.spec, cache_memory=cache_memory)
+
+    def job(number: int) -> None:
+        order = list(range(len(given)))
+        random.Random(number).shuffle(order)
+        for index in order:
+            assert shared.encode(given[index]).tolist() == expected[index]
+        chosen = [given[index] for index in order]
+        batch = shared.encode_batch(chosen, threads=1 + number % 3)
+        assert batch.to_list() == [expected[index] for index in order]
+        assert shared.decode_batch(batch) == chosen
+        for index in order[:40]:
+            text = given[index]
+            assert shared.count_tokens(text) == len(expected[index])
+            ids, offsets = shared.encode_with_offsets(text)
+            assert ids.tolist() == expected[index]
+            assert len(offsets) == len(ids)
+            decoder = shared.decoder()
+            assert "".join(decoder.push(i) for i in expected[index]) + decoder.flush() == text
+        assert shared.encode("low<|end|>", allowed_special="all").tolist()[-1] == shared.token_id("<|end|>")
+
+    run(job)
+
+
+def test_one_word_counts() -> None:
+    """Words added by eight threads, merged and read meanwhile, are all counted."""
+    given = [texts(seed, 30) for seed in range(THREADS)]
+    expected = bpe.WordCounts()
+    for part in given:
+        for text in part:
+            expected.add(text)
+            expected.add(text)
+    shared = bpe.WordCounts()
+
+    def job(number: int) -> None:
+        other = bpe.WordCounts()
+        for text in given[number]:
+            shared.add(text)
+            other.add(text)
+            assert shared["low"] >= 0
+            assert len(shared.arrays()[2]) <= len(expected)
+        shared.merge(other)
+        shared.most_common(3)
+
+    run(job)
+    assert dict(shared.items()) == dict(expected.items())
+
+
+def test_training() -> None:
+    """Eight trainings at once, with one and two threads each, give the same tokenizer."""
+    given = texts(3, 120)
+    expected = bpe.train(texts=given, vocab_size=500, threads=1)
+    counts = bpe.count_words(texts=given)
+
+    def job(number: int) -> None:
+        assert bpe.train(texts=given, vocab_size=500, threads=1 + number % 2) == expected
+        assert bpe.train(counts=counts, vocab_size=500, threads=1 + number % 2) == expected
+
+    run(job)
+
+
+def test_one_pretokenizer() -> None:
+    given = texts(4, 100)
+    for name in ("gpt2", "o200k", r"\w+|\W"):
+        shared = bpe.Pretokenizer(name) if name.isalnum() else bpe.Pretokenizer.from_regex(name)
+        expected = [list(shared.split(text)) for text in given]
+
+        def job(number: int, shared: bpe.Pretokenizer = shared, expected: list[list[str]] = expected) -> None:
+            for text, pieces in zip(given, expected, strict=True):
+                assert list(shared.split(text)) == pieces
+
+        run(job)
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python is built with the GIL")
+def test_importing_leaves_the_gil_off() -> None:
+    """Each kernel declares that it needs no GIL; Python switches the GIL on for any module that does not."""
+    code = "import sys, bpe, bpe.cli; bpe.train(texts=['a b'], vocab_size=257); assert not sys._is_gil_enabled()"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
