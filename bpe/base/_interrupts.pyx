@@ -3,7 +3,7 @@
 A signal's handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
 takes it now and then to let handlers run. It counts the ids that it has written, since reading a clock takes longer,
 and does so only some ten times a second, since another thread may hold the GIL for 5 milliseconds. An exception of the
-handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when they are told to stop.
+handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when `stopped` is set.
 
 Not here: starting and joining threads (`bpe/base/threads.py`), and who says that work is to end (`encode/_batch.pyx`).
 """

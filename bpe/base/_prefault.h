@@ -2,8 +2,8 @@
  *
  * The first touch of a page is a fault. Clearing 110 MB takes 60 ms by faults of 4 KB, 38 where the kernel is asked for
  * 256 KB at a time, 11 in pages of 2 MB. But a virtual machine may not have been given the memory by its host yet, which
- * then takes milliseconds for each 2 MB, while small pages come from what it has: so pages of 2 MB are taken as long as
- * they come quickly.
+ * then takes milliseconds for each 2 MB, while small pages come from what it has: so pages of 2 MB are taken until
+ * one takes too long.
  */
 #ifndef BPE_FRESH_H
 #define BPE_FRESH_H
@@ -14,7 +14,7 @@
 typedef struct {
     char *next; /* what lies before it has been touched */
     char *end;
-    int slow;   /* a page of 2 MB did not come quickly */
+    int slow;   /* a page of 2 MB took too long */
 } bpe_fresh;
 
 #if defined(__linux__)

@@ -9,9 +9,9 @@ stay: whole ones of 2 MB, of which the next result gets as many as fit before it
     the next      [2 MB][2 MB][2 MB][2 MB|new pages…  moved by their page tables to the front of a new range
 
 How much stays is what the threads' word caches leave of their memory (`encode/_workspace.pyx`): pages go when a cache
-grows. The system is told that it may take what is kept (MADV_FREE), and gives pages of zeros in its place. Nobody waits
-for a
-pool: who finds it locked, be it because another thread was at it when the process was forked, does with new pages.
+grows. The system may reclaim the pages that are kept (MADV_FREE), and then gives pages of zeros in their place. Nobody
+waits for a pool: who finds it locked, be it because another thread was at it when the process was forked, does with new
+pages.
 Results hold the pool and not the tokenizer that it belongs to, so that in the end all is given back. Beyond Linux
 nothing is lent. Not here: which memory is touched when (`_prefault.h`), smaller results (`_id_array.pyx`).
 """

@@ -48,7 +48,7 @@ cdef Units units_of(text):
 
 
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
-    """Write the characters; how many bytes they are. A surrogate pair is its character, a lone one U+FFFD."""
+    """Write the characters; how many bytes they are. A surrogate pair is its character, a lone surrogate U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
 
 

@@ -187,7 +187,7 @@ BPE_MERGING_AVX512 static void bpe_merge_row_avx512(const bpe_pairs *pairs, bpe_
     else bpe_merge_in_registers(pairs, row, 4);
 }
 
-/* Merge four rows by turns: each waits for its last merge, and so the processor has something to do meanwhile. Unrolled, so
+/* Merge four rows, alternated: while one waits for its last merge, the processor works on another. Unrolled, so
  * that the orders of all rows stay in registers. */
 BPE_MERGING_AVX512 static void bpe_merge_rows_avx512(const bpe_pairs *pairs, bpe_row *rows) {
     bpe_orders orders[BPE_ROWS];

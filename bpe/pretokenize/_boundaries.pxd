@@ -47,7 +47,7 @@ cdef inline uint64_t first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
     return first | (inner & tail) >> 1
 
 
-cdef inline uint64_t after_lone_other(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
+cdef inline uint64_t after_single_other(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
     """The byte behind each run of others that is one character long."""
     cdef uint64_t last = run_start, inner = other & tail
     if inner:
@@ -63,8 +63,8 @@ cdef inline uint64_t starts_in(
 ) noexcept nogil:
     """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at; the text has `left`.
 
-    A bit is set only where a pretoken begins whatever stands behind the window; the first always is. `whole` tells
-    whether the text ends in the window and all is told of it.
+    A bit is set only where a pretoken begins whatever stands behind the window; the first always is. `whole` is
+    set if the text ends in the window and its last pretoken is found.
 
     The classes are L letters, N numbers, W white space, NL newlines, and all others; a character's class stands on each
     of its bytes. Runs begin where a class follows another one, `X & ~(X << 1)`. The patterns differ from runs in this:
@@ -72,7 +72,7 @@ cdef inline uint64_t starts_in(
     - white space: its last character, before something else, begins a pretoken of its own, which a word behind it
       joins. In gpt2 a space joins any run (in starcoder none of numbers, which stand alone there); in the others a
       space joins others, and any but a newline joins letters;
-    - in cl100k and o200k a lone other character joins letters behind it, newlines join the others before them, numbers
+    - in cl100k and o200k a single other character joins letters behind it, newlines join the others before them, numbers
       go by three, and white space is cut behind its last newline;
     - contractions, which are rare, are looked at apart.
     """
@@ -151,7 +151,7 @@ cdef inline uint64_t starts_with_lines(
         inner = ~W1 & valid
         sure &= ~<uint64_t>0 >> bpe_clz(inner) << 1 | 1 if inner else <uint64_t>1
     S = others | spaces | cut | T
-    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_lone_other(others, other, classes.tail)
+    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_single_other(others, other, classes.tail)
     if rules & SINGLE_DIGITS:
         S |= N & ~classes.tail
     else:

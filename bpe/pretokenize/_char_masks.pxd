@@ -20,7 +20,7 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
         uint64_t hard
 
 cdef enum Rule:        # how the patterns that are read by windows differ
-    LINES = 1          # newlines, numbers and lone other characters as in cl100k and its kin: not gpt2, not starcoder
+    LINES = 1          # newlines, numbers and single other characters as in cl100k and its kin: not gpt2, not starcoder
     WHOLE_AT_END = 2   # white space that ends the text is one pretoken
     SINGLE_DIGITS = 4  # a number is a pretoken by itself, not three together
     CASED = 8          # o200k and its kin: words are cut where capitals begin; a slash joins newlines behind others

@@ -76,7 +76,7 @@ cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
     cdef const byte_t* text = cursor.text + at
     cdef byte_t padded[66]
     cdef WideLetters found
-    cdef uint64_t letters, rest, two, three, threes, into
+    cdef uint64_t letters, rest, two, three, three_byte_letters, into
     if at + 66 > cursor.end:
         memset(padded, 0, 66)
         memcpy(padded, text, cursor.end - at)
@@ -84,14 +84,14 @@ cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
     bpe_find_letters(text, cursor.rules & CASED, &found)
     if found.mark:
         found.three |= found.mark & marks_of_words(masks, word > 0, &found)
-    threes = found.three | found.cased                     # letters; others and they are all that was found
-    two, three = found.two | found.others, threes | found.other
+    three_byte_letters = found.three | found.cased  # with `others`, all that was found
+    two, three = found.two | found.others, three_byte_letters | found.other
     masks.lead &= ~(two | three)
     masks.tail |= (two | three) << 1 | three << 2
     after.tail |= (two | three) >> 63 | three >> 62
-    letters = found.two | threes
-    masks.letter |= letters | letters << 1 | threes << 2
-    into = letters >> 63 | threes >> 62                    # the bytes that lie in the next word
+    letters = found.two | three_byte_letters
+    masks.letter |= letters | letters << 1 | three_byte_letters << 2
+    into = letters >> 63 | three_byte_letters >> 62        # the bytes that lie in the next word
     after.letter |= into
     if cursor.rules & CASED:
         rest = found.uncased | found.three
@@ -110,8 +110,8 @@ cdef inline uint64_t marks_of_words(const Masks* masks, bint behind, const WideL
     A mark is a part of words as letters without case are, and so it is one of those here. It is not only that: where
     no letter stands before it, `classify_one` says that it is hard.
     """
-    cdef uint64_t threes = found.three | found.cased, letters = found.two | threes, marks
-    letters |= masks.letter | letters << 1 | threes << 2
+    cdef uint64_t three_byte_letters = found.three | found.cased, letters = found.two | three_byte_letters, marks
+    letters |= masks.letter | letters << 1 | three_byte_letters << 2
     letters = letters << 1 | ((masks - 1).letter >> 63 if behind else 0)
     marks = found.mark | found.mark << 1 | found.mark << 2
     return marks & ~(marks + (found.mark & letters))       # the carry runs through them

@@ -2,7 +2,7 @@
 
 There are two kinds of them. One is before white space that follows a letter: no pretoken holds a letter and then white
 space, and no look-ahead reaches back over a letter. The other, for texts without spaces, is before a letter that
-follows a single newline with no white space in front of it: no pretoken holds a newline and then a letter, and a lone
+follows a single newline with no white space in front of it: no pretoken holds a newline and then a letter, and a single
 newline is the same pretoken, or the same end of one, at the end of a text. Not here: the same for the characters of a
 str (`base/_utf8.pyx`), places within pretokens (`encode/_split_filter.pyx`), documents (`corpus/_separators.pyx`).
 """

@@ -6,7 +6,7 @@ Merging at p writes three cells:
     | a . . a | b . b |          becomes    | c . . . x . c |      x: the first cell of b is NONE now
 
 A list holds the first cells of a pair's occurrences, ascending. Entries go stale when a neighbour's merge takes an
-occurrence away, and are told by the cells: a stale place no longer starts an `a` with a `b` behind it, since a token
+occurrence away, and the cells show it: a stale position no longer starts an `a` with a `b` after it, since a token
 that grew has another id, and the first cell of a token that became a right part is NONE (or holds the id of a token
 that is wider than any that began there). So `aaaa` merges at 0 and 2: the occurrence at 1 is gone when it is reached.
 
