@@ -3,7 +3,7 @@
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport Cache
-from bpe.merge._backtrack cimport Origins
+from bpe.merge._origins cimport Origins
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef struct Seed:             # a token on its way into a cache, or none where that is NULL

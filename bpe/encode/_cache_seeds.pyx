@@ -22,7 +22,7 @@ from bpe.encode._word_cache cimport (
     short_key,
     short_line,
 )
-from bpe.merge._backtrack cimport Origins
+from bpe.merge._origins cimport Origins
 from libc.stdint cimport int64_t, uint8_t
 
 cdef enum:

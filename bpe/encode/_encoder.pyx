@@ -40,7 +40,6 @@ from bpe.encode._split_filter cimport Joints, SplitFilter, first_parting, last_p
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport cache_bytes, empty_cache, key_size, let_pass
 from bpe.encode._workspace cimport Workspace, emit_listed, prepare_output, reach_output, share_if_larger
-from bpe.merge._backtrack cimport Origins
 from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport reserve
 from bpe.pretokenize._safe_points cimport certain_start, last_start
@@ -57,6 +56,7 @@ cdef enum:
     NEAR = 256                # bytes or characters behind a place where a long text is to be cut
 
 
+from bpe.merge._origins cimport Origins
 cdef class Encoder:
 
     def __init__(

@@ -66,7 +66,7 @@ cdef class Workspace:
             free(self.out.data)
             self.out.data, self.out.room = NULL, 0
         self.passing = False
-        if self.scratch.symbols_room > KEPT_SCRATCH or self.scratch.failed_room > KEPT_SCRATCH:
+        if self.scratch.symbols_room > KEPT_SCRATCH:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
         end_watch(&self.scratch.watch)

@@ -1,16 +1,15 @@
 """A tokenizer's merges, and the choice of how a piece is merged.
 
-A short piece is merged in registers (`_merging.pyx`) and a long one by windows (`_long_merge.pyx`), or, where windows
-do not fit together, by backtracking over all tokens (`_backtrack.pyx`). If the merges do not allow these, a heap is
-used for long pieces. Not here: pieces whose ids are known already (`encode/_piece_ids.pyx`).
+A short piece is merged in registers (`_merging.pyx`), a long one by windows (`_long_merge.pyx`). Where windows do not
+fit together, or the merges do not allow them, a heap is used for the whole piece. Not here: pieces whose ids are known
+already (`encode/_piece_ids.pyx`).
 """
 
 import numpy as np
 
 from bpe.base._memory cimport grown
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.merge._backtrack cimport Backtracker, Origins
-from bpe.merge._long_merge cimport merge_unread, merge_windows, most_symbols
+from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport PairTable
 from bpe.merge._merging cimport (
     SHORT,
@@ -23,6 +22,7 @@ from bpe.merge._merging cimport (
     reserve,
     symbols_of,
 )
+from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
@@ -69,7 +69,6 @@ cdef class Merger:
             raise ValueError(f"there are tokens for {inner.shape[0]} and {last.shape[0]} bytes; there must be 256")
         if inner.shape[0] == 0 or last.shape[0] == 0 or (unk != NO_TOKEN and unk >= limit):
             raise ValueError(f"the unknown token is {unk}; ids are below {limit}, and there must be symbols")
-        self.ids = ids
         self.held = (inner, last)
         self.alphabet.inner, self.alphabet.n_inner = &inner[0], inner.shape[0]
         self.alphabet.last, self.alphabet.n_last = &last[0], last.shape[0]
@@ -84,12 +83,12 @@ cdef class Merger:
         is_symbol = np.zeros(limit, dtype=np.bool_)                      # np.unique would import numpy.ma: 8 ms
         for some in (np.asarray(inner), np.asarray(last), np.array([mark], dtype=np.uint32)):
             is_symbol[some[some != NO_TOKEN]] = True
-        self.symbols = np.flatnonzero(is_symbol).astype(np.uint32)
+        symbols = np.flatnonzero(is_symbol).astype(np.uint32)
         self.table = PairTable(merges, ids, ranks)
         if not chars:
             self.table.index_bytes(inner)
-        self.origins = Origins(self.table, self.symbols, merges, ids, ranks, limit, unreached)
-        if unk != NO_TOKEN and unk not in self.symbols and (
+        self.origins = Origins(self.table, symbols, merges, ids, ranks, limit, unreached)
+        if unk != NO_TOKEN and unk not in symbols and (
             np.any(np.asarray(merges) == unk) or np.any(np.asarray(ids) == unk)
         ):
             self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
@@ -108,43 +107,17 @@ cdef class Merger:
             reserve(out, size)
             out.n += merge_bytes(&self.table.pairs, alphabet, piece, size, out.data + out.n)
             return 0
-        if alphabet.plain and self.origins.ordered:
-            return self.merge_long(piece, size, size, scratch, out)
-        if size >= most_symbols and self.small_ranks and self.origins.ordered:
-            scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, most_symbols, sizeof(token_t))
-            if merge_unread(&self.table.pairs, alphabet, self.origins, piece, size, scratch, &unknown_at, out):
+        if size > SHORT and self.small_ranks and self.origins.ordered:
+            if merge_windows(&self.table.pairs, alphabet, self.origins, piece, size, scratch, &unknown_at, out):
                 unknown[0] |= unknown_at >= 0
                 return 0
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
         n = symbols_of(alphabet, piece, size, scratch.symbols, &unknown_at)
-        if unknown_at >= 0:
-            unknown[0] = True
+        unknown[0] |= unknown_at >= 0
         if n > SHORT or not self.small_ranks:
-            if self.origins.ordered:
-                return self.merge_long(NULL, n, n, scratch, out)
             return merge_with_heap(&self.table.pairs, scratch.symbols, n, scratch, out)
         n = merge_symbols(&self.table.pairs, scratch.symbols, n)
         reserve(out, n)
         memcpy(out.data + out.n, scratch.symbols, n * sizeof(token_t))
         out.n += n
-        return 0
-
-    cdef int merge_long(
-        self, const byte_t* piece, Py_ssize_t size, Py_ssize_t n, Scratch* scratch, Ids* out
-    ) except -1 nogil:
-        """The same for a long piece of bytes, or of the symbols of the scratch if `piece` is NULL."""
-        if self.small_ranks and merge_windows(
-            &self.table.pairs, &self.alphabet, self.origins, piece, n, scratch, out
-        ):
-            return 0
-        if self.tracker is None:
-            with gil:
-                self.build_tracker()
-        return self.tracker.encode(&self.alphabet, piece, size, scratch, out)
-
-    cdef int build_tracker(self) except -1:
-        """Build it; of several threads that come here at once, each builds one and the first one's stays."""
-        built = Backtracker(self.origins, self.table, self.symbols, self.ids)
-        if self.tracker is None:
-            self.tracker = built
         return 0

@@ -24,7 +24,6 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
 
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
-    ROWS = 4                  # merged at once; _short_merge.h has the same number
 
 cdef struct Ids:              # a growing array of ids
     token_t* data
@@ -61,8 +60,6 @@ cdef struct Scratch:          # room to merge in; its owner frees it
     Link* links
     size_t links_room
     Queue queue
-    uint64_t* failed          # of backtracking: a bit per place that leads nowhere
-    size_t failed_room
     size_t work               # symbols of long pieces that were gone over, each as often as it was, for tests
     Watch watch
 
@@ -117,11 +114,6 @@ cdef Py_ssize_t merge_symbols(
 ) noexcept nogil
 
 cdef void merge_row(const Pairs* pairs, Row* row) noexcept nogil
-
-cdef void merge_rows(
-    const Pairs* pairs,
-    Row* rows,                # IN and OUT (ROWS,): of SHORT symbols each
-) noexcept nogil
 
 cdef int merge_with_heap(
     const Pairs* pairs,

@@ -1,8 +1,8 @@
 """Merging: the symbols of a piece, and what they become when the best pair is joined again and again.
 
 A short piece keeps its merges in an array that is scanned for the best one; its live places are the bits of a word. A
-long piece of a vocabulary that backtracking cannot serve (`_backtrack.pyx`) goes over a heap. Merges of equal rank are
-applied from left to right. Not here: the table of pairs (`_merge_table.pyx`), caches (`encode/_word_cache.pyx`).
+long piece that windows cannot serve (`_long_merge.pyx`) goes over a heap. Merges of equal rank are applied from left to
+right. Not here: the table of pairs (`_merge_table.pyx`), caches (`encode/_word_cache.pyx`).
 """
 
 from bpe.base._interrupts cimport look
@@ -27,7 +27,6 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     int merging_level "bpe_merging_level"
     void set_merge "bpe_set_merge"(Row* row, Py_ssize_t at, uint64_t merge)
     void merge_row_avx512 "bpe_merge_row_avx512"(const Pairs* pairs, Row* row)
-    void merge_rows_avx512 "bpe_merge_rows_avx512"(const Pairs* pairs, Row* rows)
     int bpe_choose_merging(int most)
 
 cdef enum:
@@ -57,7 +56,6 @@ cdef void free_scratch(Scratch* scratch) noexcept nogil:
     free(scratch.symbols)
     free(scratch.links)
     free(scratch.queue.entries)
-    free(scratch.failed)
 
 
 cdef Py_ssize_t symbols_of(
@@ -149,18 +147,6 @@ cdef void merge_row(const Pairs* pairs, Row* row) noexcept nogil:
         if rest:
             behind = 63 - bpe_clz(rest)
             set_merge(row, behind, find_pair(pairs, row.token[behind + 1], row.token[at + 1]))
-
-
-cdef void merge_rows(const Pairs* pairs, Row* rows) noexcept nogil:
-    """Merge several rows, which takes less time than one after the other; their tokens then lie side by side."""
-    cdef Py_ssize_t i
-    if merging_level >= 3:
-        merge_rows_avx512(pairs, rows)
-    else:
-        for i in range(ROWS):
-            merge_row(pairs, &rows[i])
-    for i in range(ROWS):
-        tokens_of(&rows[i], rows[i].token)
 
 
 cdef Py_ssize_t merge_bytes(

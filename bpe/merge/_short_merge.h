@@ -12,7 +12,6 @@
 
 #include "bpe/pretokenize/_char_masks.h"
 
-enum { BPE_ROWS = 4 }; /* merged at once */
 #define BPE_NO_MERGE UINT64_MAX /* a free slot of the table; as a merge, none */
 
 typedef struct {
@@ -186,34 +185,10 @@ BPE_MERGING_AVX512 static void bpe_merge_row_avx512(const bpe_pairs *pairs, bpe_
     else if (row->n <= 32) bpe_merge_in_registers(pairs, row, 2);
     else bpe_merge_in_registers(pairs, row, 4);
 }
-
-/* Merge four rows, alternated: while one waits for its last merge, the processor works on another. Unrolled, so
- * that the orders of all rows stay in registers. */
-BPE_MERGING_AVX512 static void bpe_merge_rows_avx512(const bpe_pairs *pairs, bpe_row *rows) {
-    bpe_orders orders[BPE_ROWS];
-    int32_t least[BPE_ROWS], all;
-#pragma GCC unroll 4
-    for (int k = 0; k < BPE_ROWS; k++) bpe_begin_row(&rows[k], &orders[k], 4);
-    do {
-        all = INT32_MAX;
-#pragma GCC unroll 4
-        for (int k = 0; k < BPE_ROWS; k++) {
-            least[k] = bpe_least_order(&orders[k], 4);
-            all = least[k] < all ? least[k] : all;
-        }
-#pragma GCC unroll 4
-        for (int k = 0; k < BPE_ROWS; k++)
-            if (least[k] < 0) bpe_merge_pair(pairs, &rows[k], &orders[k], least[k], 4);
-    } while (all < 0);
-}
 #else
 static void bpe_merge_row_avx512(const bpe_pairs *pairs, bpe_row *row) {
     (void)pairs;
     (void)row;
-}
-static void bpe_merge_rows_avx512(const bpe_pairs *pairs, bpe_row *rows) {
-    (void)pairs;
-    (void)rows;
 }
 #endif
 

@@ -16,8 +16,3 @@ class Origins:
         limit: int,
         unreached: NDArray[np.int32] | None,
     ) -> Self: ...
-
-class Backtracker:
-    def __new__(
-        cls, origins: Origins, table: PairTable, symbols: NDArray[np.uint32], ids: NDArray[np.int32]
-    ) -> Self: ...
