@@ -16,21 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
+from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.base.threads import shared_out, together
 from bpe.encode import _batch as gather
-from bpe.encode import _chunk as chunk
 from bpe.encode import _pieces as pieces
 from bpe.encode._batch import Job
 from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import NO_TOKEN, Engine, symbol_tables
 from bpe.merge import _long_merge as windows
-from bpe.merge import _merging as merging
 from bpe.merge._merger import Merger
-from bpe.pretokenize._scanner import LEVELS
-from bpe.pretokenize.pretokenizer import VECTORS
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
+
+#: The level to go back to.
+VECTORS = vector_level()
 
 Merge = tuple[int, int]
 
@@ -156,10 +156,10 @@ def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
         period = choose.randint(1, 7)
         text = text[: choose.randint(0, 80)] + text[:period] * (len(text) // period) + text[-choose.randint(1, 80) :]
     try:
-        merging.choose_vectors(level)
+        set_vector_level(level)
         assert Engine(spec).encode(text).tolist() == naive(spec, text)
     finally:
-        merging.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("letters", ["ab", "aaaaaab", "abcdefgh"])
@@ -171,10 +171,10 @@ def test_long_pieces_with_long_tokens(letters: str) -> None:
     short, long = ("".join(choose.choices(letters, k=size)).encode() for size in (700, 20_000))
     assert tok.encode(short).tolist() == naive(tok.spec, short)
     try:
-        merging.choose_vectors(0)
+        set_vector_level(0)
         expected = tok.encode(long).tolist()
     finally:
-        merging.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
     assert tok.encode(long).tolist() == expected
 
 
@@ -188,10 +188,10 @@ def test_long_uneven_pieces(seed: int) -> None:
     long = ["".join(choose.choices(letters, [choose.random() + 0.01 for _ in letters], k=3000)) for _ in range(20)]
     long += [text[:400] + text[: choose.randint(1, 40)] * 30 + text[:400] for text in long]
     try:
-        merging.choose_vectors(0)
+        set_vector_level(0)
         expected = [tok.encode(text).tolist() for text in long]
     finally:
-        merging.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
     assert [tok.encode(text).tolist() for text in long] == expected
 
 
@@ -338,14 +338,14 @@ def test_safe_places_of_a_slice(level: str) -> None:
         split.add_word(word.encode())
     split.fold()
     try:
-        pieces.choose_vectors(LEVELS[level])
+        set_vector_level(LEVELS[level])
         for size in [*range(200), *range(2300, 2560, 13), 2560]:
             text = "".join(random_.choices(CLOSE, k=size)).encode()[random_.randrange(3) :][:size]
             assert pieces.safe_places(split, text) == split.cuts(text)
         text = ("あ" * 900).encode()[:2560]
         assert pieces.safe_places(split, text) == split.cuts(text) == list(range(3, 2557, 3))
     finally:
-        pieces.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 def test_a_filter_of_too_many_pairs_is_given_up() -> None:
@@ -460,13 +460,13 @@ def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretoke
     expected = [number for piece in plain.pieces(text, frozenset()) for number in ids[piece]]
     try:
         for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
-            pieces.choose_vectors(LEVELS[level])
+            set_vector_level(LEVELS[level])
             encoder = Engine(tok.spec, cache_memory=memory)
             for _ in range(2):
                 assert encoder.encode(text).tolist() == expected, (level, memory)
             assert sum(state["earlier"] for state in encoder.kernel.cache_state()) > 20
     finally:
-        pieces.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
@@ -477,10 +477,10 @@ def test_words_that_leave_the_cache_and_come_back_at_once(level: str) -> None:
     text = " ".join(word for i in range(0, 6000, 40) for word in words[i : i + 40] * 4).encode()
     spec = byte_spec([(97, 98), (99, 100)], pretokenizer="gpt2")
     try:
-        chunk.choose_vectors(LEVELS[level])
+        set_vector_level(LEVELS[level])
         found = kernel_of(spec, 0).encode(text)[0]
     finally:
-        chunk.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
     assert found.tolist() == naive(spec, text)
 
 
@@ -504,11 +504,11 @@ def test_more_characters_than_the_front_table_has_room_for(twice: bool, level: s
         spec = byte_spec([(0xE4, 0xB8), (0xB8, 0x80), (0xE4, 257), (256, 0x80), *merges[5:200]], pretokenizer="gpt2")
     kernel = kernel_of(spec, 0)
     try:
-        pieces.choose_vectors(LEVELS[level])
+        set_vector_level(LEVELS[level])
         for data in (text, wide_text(6, 2500, 3000), text):
             assert kernel.encode(data)[0].tolist() == naive(spec, data)
     finally:
-        pieces.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
@@ -518,13 +518,13 @@ def test_keys_that_padding_could_mix_up(level: str) -> None:
     words = [b"a", b"a\xff", b"a\xff\xff", b"\xff" * 8, b"\xff" * 9, b"\0" * 8, b"\0" * 9, b"aaaaaaaa\xff", b"a" * 16]
     words += [b"a" * 15 + b"\xff", b"a" * 16 + b"\xff" * 3, b"\xff", b"a" * 300]  # no table has the last one
     try:
-        chunk.choose_vectors(LEVELS[level])
+        set_vector_level(LEVELS[level])
         encoder = Engine(spec)
         for _ in range(3):
             batch = encoder.encode_batch(words, 1)
             assert batch.to_list() == [naive(spec, word) for word in words]
     finally:
-        chunk.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
@@ -535,13 +535,13 @@ def test_words_of_all_sizes_in_groups_of_all_sizes(level: str) -> None:
     words = [bytes(random_.choices(b"aabbabcd\0", k=size)) for size in [*range(1, 19), 30] for _ in range(6)]
     words += [b"ab" * n for n in range(1, 10)] + [b"abababab" * n + b"dcd" * 3 for n in range(3)] + [b"\0" * 8]
     try:
-        chunk.choose_vectors(LEVELS[level])
+        set_vector_level(LEVELS[level])
         encoder = Engine(spec)
         for n in [*range(1, 70), 200]:
             group = [random_.choice(words) if random_.random() < 0.9 else random_.randbytes(4) for _ in range(n)]
             assert encoder.encode_batch(group, 1).to_list() == [naive(spec, word) for word in group]
     finally:
-        chunk.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
@@ -550,14 +550,12 @@ def test_every_level_of_vector_instructions(level: str) -> None:
     tok = bpe.train(texts=[text.decode()], vocab_size=500, pretokenizer="gpt2")
     expected = tok.encode(text)
     try:
-        for kernel in (chunk, merging, pieces):
-            kernel.choose_vectors(LEVELS[level])
+        set_vector_level(LEVELS[level])
         again = bpe.Tokenizer.from_spec(tok.spec)
         assert np.array_equal(again.encode(text), expected)
         assert np.array_equal(again.encode(text), expected)
     finally:
-        for kernel in (chunk, merging, pieces):
-            kernel.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
     assert expected.tolist() == naive(tok.spec, text)
 
 

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.base import _utf8 as transcoding
+from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import to_bytes
 from bpe.encode import _batch as gather
 from bpe.encode.engine import Engine
-from bpe.pretokenize.pretokenizer import VECTORS
 from bpe.tokenizer import engine_of
+
+#: The level to go back to.
+VECTORS = vector_level()
 
 #: Characters of one to four bytes of UTF-8, surrogates, and what is at the borders between them.
 EDGES = "a~\x7f\x80é\xff\u0100\u07ff\u0800가\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000😊\U0010ffff"
@@ -24,7 +27,7 @@ SYLLABLES = ["low", "lower ", " ", "\n", "é", "가나 ", "猫", "😊", "\ud800
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_utf8_of_a_str(level: int) -> None:
-    if transcoding.choose_vectors(level) != level:
+    if set_vector_level(level) != level:
         pytest.skip("this machine has no such vectors")
 
     @given(st.text(st.sampled_from(EDGES) | st.characters(), max_size=60), st.sampled_from(EDGES[3:]))
@@ -36,7 +39,7 @@ def test_utf8_of_a_str(level: int) -> None:
     for begin in range(4):  # what is transcoded at once ends within pairs
         text = "é" * (65_536 - begin) + "\ud83d\ud83d\ude00\ud83d\ude00" * 3 + "猫" * 65_536
         assert transcoding.utf8(text) == to_bytes(text)
-    transcoding.choose_vectors(VECTORS)
+    set_vector_level(VECTORS)
 
 
 def texts_of(number: int) -> list[str | bytes]:

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.base import _utf8 as transcoding
+from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import utf8_error
 from bpe.cli import commands as cli
 from bpe.cli import main
@@ -28,7 +28,9 @@ from bpe.corpus import reading
 from bpe.encode import _file_blocks as blocks
 from bpe.encode import engine as encoding
 from bpe.formats import id_files as idfiles
-from bpe.pretokenize.pretokenizer import VECTORS
+
+#: The level to go back to.
+VECTORS = vector_level()
 
 KINDS: dict[str, dict[str, Any]] = {
     "scanner": {"pretokenizer": "cl100k"},
@@ -328,7 +330,7 @@ def python_error(data: bytes) -> tuple[int, str] | None:
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_utf8_is_what_python_takes(level: int) -> None:
-    transcoding.choose_vectors(level)
+    set_vector_level(level)
     try:
         choose = random.Random(7)
         for _ in range(4000):
@@ -340,7 +342,7 @@ def test_utf8_is_what_python_takes(level: int) -> None:
                 data = data[: choose.randrange(len(data) + 1)]
             assert utf8_error(data) == python_error(data)
     finally:
-        transcoding.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @settings(max_examples=100)

@@ -21,9 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe import Pretokenizer
+from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import ALIASES, DEEPSEEK_STEPS, PATTERNS, SPELLINGS
-from bpe.pretokenize.pretokenizer import VECTORS
+
+#: The level to go back to.
+VECTORS = vector_level()
 
 WINDOWED = {name: pattern.scanner for name, pattern in PATTERNS.items() if name != "deepseek_v3"}
 WORDS = (  # noqa: SIM905
@@ -102,16 +105,16 @@ def test_other_names() -> None:
             same(Pretokenizer(name).spans(text), own.spans_by_regex(text), text)
 
 
-@pytest.mark.parametrize("level", scan.LEVELS)
+@pytest.mark.parametrize("level", LEVELS)
 def test_every_level_of_vector_instructions(level: str) -> None:
     """What the machine lacks falls back to what it has; the result is the same."""
     try:
-        assert scan.choose_vectors(scan.LEVELS[level]) <= scan.LEVELS[level]
+        assert set_vector_level(LEVELS[level]) <= LEVELS[level]
         for scanner in WINDOWED.values():
             for text in hostile(3, 300_000):
                 same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
     finally:
-        scan.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("level", ["none", "avx2", "avx512"])
@@ -122,11 +125,11 @@ def test_every_character_of_two_and_three_bytes(level: str) -> None:
     rng.shuffle(chars)
     text = "".join(char * rng.choice((1, 1, 2)) + rng.choice(("", "", *" aA\n1가ん。яЯ")) for char in chars).encode()
     try:
-        scan.choose_vectors(scan.LEVELS[level])
+        set_vector_level(LEVELS[level])
         for scanner in WINDOWED.values():
             same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
     finally:
-        scan.choose_vectors(VECTORS)
+        set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("name", WINDOWED)

@@ -118,18 +118,13 @@ static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint
 
 static bpe_transcode_t bpe_transcode = bpe_transcode_plain;
 
-static int bpe_choose_transcoding(int most) {
+/* Use the version of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_transcode(int level) {
     bpe_transcode = bpe_transcode_plain;
 #if defined(__x86_64__) && defined(__GNUC__)
-    __builtin_cpu_init();
-    if (most >= 3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vbmi2")) {
-        bpe_transcode = bpe_transcode_avx512;
-        return 3;
-    }
+    if (level >= 3) bpe_transcode = bpe_transcode_avx512;
 #endif
-    (void)most;
-    return 0;
+    (void)level;
 }
 
 #endif

@@ -142,17 +142,13 @@ BPE_UTF8_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
 
 static size_t (*bpe_bad_utf8)(const uint8_t *text, size_t n) = bpe_bad_utf8_plain;
 
-static int bpe_choose_utf8(int most) {
+/* Use the version of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_utf8(int level) {
     bpe_bad_utf8 = bpe_bad_utf8_plain;
 #if defined(__x86_64__) && defined(__GNUC__)
-    __builtin_cpu_init();
-    if (most >= 2 && __builtin_cpu_supports("avx2")) {
-        bpe_bad_utf8 = bpe_bad_utf8_avx2;
-        return 2;
-    }
+    if (level >= 2) bpe_bad_utf8 = bpe_bad_utf8_avx2;
 #endif
-    (void)most;
-    return 0;
+    (void)level;
 }
 
 #endif

@@ -5,6 +5,7 @@ copy that lives as long as the str. And whether bytes are UTF-8, which must be k
 becomes of bytes that are not (`bpe/corpus/reading.py`).
 """
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._prefault cimport Fresh, fresh_begin, fresh_reach
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._patterns cimport WHOLE
@@ -14,11 +15,11 @@ from libc.stdlib cimport free, malloc
 
 cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
-    int bpe_choose_transcoding(int most)
+    void bpe_use_level_transcode(int level)
 
 cdef extern from "bpe/base/_utf8.h" nogil:
     size_t bpe_bad_utf8(const byte_t* text, size_t n)
-    int bpe_choose_utf8(int most)
+    void bpe_use_level_utf8(int level)
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
@@ -32,10 +33,12 @@ cdef enum:
     HIGH_SURROGATE = 0xD800 >> 10
 
 
-def choose_vectors(int most):
-    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
-    bpe_choose_utf8(most)
-    return bpe_choose_transcoding(most)
+cdef void use_level(int level) noexcept:
+    bpe_use_level_utf8(level)
+    bpe_use_level_transcode(level)
+
+
+follow_vector_level(use_level)
 
 
 cdef Units units_of(text):

@@ -476,35 +476,27 @@ static bpe_find_middles_t bpe_find_middles = bpe_find_middles_plain;
 static bpe_emit_t bpe_emit = bpe_emit_plain;
 static bpe_count_threes_t bpe_count_threes = bpe_count_threes_plain;
 
-/* Use vector instructions where this machine has them, at most the level of pretokenize/_char_masks.h given. */
-static int bpe_choose_look_up(int most) {
+/* Use the versions of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_look_up(int level) {
     bpe_look_up = bpe_look_up_plain;
     bpe_find_middles = bpe_find_middles_plain;
     bpe_emit = bpe_emit_plain;
     bpe_count_threes = bpe_count_threes_plain;
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-    __builtin_cpu_init();
-#if defined(__GNUC__)
-    if (most >= 3 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2")) {
-        bpe_look_up = bpe_look_up_avx512;
-        bpe_find_middles = bpe_find_middles_avx512;
-        bpe_emit = bpe_emit_avx512;
-        bpe_count_threes = bpe_count_threes_avx512;
-        return 3;
-    }
-#endif
-    if (most >= 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
+    if (level >= 2) {
         bpe_fill_packing();
         bpe_look_up = bpe_look_up_avx2;
         bpe_emit = bpe_emit_avx2;
         bpe_count_threes = bpe_count_threes_avx2;
-        return 2;
     }
-#else
-    (void)most;
+    if (level >= 3) {
+        bpe_look_up = bpe_look_up_avx512;
+        bpe_find_middles = bpe_find_middles_avx512;
+        bpe_emit = bpe_emit_avx512;
+        bpe_count_threes = bpe_count_threes_avx512;
+    }
 #endif
-    return 0;
+    (void)level;
 }
 
 /* Memory for a table, freed by free(); its content is undefined. Large ones are in pages of 2 MB where the system has them;

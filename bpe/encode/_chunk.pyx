@@ -5,6 +5,7 @@ hold several texts, so that a list of short texts is as fast as one long text. N
 table (`_piece_ids.pyx`).
 """
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport hash_bytes, prefetch
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._pieces cimport cut_found
@@ -48,16 +49,14 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     )
     size_t bpe_emit(const uint64_t* value, size_t n, const token_t* listed, token_t** out)
     size_t bpe_count_threes(const byte_t* text, size_t n)
-    int bpe_choose_look_up(int most)
+    void use_level_look_up "bpe_use_level_look_up"(int level) noexcept
 
 cdef enum:
     ENOUGH = PIECES - 63      # pieces: for fewer the scanner is asked once more
     NARROW = 0x7FFFFFFF       # bytes that pieces without bounds of their own are looked up together in
 
 
-def choose_vectors(int most):
-    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
-    return bpe_choose_look_up(most)
+follow_vector_level(use_level_look_up)
 
 
 cdef size_t count_threes(const byte_t* text, size_t n) noexcept nogil:

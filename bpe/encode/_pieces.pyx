@@ -4,6 +4,7 @@ The split filter (`_split_filter.pyx`) says where a cut is safe. The parts are t
 Not here: finding pieces, and what is done with them (`_chunk.pyx`).
 """
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.encode._chunk cimport ALL, EARLIER, LAST, Feed
 from bpe.encode._split_filter cimport Joints, SplitFilter, is_joint, may_cut
@@ -26,12 +27,10 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
 
     void bpe_find_safe(const byte_t* slice, size_t words, const Joints* joints, uint64_t* safe)
     void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, Parts* parts)
-    int bpe_choose_joints(int most)
+    void use_level_split_filter "bpe_use_level_split_filter"(int level) noexcept
 
 
-def choose_vectors(int most):
-    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
-    return bpe_choose_joints(most)
+follow_vector_level(use_level_split_filter)
 
 
 def safe_places(SplitFilter split not None, const byte_t[::1] text):

@@ -346,27 +346,21 @@ BPE_JOINTS_AVX512 static void bpe_list_parts_avx512(
 static bpe_find_safe_t bpe_find_safe = bpe_find_safe_plain;
 static bpe_list_parts_t bpe_list_parts = bpe_list_parts_plain;
 
-/* Use vector instructions where this machine has them, at most the level of pretokenize/_char_masks.h given; the level
- * used. */
-static int bpe_choose_joints(int most) {
+/* Use the versions of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_split_filter(int level) {
     bpe_find_safe = bpe_find_safe_plain;
     bpe_list_parts = bpe_list_parts_plain;
 #if defined(BPE_X86)
-    __builtin_cpu_init();
-    if (most >= 3 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
-        bpe_find_safe = bpe_find_safe_avx512;
-        bpe_list_parts = bpe_list_parts_avx512;
-        return 3;
-    }
-    if (most >= 2 && bpe_has_avx2()) {
+    if (level >= 2) {
         bpe_find_safe = bpe_find_safe_avx2;
         bpe_list_parts = bpe_list_parts_avx2;
-        return 2;
+    }
+    if (level >= 3) {
+        bpe_find_safe = bpe_find_safe_avx512;
+        bpe_list_parts = bpe_list_parts_avx512;
     }
 #endif
-    (void)most;
-    return 0;
+    (void)level;
 }
 
 #endif

@@ -15,22 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base import _utf8 as transcoding
 from bpe.base.threads import together
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
-from bpe.encode import _chunk as chunk
 from bpe.encode import _encoder as core
-from bpe.encode import _pieces as pieces
 from bpe.encode._batch import Job
 from bpe.encode._file_blocks import BlockJob
 from bpe.errors import error_context, shown
-from bpe.merge import _merging as merging
 from bpe.merge._merger import Merger
 from bpe.pretokenize.patterns import WHOLE
-from bpe.pretokenize.pretokenizer import VECTORS, prepared, scanner_of
+from bpe.pretokenize.pretokenizer import prepared, scanner_of
 from bpe.text import normalizers
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import SpecialTokens
@@ -51,11 +47,6 @@ Around = tuple[int | None, int | None]
 NOTHING: Around = (None, None)
 
 _NO_IDS = np.empty(0, dtype=np.uint32)
-
-chunk.choose_vectors(VECTORS)
-merging.choose_vectors(VECTORS)
-pieces.choose_vectors(VECTORS)
-transcoding.choose_vectors(VECTORS)
 
 
 class Engine:

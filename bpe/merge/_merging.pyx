@@ -5,6 +5,7 @@ long piece that windows cannot serve (`_long_merge.pyx`) goes over a heap. Merge
 right. Not here: the table of pairs (`_merge_table.pyx`), caches (`encode/_word_cache.pyx`).
 """
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._interrupts cimport look
 from bpe.base._memory cimport grown
 from bpe.base._prefault cimport fresh_end
@@ -27,15 +28,13 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     int merging_level "bpe_merging_level"
     void set_merge "bpe_set_merge"(Row* row, Py_ssize_t at, uint64_t merge)
     void merge_row_avx512 "bpe_merge_row_avx512"(const Pairs* pairs, Row* row)
-    int bpe_choose_merging(int most)
+    void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
 cdef enum:
     FAR = 1 << 20             # entries of a heap between two looks for signals
 
 
-def choose_vectors(int most):
-    """Choose vector instructions, at most one of `scan.LEVELS`; the level that this machine then uses."""
-    return bpe_choose_merging(most)
+follow_vector_level(use_level_merge)
 
 
 cdef int make_room(Ids* ids, size_t more) except -1 nogil:

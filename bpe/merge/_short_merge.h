@@ -192,19 +192,13 @@ static void bpe_merge_row_avx512(const bpe_pairs *pairs, bpe_row *row) {
 }
 #endif
 
-/* Use vector instructions where this machine has them, at most the level of pretokenize/_char_masks.h given; the level
- * used. */
-static int bpe_choose_merging(int most) {
-    bpe_merging_level = 0;
+/* Use the version of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_merge(int level) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    __builtin_cpu_init();
-    if (most >= 3 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2"))
-        bpe_merging_level = 3;
+    bpe_merging_level = level >= 3 ? 3 : 0;
 #else
-    (void)most;
+    (void)level;
 #endif
-    return bpe_merging_level;
 }
 
 #endif

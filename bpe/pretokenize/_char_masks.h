@@ -304,38 +304,17 @@ BPE_INLINE static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t
     return n;
 }
 
-#ifdef BPE_X86
-/* Whether this machine has all that BPE_FOR_AVX2 says; what has AVX2 has lzcnt. */
-static inline int bpe_has_avx2(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-           __builtin_cpu_supports("popcnt");
-}
-#endif
-
-/* Choose the best level that this machine has, at most `most` (0 none, 1 128 bits, 2 AVX2, 3 AVX-512); the level chosen. */
-static int bpe_choose_classify(int most) {
+/* Use the versions of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_masks(int level) {
     bpe_classify = (bpe_level){bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
-#ifdef BPE_X86
-#define BPE_HAS(feature) __builtin_cpu_supports(#feature)
-    int avx2 = bpe_has_avx2();
-    if (most >= 3 && avx2 && BPE_HAS(avx512bw) && BPE_HAS(avx512vbmi) && BPE_HAS(avx512vbmi2)) {
-        bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};
-        return 3;
-    }
-    if (most >= 2 && avx2) {
-        bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
-        return 2;
-    }
-#endif
 #ifdef BPE_VECTORS
-    if (most >= 1) {
-        bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
-        return 1;
-    }
+    if (level >= 1) bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
 #endif
-    (void)most;
-    return 0;
+#ifdef BPE_X86
+    if (level >= 2) bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
+    if (level >= 3) bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};
+#endif
+    (void)level;
 }
 
 #endif

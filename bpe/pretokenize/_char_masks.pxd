@@ -56,8 +56,6 @@ ctypedef struct Classes:  # of the characters in a window, on each of their byte
     uint64_t tail         # bytes of a character after its first
     uint64_t hard         # characters that the masks cannot tell enough of
 
-cdef int choose_level(int most) noexcept
-
 cdef void classify_chunk(Cursor* cursor) noexcept nogil
 
 

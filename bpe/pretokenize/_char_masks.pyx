@@ -4,6 +4,7 @@ ASCII is classified 64 bytes at a time (`_char_masks.h`), and so are letters of 
 left of characters of several bytes is looked up one by one. Not here: where pretokens begin (`_boundaries.pxd`).
 """
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.text._unicode cimport LETTER, LOWER, NEW, NUMBER, SPACE, UPPER, class_of_code, decode_char, later_class
 from libc.stdint cimport uint32_t, uint64_t
@@ -14,7 +15,7 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
         void (*ascii)(const byte_t* text, Masks* out) noexcept nogil
 
     Level classify "bpe_classify"
-    int bpe_choose_classify(int most)
+    void bpe_use_level_masks(int level)
     int bpe_ctz(uint64_t bits)
 
 cdef extern from "bpe/pretokenize/_letters.h" nogil:
@@ -30,13 +31,15 @@ cdef extern from "bpe/pretokenize/_letters.h" nogil:
         uint64_t mark
 
     void bpe_find_letters(const byte_t* text, bint cased, WideLetters* out)
-    void bpe_choose_letters(int most)
+    void bpe_use_level_letters(int level)
 
 
-cdef int choose_level(int most) noexcept:
-    """Choose vector instructions, at most of this level; the level that this machine then uses. None until chosen."""
-    bpe_choose_letters(most)
-    return bpe_choose_classify(most)
+cdef void use_level(int level) noexcept:
+    bpe_use_level_letters(level)
+    bpe_use_level_masks(level)
+
+
+follow_vector_level(use_level)
 
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil:

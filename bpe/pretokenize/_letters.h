@@ -317,20 +317,18 @@ BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int 
 
 static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
 
-/* Use vector instructions where this machine has them, at most the level of _char_masks.h given. */
-static void bpe_choose_letters(int most) {
+/* Use the versions of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_letters(int level) {
     bpe_find_letters = bpe_find_letters_plain;
 #if defined(BPE_X86)
-    if (most < 2 || !bpe_has_avx2()) return;
+    if (level < 2) return;
     for (int cased = 0; cased < 2; cased++) {
         bpe_fill_tables(&bpe_tables[cased], cased);
         bpe_fill_spans(&bpe_spans[cased], cased);
     }
-    bpe_find_letters = bpe_find_letters_avx2;
-    if (most >= 3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi"))
-        bpe_find_letters = bpe_find_letters_avx512;
+    bpe_find_letters = level >= 3 ? bpe_find_letters_avx512 : bpe_find_letters_avx2;
 #else
-    (void)most;
+    (void)level;
 #endif
 }
 

@@ -8,6 +8,7 @@ patterns without a scanner, which `bpe/pretokenize` gives to the `regex` package
 
 import numpy as np
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._boundaries cimport starts_between_gaps, starts_in
 from bpe.pretokenize._char_masks cimport (
@@ -26,7 +27,6 @@ from bpe.pretokenize._char_masks cimport (
     any_window,
     ascii_window,
     below,
-    choose_level,
     classify_chunk,
     shifted,
 )
@@ -75,21 +75,19 @@ cdef extern from *:
 cdef enum:
     FOUND = 512               # pretokens that `scan` finds at most
 
-#: The vector instructions to use at most, by name.
-LEVELS = {"none": 0, "simd128": 1, "avx2": 2, "avx512": 3}
-
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()
 
 
-cdef int level_chosen = 0
+cdef int vector_level = 0     # as in base/_cpu.pyx
 
 
-def choose_vectors(int most):
-    """Choose vector instructions, at most one of LEVELS; the level that this machine then uses. None until chosen."""
-    global level_chosen
-    level_chosen = choose_level(most)
-    return level_chosen
+cdef void use_level(int level) noexcept:
+    global vector_level
+    vector_level = level
+
+
+follow_vector_level(use_level)
 
 
 # Windows of 64 bytes --------------------------------------------------------------------------------------------------
@@ -299,9 +297,9 @@ cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_s
 
     More than `limit - LEAST` are found, at most `limit`, but at the end of the text, and before one of 4 GiB.
     """
-    if level_chosen == 3:
+    if vector_level == 3:
         return gaps_avx512(cursor, starts, ends, limit)
-    if level_chosen == 2:
+    if vector_level == 2:
         return gaps_avx2(cursor, starts, ends, limit)
     return scan_gapped_patterns(cursor, 0, starts, ends, limit)
 
@@ -368,9 +366,9 @@ cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) 
     """
     if not cursor.rules or cursor.rules & GAPS:
         return 0
-    if level_chosen == 3:
+    if vector_level == 3:
         return scan_avx512(cursor, bounds, limit)
-    if level_chosen == 2:
+    if vector_level == 2:
         return scan_avx2(cursor, bounds, limit)
     return scan_plain(cursor, bounds, limit)
 

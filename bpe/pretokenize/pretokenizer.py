@@ -8,7 +8,6 @@ also have a scanner in `bpe/pretokenize/_scanner`, which finds the same pieces f
 from __future__ import annotations
 
 import logging
-import os
 from functools import cached_property
 from typing import Any, Literal
 
@@ -29,9 +28,6 @@ Gaps = Literal["drop", "keep", "error"]
 log = logging.getLogger("bpe")
 
 NAMES = tuple(PATTERNS)
-
-#: The vector instructions that scanning uses; BPE_VECTORS=none, simd128, avx2 or avx512 in the environment is the most.
-VECTORS = scan.choose_vectors(scan.LEVELS.get(os.environ.get("BPE_VECTORS", ""), max(scan.LEVELS.values())))
 
 
 class Pretokenizer:
@@ -324,7 +320,7 @@ def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
     return WHOLE if pretokenizer is None else pretokenizer.scanner
 
 
-__all__ = ["NAMES", "VECTORS", "Pretokenizer", "as_pretokenizer", "check_unicode_version", "prepared", "scanner_of"]
+__all__ = ["NAMES", "Pretokenizer", "as_pretokenizer", "check_unicode_version", "prepared", "scanner_of"]
 
 
 def _check_intersections(pattern: str) -> None:
