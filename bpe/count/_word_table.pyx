@@ -4,6 +4,8 @@ Keys of at most 15 bytes lie in the slots themselves; longer ones in an arena, f
 smallest place at which it was seen, so that tables filled from parts of a corpus, in any order and on any thread,
 merge into one whose order is that of the corpus. Not here: what a word is (scan, pretokenizers) and files
 (`bpe/count/counting.py`).
+
+Measured, English from a file, one thread: 384 MB/s at first, 733 with keys in slots, prefetch and no branches on keys.
 """
 
 import numpy as np

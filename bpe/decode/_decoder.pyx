@@ -5,6 +5,8 @@ token's copy overwrites the surplus. The length of the result is estimated from 
 is cut to its true length at the end: adding up all sizes beforehand took a quarter of the time.
 
 Not here: text, errors in it, incremental decoding (`bpe/decode/decoder.py`).
+
+Measured, English: 0.4 GB/s with a copy of each token's own length, 1.05 with 16 bytes, 1.7 with cells prefetched.
 """
 
 import numpy as np

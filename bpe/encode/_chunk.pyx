@@ -3,6 +3,8 @@
 For a piece that is not there, the lines of the other tables are prefetched here, long before they are read. A chunk may
 hold several texts, so that a list of short texts is as fast as one long text. Not here: words that are not in the front
 table (`_piece_ids.pyx`).
+
+Measured, English, later passes: 370 MB/s with a look-up after each piece, 475 with the pieces of a chunk together.
 """
 
 from bpe.base._cpu cimport follow_vector_level

@@ -2,6 +2,8 @@
 
 Not here: what is wrong with lines that are not plain, and vocabularies that no training made
 (`bpe/formats/tiktoken.py`).
+
+Measured, cl100k: 290 ms with a dict of tokens and merging each token's bytes, 33 here.
 """
 
 import numpy as np

