@@ -41,7 +41,7 @@ Merge = tuple[Any, Any, Any, int]
 def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:
     seen: list[Merge] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "_TUNING", switches)
+        patch.setattr(learning, "tuning", learning.Tuning(**switches))
         tok = bpe.train(**options, on_merge=lambda _, *merge: seen.append(merge))
     return tok, seen
 
@@ -214,11 +214,11 @@ def trainer_of(
     blob: Any, offsets: Any, words: dict[str, int], tie_break: str, table: Any, tokens: Any, **switches: int
 ) -> Trainer:
     counts = np.array(list(words.values()), dtype=np.int64)
-    spelling = learning.ENCODED if table is None else 0
-    rule = TIE_BREAKS.index(tie_break)
-    return Trainer(
-        blob, offsets, counts, spelling, table, table, 0xFFFFFFFF, tokens, rule, 1, 0xFFFFFFFF, 1000, **switches
-    )
+    start = learning.Start(learning.ENCODED if table is None else 0, tokens, table, table, 0xFFFFFFFF)
+    rule = learning.MergeRule(TIE_BREAKS.index(tie_break))
+    given = learning.Words(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+    tuning = learning.Tuning(**{"threads": 1, **switches})
+    return Trainer(given, start, rule, 1000, memory=tuning.memory or 0, strict=tuning.strict, tuning=tuning)
 
 
 def columns(merges: list[tuple[int, int, int, int]]) -> list[np.ndarray[Any, Any]]:

@@ -1,10 +1,8 @@
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._buffers import Buffer
 from bpe.base._team import Team
+from bpe.training.trainer import MergeRule, Start, Tuning, Words
 
 class Trainer:
     team: Team
@@ -12,26 +10,14 @@ class Trainer:
     epochs: int
     def __init__(
         self,
-        blob: Buffer,
-        offsets: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        spelling: int,
-        inner: NDArray[np.uint32] | None,
-        last: NDArray[np.uint32] | None,
-        mark: int,
-        tokens: Iterable[tuple[bytes, bool, bool, int]],
-        tie_break: int,
-        min_frequency: int,
-        max_length: int,
+        words: Words,
+        start: Start,
+        rule: MergeRule,
         merges: int,
+        *,
         memory: int = 0,
         strict: bool = False,
-        threads: int = 1,
-        ratio: int = 1000,
-        dense: int = 768,
-        narrow: int = 65000,
-        least: int = 524288,
-        long_list: int = 8192,
+        tuning: Tuning,
     ) -> None: ...
     def replay(
         self,

@@ -173,50 +173,44 @@ cdef class Trainer:
         free(self.heap.entries)
         free(self.made)
 
-    def __init__(
-        self,
-        const byte_t[::1] blob,            # IN the words' bytes
-        const int64_t[::1] offsets,        # IN (n + 1,)
-        const int64_t[::1] counts,         # IN (n,)
-        int spelling,                      # what these bytes are: a Spelling of `_symbol_array.pxd`
-        const uint32_t[::1] inner,         # IN the token of a byte or code point, or NO_TOKEN; None for TOKENS
-        const uint32_t[::1] last,          # IN the same at the last place of a word
-        uint32_t mark,                     # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
-        tokens,                            # the first tokens, in id order from 0: (bytes, ends_word, reserved, length)
-        int tie_break,
-        count_t min_frequency,
-        uint32_t max_length,               # of a token in symbols
-        uint64_t merges,                   # how many are to be made in all; an estimate serves as well
-        size_t memory=0,                   # bytes for lists, table and queue; 0 is as suits the corpus
-        bint strict=False,                 # never take more than these
-        int threads=1,                     # the caller's, and those of `team`
-        count_t ratio=1000,
-        size_t dense=768,
-        size_t narrow=65000,
-        size_t least=1 << 19,
-        size_t long_list=1 << 13,
-    ):
+    def __init__(self, words, start, rule, uint64_t merges, *, size_t memory=0, bint strict=False, tuning):
         """Write the symbols; the pairs are counted by the first `run` or `replay`.
 
-        The last ones decide how the work is done and never what comes of it: how far below the best count the
-        threshold of an epoch lies, up to how many tokens pairs are counted in a table of all, from how many tokens
-        cells are 32 bits wide, and with how many cells, or places of a list, a thread has work of its own.
+        Args:
+            words: `blob`, uint8, the words' bytes; `offsets`, int64 (n + 1,), in it; `counts`, int64 (n,).
+            start: `spelling`, what these bytes are, a Spelling of `_symbol_array.pxd`; `inner`, uint32, the token of a
+                byte or code point, or NO_TOKEN; `last`, the same at the last place of a word; both None for TOKENS;
+                `mark`, the end-of-word mark where it is a symbol of its own, else NO_TOKEN; `tokens`, the first tokens,
+                in id order from 0: (bytes, ends_word, reserved, length).
+            rule: `tie_break`, a TieBreak; `min_frequency`; `max_length`, of a token in symbols.
+            merges: how many are to be made in all; an estimate serves as well.
+            memory: bytes for lists, table and queue; 0 is as suits the corpus.
+            strict: never take more than these.
+            tuning: a `Tuning` of `trainer.py`.
+
         """
+        cdef const byte_t[::1] blob = words.blob
+        cdef const int64_t[::1] offsets = words.offsets
+        cdef const int64_t[::1] counts = words.counts
+        cdef const uint32_t[::1] inner = start.inner, last = start.last
+        cdef int spelling = start.spelling
+        cdef uint32_t mark = start.mark
+        cdef size_t narrow = tuning.narrow, least = tuning.least, long_list = tuning.long_list
         cdef Alphabet alphabet
         cdef bint encoded = spelling == TOKENS
         if not 0 <= spelling <= TOKENS or (inner is None) != encoded or (last is None) != encoded:
             raise ValueError(f"spelling is {spelling}; bytes and characters need tables of symbols, tokens have none")
         check_offsets(offsets, counts.shape[0], blob.shape[0])
-        self.tie_break = <TieBreak>tie_break
-        self.plan.floor = max(min_frequency, 1)
+        self.tie_break = <TieBreak><int>rule.tie_break
+        self.plan.floor = max(<count_t>rule.min_frequency, 1)
         self.plan.ceiling = INT64_MAX
-        self.plan.ratio = max(ratio, 1)
-        self.plan.dense = dense
+        self.plan.ratio = max(<count_t>tuning.ratio, 1)
+        self.plan.dense = tuning.dense
         self.plan.growing = not strict
-        self.keep.max_length = max_length
+        self.keep.max_length = rule.max_length
         self.goal = merges
         self.narrow = min(narrow, <size_t>0xFFFF)
-        for token, ends_word, reserved, length in tokens:
+        for token, ends_word, reserved, length in start.tokens:
             add_token(&self.tokens, token, len(token), ends_word, reserved, length)
         alphabet.spelling, alphabet.inner, alphabet.last, alphabet.n_symbols = <Spelling>spelling, NULL, NULL, 0
         if inner is not None and inner.shape[0] > 0 and last.shape[0] > 0:
@@ -234,12 +228,12 @@ cdef class Trainer:
             )
         self.take_memory(memory)
         self.least, self.long_list = max(least, <size_t>1), max(long_list, <size_t>1)
-        self.team = Team(parts_worth(max(threads, 1), self.symbols.n // self.least))
+        self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.symbols.n // self.least))
         self.strings.pairs, self.strings.tokens = &self.pairs, &self.tokens
         self.heap.context = &self.strings
-        if tie_break == BY_SMALLEST:
+        if self.tie_break == BY_SMALLEST:
             self.heap.before = smaller_strings
-        elif tie_break == BY_GREATEST:
+        elif self.tie_break == BY_GREATEST:
             self.heap.before = greater_strings
 
     cdef int mark_occurring(self, const Alphabet* alphabet, const byte_t[::1] blob) noexcept:

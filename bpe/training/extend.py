@@ -20,6 +20,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.trainer import (
     CELL_LIMIT,
+    ENCODED,
     OnMerge,
     Start,
     TieBreak,
@@ -149,6 +150,7 @@ def _begun(
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
     start = Start(
+        ENCODED,
         [
             (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
             for number, token in vocabulary.items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -48,8 +48,6 @@ NARROW = 65000
 #: What the kernel is given as words that are encoded already, where 0 stands for bytes and 1 for characters.
 ENCODED = 2
 
-#: How the kernel works, never what comes of it: tests set these to force its paths.
-_TUNING: dict[str, Any] = {}
 
 log = logging.getLogger("bpe")
 
@@ -206,7 +204,7 @@ def _begun(
     target = _target(options, alphabet)
     tokens = [(name.encode(), False, True, 0) for name in options.reserved]
     tokens += [(*symbol, False, 1) for symbol in alphabet.symbols]
-    start = Start(tokens, alphabet.inner, alphabet.last, alphabet.mark)
+    start = Start(int(options.chars), tokens, alphabet.inner, alphabet.last, alphabet.mark)
     merges = max(target - len(tokens), 0)
     if options.num_merges is not None:
         merges = min(merges, options.num_merges)
@@ -299,10 +297,57 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """How the kernel works, never what comes of it. Tests choose values that force each of its paths.
+
+    Attributes:
+        ratio: the threshold of an epoch is the best count divided by this.
+        dense: up to so many tokens, pairs are counted in a table of all pairs.
+        narrow: from so many tokens on, symbols take 32 bits.
+        least: symbols that make a part of the array worth a thread of its own.
+        long_list: occurrences that make a part of a list worth a thread of its own.
+        threads: the caller's, and those that help it.
+        memory: bytes for lists, table and queue in place of those that `max_memory` leaves; None for those.
+        strict: whether the kernel never takes more than `memory`; with `max_memory` it never does.
+
+    """
+
+    ratio: int = 1000
+    dense: int = 768
+    narrow: int = NARROW
+    least: int = 1 << 19
+    long_list: int = 1 << 13
+    threads: int | None = None
+    memory: int | None = None
+    strict: bool = False
+
+
+#: Replaced by tests.
+tuning = Tuning()
+
+
+@dataclass(frozen=True)
+class MergeRule:
+    """Which pair is merged next, as the kernel takes it.
+
+    Attributes:
+        tie_break: the index of the rule in TIE_BREAKS.
+        min_frequency: the least count of a pair that is merged.
+        max_length: the most symbols of a token.
+
+    """
+
+    tie_break: int
+    min_frequency: int = 1
+    max_length: int = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
 class Start:
     """What training begins with.
 
     Attributes:
+        spelling: what the bytes of words are: bytes, characters (UTF-8), or tokens (ENCODED).
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the tokens that there are, in
             id order from 0. Of length 0 are those that neither a symbol nor a merge makes.
         inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN. None
@@ -312,6 +357,7 @@ class Start:
 
     """
 
+    spelling: int
     tokens: list[tuple[bytes, bool, bool, int]]
     inner: NDArray[np.uint32] | None
     last: NDArray[np.uint32] | None
@@ -349,20 +395,16 @@ def make_trainer(
     There will be at most so many `merges`; lists and tables of pairs take `memory` bytes, None what they need. With
     more than one thread, merges have to be made while the trainer's team is `helped`.
     """
+    longest = options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF
+    rule = MergeRule(TIE_BREAKS.index(options.tie_break), options.min_frequency, longest)
     return Trainer(
-        words.blob,
-        words.offsets,
-        words.counts,
-        ENCODED if start.inner is None else int(options.chars),
-        start.inner,
-        start.last,
-        start.mark,
-        start.tokens,
-        TIE_BREAKS.index(options.tie_break),
-        options.min_frequency,
-        options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
+        words,
+        start,
+        rule,
         merges,
-        **{"memory": memory or 0, "strict": memory is not None, "threads": threads, **_TUNING},
+        memory=memory or 0 if tuning.memory is None else tuning.memory,
+        strict=memory is not None or tuning.strict,
+        tuning=tuning if tuning.threads is not None else replace(tuning, threads=threads),
     )
 
 
