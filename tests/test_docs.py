@@ -1,4 +1,6 @@
-"""README.md, docs/ and benchmarks/README.md: their examples run, their links resolve, the paths that they name exist.
+"""The documentation: examples run, links resolve, and the paths that pages name exist.
+
+Pages are README.md, CONTRIBUTING.md, benchmarks/README.md and those of docs/.
 
 The fenced blocks of a page run in order, in one namespace and one empty folder, as a reader would type them:
 
@@ -34,7 +36,7 @@ import pytest
 import bpe
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "README.md").exists())
-PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
 PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 RUN = ("python", "pycon", "console", "bash")
