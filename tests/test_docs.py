@@ -20,8 +20,10 @@ with `...` for anything.
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import importlib.util
+import inspect
 import linecache
 import os
 import re
@@ -264,6 +266,18 @@ def test_every_public_name_has_a_docstring() -> None:
             members = [member for kind in thing.__mro__[:-1] for member in vars(kind) if not member.startswith("_")]
             undocumented = [m for m in members if callable(getattr(thing, m)) and not getattr(thing, m).__doc__]
             assert not undocumented, f"{name} has {undocumented} without docstring"
+
+
+def test_docstrings_suit_sphinx() -> None:
+    """Napoleon takes what stands before a colon for a type: in a property's first line, and in the first of Returns."""
+    for name in bpe.__all__:
+        kind = getattr(bpe, name)
+        for member, thing in vars(kind).items() if isinstance(kind, type) else ():
+            text = re.sub(r"`[^`]*`", "", inspect.getdoc(thing) or "")
+            if isinstance(thing, (property, functools.cached_property)) and not member.startswith("_"):
+                assert ": " not in text.partition("\n")[0], f"{name}.{member}"
+            for returns in re.findall(r"^Returns:\n +(.*)", text, re.MULTILINE):
+                assert ": " not in returns, f"{name}.{member}"
 
 
 # Figures --------------------------------------------------------------------------------------------------------------
