@@ -70,8 +70,8 @@ class Tokenizer:
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
     All but the first take `cache_memory`, the limit of the per-thread word cache, in bytes or as "64M"; None is 32 MB.
     A smaller cache makes large texts slower and never changes an id. In addition to its cache, its input and its
-    output, a thread needs a few MB. On Linux, memory of large results is kept for later results when they are freed:
-    with the cache at most 2.5 times `cache_memory` for each thread, which the system may reclaim at any time.
+    output, a thread needs a few MB. On Linux, the memory of a freed large result is kept for the next one: at most
+    1.5 times `cache_memory`.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)

@@ -1,4 +1,4 @@
-/* Memory in whole pages: zeroed tables, and results whose pages are kept for later ones. */
+/* Memory in whole pages: zeroed tables, and large results. */
 #ifndef BPE_PAGES_H
 #define BPE_PAGES_H
 
@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #if defined(__linux__)
 #include <sys/mman.h>
-#ifndef MADV_FREE
-#define MADV_FREE 8 /* since Linux 4.5; an older one refuses it */
-#endif
 #endif
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -32,15 +29,12 @@ static inline void *bpe_map_pages(size_t size) {
     return all + before;
 }
 
-static inline void bpe_unmap_pages(void *start, size_t size) {
-    if (size) munmap(start, size);
+/* Let the pages from a position on go; whether they went. */
+static inline int bpe_drop_pages(void *data, size_t from, size_t size) {
+    size = bpe_whole_pages(size);
+    from = bpe_whole_pages(from);
+    return from >= size || madvise((char *)data + from, size - from, MADV_DONTNEED) == 0;
 }
-
-static inline int bpe_move_page(void *page, void *place) {
-    return mremap(page, BPE_HUGE, BPE_HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place;
-}
-
-static inline int bpe_offer_pages(void *start, size_t size) { return madvise(start, size, MADV_FREE) == 0; }
 
 static inline void *bpe_zeroed(size_t size) {
     void *data;
@@ -63,10 +57,7 @@ static inline void bpe_ask_for_huge_pages(void *start, size_t size) {
 
 #else
 
-static inline void *bpe_map_pages(size_t size) { (void)size; return NULL; }
-static inline void bpe_unmap_pages(void *start, size_t size) { (void)start; (void)size; }
-static inline int bpe_move_page(void *page, void *place) { (void)page; (void)place; return 0; }
-static inline int bpe_offer_pages(void *start, size_t size) { (void)start; (void)size; return 0; }
+static inline int bpe_drop_pages(void *data, size_t from, size_t size) { (void)data; return from >= size; }
 static inline void *bpe_zeroed(size_t size) { return calloc(size, 1); }
 static inline void bpe_release(void *data, size_t size) { (void)size; free(data); }
 static inline void bpe_ask_for_huge_pages(void *start, size_t size) { (void)start; (void)size; }

@@ -1,6 +1,5 @@
 """What a str holds, and its characters as UTF-8."""
 
-from bpe.base._prefault cimport Fresh
 from bpe.base._types cimport byte_t
 from libc.stdint cimport uint32_t
 
@@ -32,12 +31,6 @@ cdef inline uint32_t unit_at(const Units* units, Py_ssize_t at) noexcept nogil:
 cdef Py_ssize_t to_utf8(
     const Units* units,       # not ASCII
     byte_t* out,              # OUT (most_utf8(units) + BEYOND,)
-) noexcept nogil
-
-cdef Py_ssize_t to_fresh_utf8(
-    const Units* units,       # not ASCII
-    byte_t* out,              # OUT: as above
-    Fresh* fresh,             # of that memory
 ) noexcept nogil
 
 cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil

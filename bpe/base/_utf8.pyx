@@ -6,7 +6,6 @@ becomes of bytes that are not (`bpe/corpus/reading.py`).
 """
 
 from bpe.base._cpu cimport follow_vector_level
-from bpe.base._prefault cimport Fresh, fresh_begin, fresh_reach
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._patterns cimport WHOLE
 from bpe.text._unicode cimport LETTER, NEW, SPACE, class_of_code
@@ -26,11 +25,6 @@ cdef extern from "Python.h":
     int PyUnicode_KIND(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     const void* PyUnicode_DATA(object text)
-
-
-cdef enum:
-    STEP = 1 << 16            # characters
-    HIGH_SURROGATE = 0xD800 >> 10
 
 
 cdef void use_level(int level) noexcept:
@@ -53,21 +47,6 @@ cdef Units units_of(text):
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
     """Write the characters; how many bytes they are. A surrogate pair is its character, a lone surrogate U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
-
-
-cdef Py_ssize_t to_fresh_utf8(const Units* units, byte_t* out, Fresh* fresh) noexcept nogil:
-    """The same, to new memory that is touched a little ahead of what is written."""
-    cdef Units some = units[0]
-    cdef Py_ssize_t at = 0, size = 0
-    while at < units.n:
-        some.data = units.data + at * units.width
-        some.n = min(units.n - at, <Py_ssize_t>STEP)
-        while at + some.n < units.n and unit_at(units, at + some.n - 1) >> 10 == HIGH_SURROGATE:
-            some.n += 1                                    # a pair is one character
-        fresh_reach(fresh, out + size + most_utf8(&some))
-        size += to_utf8(&some, out + size)
-        at += some.n
-    return size
 
 
 cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
@@ -110,13 +89,11 @@ def find_new(str text, Py_ssize_t start):
 def utf8(str text):
     """The UTF-8 of a str that is not ASCII: for tests, `text.to_bytes` is the twin."""
     cdef Units units = units_of(text)
-    cdef Fresh fresh
     cdef byte_t* out = <byte_t*>malloc(most_utf8(&units) + BEYOND)
     if out == NULL:
         raise MemoryError("no memory for the UTF-8 of a str")
     try:
-        fresh_begin(&fresh, out, most_utf8(&units))
-        return PyBytes_FromStringAndSize(<char*>out, to_fresh_utf8(&units, out, &fresh))
+        return PyBytes_FromStringAndSize(<char*>out, to_utf8(&units, out))
     finally:
         free(out)
 

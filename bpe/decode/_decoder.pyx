@@ -14,7 +14,7 @@ import numpy as np
 from bpe.base._bounds cimport check_offsets
 from bpe.base._interrupts cimport hear
 from bpe.base._memory cimport grown, prefetch
-from bpe.base._prefault cimport Fresh, fresh_begin, fresh_reach
+from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport byte_t
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
@@ -80,7 +80,6 @@ def gather(
     cdef Py_ssize_t n = ids.shape[0], i = 0, done = 0, heard = 0, room
     cdef PyObject* data = NULL
     cdef byte_t* out
-    cdef Fresh fresh
     cdef uint32_t token
     if n == 0:
         return b""
@@ -92,12 +91,11 @@ def gather(
             resize(&data, room)
             out = <byte_t*>PyBytes_AS_STRING(<object>data)
             with nogil:
-                fresh_begin(&fresh, out + done, room - done)
+                ask_for_huge_pages(out + done, room - done)
                 while i < n:
                     if i - heard >= FAR:
                         hear()
                         heard = i
-                    fresh_reach(&fresh, out + done + 4 * BLOCK)
                     if not copy_tokens(&ids[0], min(n, i + BLOCK), cells, blob, offsets, out, room, &i, &done):
                         break
             if i < n:

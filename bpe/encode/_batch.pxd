@@ -15,7 +15,6 @@ that whoever knows of `n_told` of them reads them without the lock), and the ids
 """
 
 from bpe.base._delivery cimport Delivery
-from bpe.base._prefault cimport Fresh
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport Units
 from bpe.encode._chunk cimport Fragment
@@ -39,7 +38,6 @@ cdef class Room:              # what one thread needs
     cdef Fragment* fragments           # those that are encoded now
     cdef byte_t* utf8                  # theirs, of str and of short texts, one behind the other
     cdef size_t size                   # of that memory
-    cdef Fresh fresh                   # how much of it has been touched
     cdef Words noted                   # what it works out for a part
 
     cdef int reserve(self, size_t size) except -1 nogil

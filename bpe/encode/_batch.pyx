@@ -17,9 +17,9 @@ from bpe.base._bounds cimport check_offsets
 from bpe.base._delivery cimport Delivery
 from bpe.base._interrupts cimport begin_watch
 from bpe.base._memory cimport grown
-from bpe.base._prefault cimport fresh_begin
+from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_fresh_utf8, units_of
+from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_utf8, units_of
 from bpe.encode._chunk cimport Fragment, feed_fragments
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._shared_words cimport Words, copy_words, free_words, learn
@@ -67,7 +67,7 @@ cdef class Room:
             with gil:
                 raise MemoryError(f"no memory for {size} bytes of UTF-8; give the process more, or shorter texts")
         self.size = size
-        fresh_begin(&self.fresh, self.utf8, size)
+        ask_for_huge_pages(self.utf8, size)
         return 0
 
 
@@ -244,7 +244,7 @@ cdef class Job:
     cdef int share_out(self) except -1:
         """Have room for what the threads do, when it is known how many parts there are."""
         if self.n_parts > 1:
-            self.delivery = Delivery(self.n_parts, self.n_bytes // 2 + 1024, self.encoder.pool)
+            self.delivery = Delivery(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
             self.told = <Words*>calloc(self.n_parts, sizeof(Words))
             if self.told == NULL:
                 raise MemoryError(f"no memory for a list of {self.n_parts} parts")
@@ -284,7 +284,6 @@ cdef class Job:
         """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
         cdef Room room = self.new_room()
         room.space = self.encoder.workspace()
-        room.space.delivery = self.delivery
         begin_watch(&room.space.scratch.watch)
         room.space.scratch.watch.stopped = &self.stopped
         return room
@@ -303,7 +302,6 @@ cdef class Job:
     def leave(self, Room room):
         """End to work."""
         cdef Workspace space = room.space
-        space.delivery = None
         if self.n_parts == 1 and space.out.n:
             self.done = self.encoder.taken(space)
         else:
@@ -311,11 +309,7 @@ cdef class Job:
 
     cdef int give_up(self, Room room) except -1:
         """End to work in the middle of a part, of which there will be no result."""
-        cdef Workspace space = room.space
-        if self.delivery is not None:
-            self.delivery.give_up(&space.sender, &space.out)
-        space.delivery = None
-        return self.encoder.give_back(space)
+        return self.encoder.give_back(room.space)
 
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
         """Learn what other threads have worked out, and encode the next part; False if there is none."""
@@ -361,7 +355,6 @@ cdef class Job:
         noted.known = &space.cache
         if telling:
             space.words = noted
-        self.delivery.begin(&space.sender, number)
         try:
             unknown = self.encode_part(space, room, number)
         finally:
@@ -372,7 +365,7 @@ cdef class Job:
             self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
             PyThread_release_lock(self.lock)
         space.scratch.watch.next -= space.out.n            # the next part counts from 0
-        return self.delivery.finish(&space.sender, &space.out)
+        return self.delivery.finish(number, &space.out)
 
     cdef void tell(self, const Words* words) noexcept nogil:
         """Let the other threads know words that one has worked out; nobody changes what is told."""
@@ -415,7 +408,7 @@ cdef class Job:
                 room.reserve(max(most, <Py_ssize_t>STEP))  # which is enough for those behind the first
                 fragment.text = room.utf8 + used
                 if text.units.width:
-                    fragment.size = to_fresh_utf8(&text.units, room.utf8 + used, &room.fresh)
+                    fragment.size = to_utf8(&text.units, room.utf8 + used)
                 else:
                     memcpy(room.utf8 + used, text.units.data, text.units.n)
                 used += fragment.size

@@ -15,8 +15,6 @@
 #endif
 #include <stdlib.h>
 
-#include "bpe/base/_prefault.h"
-
 #define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
 
 typedef struct {
@@ -500,44 +498,19 @@ static void bpe_use_level_look_up(int level) {
 }
 
 /* Memory for a table, freed by free(); its content is undefined. Large ones are in pages of 2 MB where the system has them;
- * smaller ones are not, lest each of many small tokenizers take as much. With `slow` only until those come slowly
- * (base/_prefault.h), which it remembers for the next table. */
-static void *bpe_table_memory(size_t bytes, int *slow) {
+ * smaller ones are not, lest each of many small tokenizers take as much. */
+static void *bpe_table_memory(size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const size_t huge = (size_t)1 << 21;
     void *memory = NULL;
     if (bytes >= huge / 2) {
-        bpe_fresh fresh;
         if (bytes < huge) bytes = huge;
         if (posix_memalign(&memory, huge, bytes) != 0) return NULL;
-        if (slow == NULL || (bytes < 2 * huge && !*slow)) {
-            madvise(memory, bytes, MADV_HUGEPAGE);
-            return memory;
-        }
-        bpe_fresh_begin(&fresh, memory, bytes);
-        fresh.slow = *slow;
-        bpe_fresh_reach(&fresh, fresh.end);
-        *slow = fresh.slow;
+        madvise(memory, bytes, MADV_HUGEPAGE);
         return memory;
     }
-#else
-    (void)slow;
 #endif
     return malloc(bytes);
-}
-
-/* Ask for pages of 2 MB in a growing array, of which the first `used` bytes are in use. For the whole of it, the page that
- * it begins in too: memory of which parts are asked for apart cannot be moved but only copied, and is there twice then. */
-static void bpe_advise_huge(void *memory, size_t used, size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const uintptr_t page = 4096;
-    if (bytes - used >= ((size_t)1 << 22)) {
-        uintptr_t start = (uintptr_t)memory & ~(page - 1), end = ((uintptr_t)memory + bytes + page - 1) & ~(page - 1);
-        madvise((void *)start, end - start, MADV_HUGEPAGE);
-    }
-#else
-    (void)memory; (void)used; (void)bytes;
-#endif
 }
 
 #endif

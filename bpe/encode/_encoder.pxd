@@ -21,7 +21,6 @@ cdef class Encoder:
     cdef int scanner
     cdef size_t memory        # of each thread's cache, in bytes
     cdef readonly ResultPool pool  # of results' memory
-    cdef bint finished        # the first workspace has been made
     cdef Workspace idle       # the one that was given back last
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil

@@ -18,7 +18,7 @@ cimport cython
 
 from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_offsets, check_spans
-from bpe.base._id_array cimport as_array, lent_as_array
+from bpe.base._id_array cimport as_array
 from bpe.base._interrupts cimport begin_watch, look_if_due
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -39,7 +39,7 @@ from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
 from bpe.encode._split_filter cimport Joints, SplitFilter, first_parting, last_parting
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport cache_bytes, empty_cache, key_size, let_pass
-from bpe.encode._workspace cimport Workspace, emit_listed, prepare_output, reach_output, share_if_larger
+from bpe.encode._workspace cimport Workspace, emit_listed, prepare_output
 from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport reserve
 from bpe.pretokenize._safe_points cimport certain_start, last_start
@@ -75,7 +75,7 @@ cdef class Encoder:
         if len(merges) != len(ids) or (ends is not None and <size_t>ends.shape[0] != merger.origins.limit):
             raise ValueError(f"there are {len(merges)} merges, {len(ids)} ids that they make; they must be as many")
         self.scanner, self.memory = scanner, memory
-        self.pool = ResultPool()
+        self.pool = ResultPool(memory + memory // 2)
         self.values = Values(merger, ends is not None)
         self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
         if not merger.alphabet.fuse_unk:
@@ -129,7 +129,6 @@ cdef class Encoder:
         if self.splits is not None:
             self.splits.fold()
         self.give_back(self.workspace())
-        self.finished = True
 
     # Chunks -----------------------------------------------------------------------------------------------------------
 
@@ -188,13 +187,11 @@ cdef class Encoder:
                     empty_cache(&space.earlier)
                 self.seeds.sow(&space.cache, &space.earlier)
             let_pass(&space.cache)
-            share_if_larger(space)
             fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
             look_if_due(&space.scratch.watch, space.out.n)
             self.values.look_up(space)
-            reach_output(space)
             piece = 0
             for i in range(chunk.n_segments):
                 self.emit(space, piece, chunk.segments[i].piece)
@@ -342,11 +339,10 @@ cdef class Encoder:
                 self.idle = space.next
                 space.next = None
                 return space
-        space = Workspace(self.memory, self.values.marked, self.finished)
+        space = Workspace(self.memory, self.values.marked)
         space.pool = self.pool
         with nogil:
             self.seeds.sow(&space.cache, &space.earlier)
-            share_if_larger(space)
         return space
 
     cdef int give_back(self, Workspace space) except -1:
@@ -359,9 +355,6 @@ cdef class Encoder:
 
     cdef object taken(self, Workspace space):
         """The output as an array of its own; the workspace goes back."""
-        if space.out.lent:
-            ids = lent_as_array(&space.out, space.pool, &space.loan, &space.fresh)
-        else:
-            ids = as_array(&space.out, not space.passing)
+        ids = as_array(&space.out, space.pool, &space.block)
         self.give_back(space)
         return ids

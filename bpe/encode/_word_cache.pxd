@@ -82,10 +82,7 @@ cdef struct Cache:
     size_t n_passed           # words that were not kept since the cache was last empty
     size_t listed_room
     uint32_t turn             # counts words overwritten: its last bits say which one of a full line is next
-    bint hasty                # large tables do without pages of 2 MB where these come slowly,
-    int slow                  # as they did
     bint full                 # `listed` had no room: the cache is emptied before the next chunk
-    bint larger               # it takes more memory than when this was last unset
     int most_lines            # log2 of how many lines there may be, by the memory given
     int most_middles          # the same for lines of middle words
     size_t most_longs         # places, a power of two

@@ -19,16 +19,11 @@ from libc.string cimport memcmp, memcpy, memset
 from bpe.base._memory cimport grown
 
 cdef extern from "bpe/encode/_cache_lookup.h" nogil:
-    void* bpe_table_memory(size_t size, int* slow)
+    void* table_memory "bpe_table_memory"(size_t size)
 
 cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
-
-
-cdef inline void* table_memory(Cache* cache, size_t size) noexcept nogil:
-    cache.larger = True
-    return bpe_table_memory(size, &cache.slow if cache.hasty else NULL)
 
 
 cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
@@ -39,8 +34,8 @@ cdef int open_cache(Cache* cache, size_t memory) except -1 nogil:
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
     cache.lines_shift = cache.middles_shift = 64 - FIRST_LINES
     cache.longs_mask = (<size_t>1 << FIRST_LINES) - 1
-    cache.front = <Line*>table_memory(cache, sizeof(Line) << (64 - cache.front_shift))
-    cache.lines = <Line*>table_memory(cache, sizeof(Line) << FIRST_LINES)
+    cache.front = <Line*>table_memory(sizeof(Line) << (64 - cache.front_shift))
+    cache.lines = <Line*>table_memory(sizeof(Line) << FIRST_LINES)
     cache.middles = <Middle*>calloc(2 << FIRST_LINES, sizeof(Middle))
     cache.longs = <Long*>calloc(cache.longs_mask + 1, sizeof(Long))
     if cache.front == NULL or cache.lines == NULL or cache.middles == NULL or cache.longs == NULL:
@@ -117,14 +112,14 @@ cdef bint make_room(Cache* cache, size_t n_short, size_t n_middle) noexcept nogi
     if lines > cache.most_lines or middles > cache.most_middles:
         return False
     if lines > 64 - cache.lines_shift:
-        more_lines = <Line*>table_memory(cache, sizeof(Line) << lines)
+        more_lines = <Line*>table_memory(sizeof(Line) << lines)
         if more_lines == NULL:
             return False
         free(cache.lines)
         memset(more_lines, 0xFF, sizeof(Line) << lines)
         cache.lines, cache.lines_shift = more_lines, 64 - lines
     if middles > 64 - cache.middles_shift:
-        more_middles = <Middle*>table_memory(cache, 2 * sizeof(Middle) << middles)
+        more_middles = <Middle*>table_memory(2 * sizeof(Middle) << middles)
         if more_middles == NULL:
             return False
         free(cache.middles)
@@ -138,7 +133,7 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n, bint lasts) e
 
     If it lasts there must be room for them (`room_for_ids`); else it is let go with the chunk, and so not to be kept.
     """
-    cdef size_t i, at = cache.n_listed, room = cache.listed_room
+    cdef size_t i, at = cache.n_listed
     if n == 0:
         return 0
     if n <= 2:
@@ -146,7 +141,6 @@ cdef uint64_t value_of(Cache* cache, const token_t* ids, size_t n, bint lasts) e
     if not lasts and n > LONG_WORD:
         return 0
     cache.listed = <token_t*>grown(cache.listed, &cache.listed_room, at + n + 9, sizeof(token_t))  # copied by eight
-    cache.larger |= cache.listed_room > room
     cache.listed[at] = <token_t>n
     for i in range(n):
         cache.listed[at + 1 + i] = ids[i]
@@ -194,7 +188,7 @@ cdef int grow_lines(Cache* cache) noexcept nogil:
     """Twice as many lines, or as many as before where there is no memory."""
     cdef size_t n = <size_t>1 << (64 - cache.lines_shift), at
     cdef Line* old = cache.lines
-    cdef Line* lines = <Line*>table_memory(cache, 2 * n * sizeof(Line))
+    cdef Line* lines = <Line*>table_memory(2 * n * sizeof(Line))
     cdef int i
     if lines == NULL:
         cache.most_lines = 64 - cache.lines_shift
@@ -220,7 +214,7 @@ cdef int keep_middle(Cache* cache, uint64_t lo, uint64_t hi, uint64_t value) exc
     cdef Middle* old = cache.middles
     cdef Middle* middles
     if cache.n_middle * 3 >= 2 * n and 64 - cache.middles_shift < cache.most_middles:
-        middles = <Middle*>table_memory(cache, 4 * n * sizeof(Middle))
+        middles = <Middle*>table_memory(4 * n * sizeof(Middle))
         if middles == NULL:
             cache.most_middles = 64 - cache.middles_shift
         else:
@@ -264,11 +258,11 @@ cdef uint64_t find_long(const Cache* cache, const byte_t* word, Py_ssize_t size,
 
 cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t hashed, uint64_t value) except -1 nogil:
     """Enter a word that is not there, and that there is room for."""
-    cdef size_t n = cache.longs_mask + 1, at, room = cache.kept_room
+    cdef size_t n = cache.longs_mask + 1, at
     cdef Long* old = cache.longs
     cdef Long* longs
     if cache.n_long * 2 >= n:
-        longs = <Long*>table_memory(cache, 2 * n * sizeof(Long))
+        longs = <Long*>table_memory(2 * n * sizeof(Long))
         if longs == NULL:
             cache.most_longs = n
             return 0
@@ -281,7 +275,6 @@ cdef int keep_long(Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t h
                 put_long(cache, old[at])
         free(old)
     cache.kept = <byte_t*>grown(cache.kept, &cache.kept_room, cache.n_kept + size, 1)
-    cache.larger |= cache.kept_room > room
     memcpy(cache.kept + cache.n_kept, word, size)
     put_long(cache, Long(hash=hashed, value=value, offset=<uint32_t>cache.n_kept, size=<uint32_t>size))
     cache.n_kept += size

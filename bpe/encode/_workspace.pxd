@@ -1,8 +1,6 @@
 """What one call needs for itself."""
 
-from bpe.base._delivery cimport Delivery, Sender
-from bpe.base._prefault cimport Fresh
-from bpe.base._result_pool cimport Loan, ResultPool
+from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._shared_words cimport Words
@@ -21,34 +19,17 @@ cdef class Workspace:
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
-    cdef size_t memory        # bytes that the caches and the pool may take for this thread
-    cdef size_t left          # bytes of them that the pool may
     cdef ResultPool pool      # which lends memory for a large output, or None
-    cdef Loan loan            # that memory
-    cdef Fresh fresh          # of the output's memory
-    cdef size_t fresh_room    # ids that it had room for when `fresh` began; 0 where that has not
-    cdef bint passing         # the output's memory is not kept for the next call
-    cdef bint used            # a call has had an output of some size
-    cdef Sender sender        # where parts of the output go while it is shared with other threads
-    cdef Delivery delivery    # or None
+    cdef Block block          # that memory
     cdef Words* words         # where those that are worked out are noted for other threads, or NULL
     cdef Workspace next       # of the idle ones
     cdef bint unknown         # a symbol without an id was met
     cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
 
     cdef int reset(self) noexcept nogil
-    cdef void share_memory(self) noexcept nogil
 
 
-cdef int prepare_output(Workspace space, size_t n_bytes) except -1 nogil
-
-cdef void reach_output(Workspace space) noexcept nogil
-
-
-cdef inline void share_if_larger(Workspace space) noexcept nogil:
-    """Where the caches have grown, leave the pool less."""
-    if space.cache.larger or space.earlier.larger:
-        space.share_memory()
+cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil
 
 
 cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:

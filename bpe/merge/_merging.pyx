@@ -8,7 +8,7 @@ right. Not here: the table of pairs (`_merge_table.pyx`), caches (`encode/_word_
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._interrupts cimport look
 from bpe.base._memory cimport grown
-from bpe.base._prefault cimport fresh_end
+from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport pop, push
 from bpe.merge._merge_table cimport NO_MERGE, Pairs, find_pair
@@ -20,9 +20,6 @@ from libc.string cimport memcpy
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
-
-cdef extern from "bpe/encode/_cache_lookup.h" nogil:
-    void bpe_advise_huge(void* memory, size_t used, size_t size)
 
 cdef extern from "bpe/merge/_short_merge.h" nogil:
     int merging_level "bpe_merging_level"
@@ -42,12 +39,11 @@ cdef int make_room(Ids* ids, size_t more) except -1 nogil:
     cdef token_t* lent = ids.data if ids.lent else NULL
     if ids.lent:
         ids.data, ids.room = NULL, 0
-    fresh_end(ids.data, ids.room * sizeof(token_t))
     ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
     if ids.lent:
         memcpy(ids.data, lent, ids.n * sizeof(token_t))
         ids.lent = False
-    bpe_advise_huge(ids.data, ids.n * sizeof(token_t), ids.room * sizeof(token_t))
+    ask_for_huge_pages(ids.data, ids.room * sizeof(token_t))
     return 0
 
 
