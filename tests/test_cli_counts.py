@@ -219,7 +219,10 @@ def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Pat
         (["merge-counts", out, gone, "-o", target], "gone: No such file"),
         (["merge-counts", out, text, "-o", target], r"0\.txt: begins with .*: these are no word counts"),
         (["merge-counts", out, str(damaged), "-o", target], r"damaged\.counts: the checksum is wrong"),
-        (["merge-counts", out, other, "-o", target], r"other\.counts: .*made with --pretokenizer cl100k.*made alike"),
+        (
+            ["merge-counts", out, other, "-o", target],
+            r"other\.counts: .*made with --pretokenizer cl100k.*made with the same settings",
+        ),
         (["merge-counts", out, str(tmp_path / "full.counts"), "-o", target], r"full\.counts: the counts sum to"),
         (["train", "--counts", gone, "-o", target, "--vocab-size", "300"], "gone: No such file"),
         (["train", "--counts", str(damaged), "-o", target, "--vocab-size", "300"], "the checksum is wrong"),

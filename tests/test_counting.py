@@ -213,7 +213,8 @@ def test_counts_made_otherwise_do_not_merge(options: dict[str, Any], name: str) 
     ours, theirs = bpe.WordCounts(), bpe.WordCounts(**options)
     theirs.update({"a": 1})
     with pytest.raises(
-        ValueError, match=rf"the counts were made with {name}=.*, these with .*; only counts made alike merge"
+        ValueError,
+        match=rf"the counts were made with {name}=.*, these with .*; only counts made with the same settings can be merged",
     ):
         ours.merge(theirs)
     assert ours != theirs

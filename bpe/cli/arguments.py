@@ -170,116 +170,82 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     top = _Parser(prog="bpe", description="Byte-pair encoding: train a tokenizer, encode and decode text.")
     top.add_argument("--version", action="version", version=f"bpe {bpe.__version__}")
     words = top.add_subparsers(metavar="COMMAND", required=True)
-
-    def command(name: str, summary: str, more: str = "") -> _Parser:
+    for name, (summary, more, add_arguments) in _COMMANDS.items():
         made: _Parser = words.add_parser(name, help=summary, description=f"{summary.capitalize()}. {more}".strip())
-        made.set_defaults(run=commands[name], parser=made)
+        made.set_defaults(run=commands[name], parser=made, top=top)
         made.add_argument("--quiet", action="store_true", help="no progress bar, and only warnings in the log")
-        return made
+        add_arguments(made)
+    return top
 
-    _add_train(command("train", "learn a tokenizer from text files or word counts"))
-    encode = command(
-        "encode",
-        "turn text into token ids",
-        "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array, and beside "
-        "it x.offsets.npy, int64, one longer than the documents: document i is ids[offsets[i]:offsets[i + 1]]. An OUT "
-        "named like a file of another format, such as .parquet, is refused without --format. Text "
-        "is read while it is encoded, in bounded memory, if the tokenizer's pretokenizer is a named one; with a "
-        "normalizer and --separator or --per-line each document is held whole. The separator itself gives no id: see "
-        "--append.",
-    )
-    _add_files(encode, "+")
-    _add_tokenizer(encode)
-    encode.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
-    encode.add_argument("--format", choices=("ids", "npy"), help="default ids, or npy where OUT ends in .npy")
-    _add_documents(encode)
-    _add_around(encode)
-    _add_threads(encode)
-    _add_special(encode)
 
-    decode = command(
-        "decode",
-        "turn token ids back into text",
-        "Nothing is put between documents, so that the ids of a file, or of its lines, give the file back byte for "
-        "byte; for ids made with --separator, give the same --separator here.",
-    )
-    decode.add_argument("file", metavar="FILE", help="lines of ids or .npy, as `bpe encode` writes them; - for stdin")
-    _add_tokenizer(decode)
-    decode.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
-    decode.add_argument("--separator", metavar="S", type=_unescaped, help="written between documents")
+def _add_encode(command: _Parser) -> None:
+    _add_files(command, "+")
+    _add_tokenizer(command)
+    command.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
+    command.add_argument("--format", choices=("ids", "npy"), help="default ids, or npy where OUT ends in .npy")
+    _add_documents(command)
+    _add_around(command)
+    _add_threads(command)
+    _add_special(command)
 
-    count = command("count", "count the tokens of files")
-    _add_files(count, "+")
-    _add_tokenizer(count)
-    _add_encoding_errors(count)
-    _add_around(count)
-    _add_threads(count)
-    _add_special(count)
-    count.set_defaults(per_line=False, separator=None)
 
-    _add_count_words(
-        command(
-            "count-words",
-            "count the words of text files, to train on",
-            "The counts are all that training needs to know of a corpus. A corpus may be counted in parts, where they "
-            "lie; bpe merge-counts makes them the counts of the whole, and bpe train --counts learns from them.",
-        )
-    )
-    merge = command(
-        "merge-counts",
-        "add up word counts that were made alike",
-        "The counts are those of the corpora one behind the other, in the order given; all must be made with the same "
-        "pretokenizer, normalizer and special tokens.",
-    )
-    merge.add_argument("counts", metavar="A", nargs="+", help="files that bpe count-words made")
-    merge.add_argument("-o", "--output", metavar="C", type=_file, required=True, help="the file to write")
+def _add_decode(command: _Parser) -> None:
+    command.add_argument("file", metavar="FILE", help="lines of ids or .npy, as `bpe encode` writes them; - for stdin")
+    _add_tokenizer(command)
+    command.add_argument("-o", "--output", metavar="OUT", type=_output, help="the file to write; default stdout")
+    command.add_argument("--separator", metavar="S", type=_unescaped, help="written between documents")
 
-    info = command("info", "describe a tokenizer or a file of word counts")
-    info.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
 
-    edit = command(
-        "edit",
-        "add tokens to a tokenizer",
-        "The new tokens take the next ids: they follow the largest one, first the special ones, then the others, each "
-        "in the order given. No old id changes. --add-special and --add may be repeated.",
-    )
-    edit.add_argument("input", metavar="IN", help="tokenizer.json")
-    edit.add_argument("-o", "--output", metavar="OUT", type=_file, required=True, help="the tokenizer.json to write")
+def _add_count(command: _Parser) -> None:
+    _add_files(command, "+")
+    _add_tokenizer(command)
+    _add_encoding_errors(command)
+    _add_around(command)
+    _add_threads(command)
+    _add_special(command)
+    command.set_defaults(per_line=False, separator=None)
+
+
+def _add_merge_counts(command: _Parser) -> None:
+    command.add_argument("counts", metavar="A", nargs="+", help="files that bpe count-words made")
+    command.add_argument("-o", "--output", metavar="C", type=_file, required=True, help="the file to write")
+
+
+def _add_info(command: _Parser) -> None:
+    command.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
+
+
+def _add_edit(command: _Parser) -> None:
+    command.add_argument("input", metavar="IN", help="tokenizer.json")
+    command.add_argument("-o", "--output", metavar="OUT", type=_file, required=True, help="the tokenizer.json to write")
     for flag, what in (
         ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
         ("--add", "tokens that are found in every text"),
     ):
-        edit.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
+        command.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
 
-    show = command(
-        "show",
-        "show a text cut into tokens",
-        "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | is between tokens and a "
-        "space is a middle dot. A character that several tokens share stands in each of them, with the numbers of its "
-        "bytes there as subscripts. What cannot be shown is spelled \\xNN, byte by byte; a backslash, and a |, a "
-        "middle dot or such a subscript of the text itself, has a backslash before it.",
+
+def _add_show(command: _Parser) -> None:
+    command.add_argument("text", metavar="TEXT", help="the text; - for stdin")
+    _add_tokenizer(command)
+    command.add_argument("--explain", action="store_true", help="print every merge in order instead")
+
+
+def _add_demo(command: _Parser) -> None:
+    command.add_argument("--vocab-size", metavar="N", type=_at_least(256), default=4000, help="default 4000")
+    command.add_argument("-o", "--output", metavar="tokenizer.json", type=_file, help="keep the tokenizer here")
+    _add_threads(command)
+
+
+def _add_help(command: _Parser) -> None:
+    names = list(_COMMANDS)
+    command.add_argument(
+        "command", metavar="COMMAND", nargs="?", choices=names, help="the command; default the program"
     )
-    show.add_argument("text", metavar="TEXT", help="the text; - for stdin")
-    _add_tokenizer(show)
-    show.add_argument("--explain", action="store_true", help="print every merge in order instead")
 
-    demo = command("demo", "train, save, load, encode and decode an embedded sample, in seconds")
-    demo.add_argument("--vocab-size", metavar="N", type=_at_least(256), default=4000, help="default 4000")
-    demo.add_argument("-o", "--output", metavar="tokenizer.json", type=_file, help="keep the tokenizer here")
-    _add_threads(demo)
 
-    manual = command("help", "print the manual, of a command or of the program")
-    page = manual.add_argument("command", metavar="COMMAND", nargs="?", help="the command; default the program")
-    completion = command(
-        "completion",
-        "print a script that completes the command line in a shell",
-        "The script knows the commands, their flags and the values of those that have a list of them.",
-    )
-    completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
-    page.choices = list(words.choices)
-    for made in words.choices.values():
-        made.set_defaults(top=top)
-    return top
+def _add_completion(command: _Parser) -> None:
+    command.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
 
 def _add_train(train: _Parser) -> None:
@@ -444,3 +410,94 @@ def _add_special(parser: _Parser) -> None:
     parser.add_argument(
         "--allow-special", action="store_true", help="special tokens in the text become themselves, not plain text"
     )
+
+
+#: Each command: what it does in a line, more about it, and the function that adds its arguments.
+_COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
+    "train": (
+        "learn a tokenizer from text files or word counts",
+        "",
+        _add_train,
+    ),
+    "encode": (
+        "turn text into token ids",
+        (
+            "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array, "
+            "and beside it x.offsets.npy, int64, one longer than the documents: document i is "
+            "ids[offsets[i]:offsets[i + 1]]. An OUT named like a file of another format, such as .parquet, is "
+            "refused without --format. Text is read while it is encoded, in bounded memory, if the tokenizer's "
+            "pretokenizer is a named one; with a normalizer and --separator or --per-line each document is held "
+            "whole. The separator itself gives no id: see --append."
+        ),
+        _add_encode,
+    ),
+    "decode": (
+        "turn token ids back into text",
+        (
+            "Nothing is put between documents, so that the ids of a file, or of its lines, give the file back "
+            "byte for byte; for ids made with --separator, give the same --separator here."
+        ),
+        _add_decode,
+    ),
+    "count": (
+        "count the tokens of files",
+        "",
+        _add_count,
+    ),
+    "count-words": (
+        "count the words of text files, to train on",
+        (
+            "The counts are all that training needs to know of a corpus. A corpus may be counted in parts, where "
+            "they lie; bpe merge-counts makes them the counts of the whole, and bpe train --counts learns from "
+            "them."
+        ),
+        _add_count_words,
+    ),
+    "merge-counts": (
+        "merge word counts made with the same settings",
+        (
+            "The result is that of counting the corpora one after the other, in the order given; all must be made with "
+            "the same pretokenizer, normalizer and special tokens."
+        ),
+        _add_merge_counts,
+    ),
+    "info": (
+        "describe a tokenizer or a file of word counts",
+        "",
+        _add_info,
+    ),
+    "edit": (
+        "add tokens to a tokenizer",
+        (
+            "The new tokens take the next ids: they follow the largest one, first the special ones, then the "
+            "others, each in the order given. No old id changes. --add-special and --add may be repeated."
+        ),
+        _add_edit,
+    ),
+    "show": (
+        "show a text cut into tokens",
+        (
+            "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | is between "
+            "tokens and a space is a middle dot. A character that several tokens share stands in each of them, "
+            "with the numbers of its bytes there as subscripts. What cannot be shown is spelled \\xNN, byte by "
+            "byte; a backslash, and a |, a middle dot or such a subscript of the text itself, has a backslash "
+            "before it."
+        ),
+        _add_show,
+    ),
+    "demo": (
+        "train, save, load, encode and decode an embedded sample, in seconds",
+        "",
+        _add_demo,
+    ),
+    "help": (
+        "print the manual, of a command or of the program",
+        "",
+        _add_help,
+    ),
+    "completion": (
+        "print a script that completes the command line in a shell",
+        "The script knows the commands, their flags and the values of those that have a list of them.",
+        _add_completion,
+    ),
+}

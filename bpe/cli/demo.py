@@ -51,7 +51,7 @@ def run(
     colour: bool = False,
     threads: int | None = None,
 ) -> bool:
-    """Do it all, and tell it line by line.
+    """Run the demonstration and report each step.
 
     Args:
         say: is called with each line, without its newline.
@@ -72,23 +72,38 @@ def run(
     documents = [*english, scripts]
     if not english:
         say("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")
-    size = _size(documents)
     parts = f"{len(english)} help texts of Python's and a page in many scripts" if english else "a page in many scripts"
-    say(f"Sample: {parts}, {size:,} bytes.")
+    say(f"Sample: {parts}, {_size(documents):,} bytes.")
 
     corpus = documents + [scripts] * (PAGE_WEIGHT - 1)
     say(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
     started = perf_counter()
     trained = bpe.train(texts=corpus, vocab_size=vocab_size, on_merge=_narrator(say, colour), threads=threads)
-    training = perf_counter() - started
+    speed = _speed(_size(corpus), perf_counter() - started)
+    return _use(say, _reloaded(say, trained, output), trained, documents, f"training {speed}", colour, threads)
 
+
+def _reloaded(say: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:
+    """The tokenizer saved and loaded again."""
     with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
         path = Path(folder) / "tokenizer.json" if output is None else Path(output)
         trained.save(path)
-        tokenizer = bpe.Tokenizer.load(path)
         place = "a temporary folder" if output is None else str(path)
         say(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
+        return bpe.Tokenizer.load(path)
 
+
+def _use(
+    say: Callable[[str], None],
+    tokenizer: bpe.Tokenizer,
+    trained: bpe.Tokenizer,
+    documents: list[str],
+    training: str,
+    colour: bool,
+    threads: int | None,
+) -> bool:
+    """Encode and decode the sample; whether ids and texts are right."""
+    size = _size(documents)
     started = perf_counter()
     batch = tokenizer.encode_batch(documents, threads=threads)
     encoding = perf_counter() - started
@@ -102,10 +117,7 @@ def run(
 
     tokens = len(batch.ids)
     say(f"\nEncode: {tokens:,} tokens, {size / tokens:.2f} bytes per token.")
-    say(
-        f"Speed: training {_speed(_size(corpus), training)}, encoding {_speed(size, encoding)}, "
-        f"decoding {_speed(size, decoding)}."
-    )
+    say(f"Speed: {training}, encoding {_speed(size, encoding)}, decoding {_speed(size, decoding)}.")
     if trained.encode_batch(documents, threads=threads) != batch:
         say("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
         return False
