@@ -214,7 +214,7 @@ def test_counts_made_otherwise_do_not_merge(options: dict[str, Any], name: str) 
     theirs.update({"a": 1})
     with pytest.raises(
         ValueError,
-        match=rf"the counts were made with {name}=.*, these with .*; only counts made with the same settings can be merged",
+        match=rf"were made with {name}=.*, these with .*; only counts made with the same settings can be merged",
     ):
         ours.merge(theirs)
     assert ours != theirs

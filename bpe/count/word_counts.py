@@ -186,13 +186,15 @@ class WordCounts:
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
                 raise ValueError(
-                    f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made with the same settings can be merged: "
+                    f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made with the "
+                    "same settings can be merged: "
                     "count one of the corpora anew"
                 )
         if self.unicode_version != other.unicode_version:
             raise ValueError(
                 f"the counts were made with Unicode {other.unicode_version}, these with {self.unicode_version}, which "
-                "cut newly assigned characters otherwise; only counts made with the same settings can be merged: count one of the corpora anew"
+                "cut newly assigned characters otherwise; only counts made with the same settings can be merged: count "
+                "one of the corpora anew"
             )
         blob, offsets, counts = other._snapshot()  # whose lock is let go before ours is taken
         with self._lock:
