@@ -32,7 +32,7 @@ from bpe.corpus import blocks as corpus
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import Spill
 from bpe.training import checkpoint
-from bpe.training.trainer import TIE_BREAKS
+from bpe.training.options import TIE_BREAKS
 
 KILLS = 8
 

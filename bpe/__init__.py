@@ -32,8 +32,8 @@ from bpe.text import normalizers
 from bpe.tokenizer import Tokenizer
 from bpe.training.extend import extend
 from bpe.training.train import train
-from bpe.training.trainer import Training
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.training_record import Training
 
 sys.modules["bpe.normalizers"] = normalizers  # the name that users import
 

@@ -34,12 +34,12 @@ from bpe.formats.huggingface_write import check_name
 from bpe.formats.loading import load_spec
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import Normalizer
-from bpe.training.trainer import Training
-from bpe.vocab import pruning
+from bpe.vocab import pruning, reachability
 from bpe.vocab.added_tokens import with_tokens
 from bpe.vocab.fingerprint import fingerprint
 from bpe.vocab.spec import Model, TokenizerSpec, check_spec
 from bpe.vocab.special_tokens import Allowed
+from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -906,7 +906,7 @@ class Tokenizer:
         >>> tok.unreachable(), tok.token_id("<unk>")               # every byte is known
         (array([0]), 0)
         """
-        return pruning.unreachable(self._spec)
+        return reachability.unreachable(self._spec, Engine)
 
     # CLIP -------------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.count import _word_table as wordtable
-from bpe.encode.engine import NO_TOKEN
 from bpe.merge._merge_table import PairTable
 from bpe.training import _pair_heap as heap
+from bpe.vocab.vocabulary import NO_TOKEN
 
 TYPES = Path(bpe.__file__).parent / "base" / "_types.pxd"
 DTYPES = {"token_t": np.uint32, "rank_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_t": np.uint8}

@@ -23,11 +23,12 @@ from bpe.encode import _pieces as pieces
 from bpe.encode._batch import Job
 from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
-from bpe.encode.engine import NO_TOKEN, Engine, symbol_tables
+from bpe.encode.engine import Engine
 from bpe.merge import _long_merge as windows
 from bpe.merge._merger import Merger
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import Vocabulary
+from bpe.vocab.symbols import symbol_tables
+from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
 
 #: The level to go back to.
 VECTORS = vector_level()

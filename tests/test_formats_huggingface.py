@@ -30,7 +30,8 @@ from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface_write import PREFIXED, WORDS, differs
 from bpe.formats.oniguruma import SPELLED, escaped, means_the_same
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
-from bpe.vocab.spec import TokenizerSpec, letter_bytes, to_letters
+from bpe.vocab.byte_letters import letter_bytes, to_letters
+from bpe.vocab.spec import TokenizerSpec
 
 
 def loads(spec: TokenizerSpec) -> bool:

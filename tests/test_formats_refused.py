@@ -22,7 +22,7 @@ from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.spec import byte_alphabet
+from bpe.vocab.byte_letters import byte_alphabet
 
 
 def base() -> dict:

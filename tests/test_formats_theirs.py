@@ -28,7 +28,7 @@ from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface_write import PREFIXED, WORDS
 from bpe.formats.oniguruma import SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.spec import byte_alphabet, to_letters
+from bpe.vocab.byte_letters import byte_alphabet, to_letters
 
 CORPUS = (
     "The lowest low, the newest new; it's we'll I'VE low lower lowest newest widest wider 12345 67 8.",

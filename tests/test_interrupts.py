@@ -23,7 +23,7 @@ from bpe.encode import _batch as gather
 from bpe.merge._dropout import Dropout
 from bpe.tokenizer import engine_of
 from bpe.training import trainer as learning
-from bpe.training.trainer import TrainOptions
+from bpe.training.options import TrainOptions
 
 LOOKS = 100  # ids between two looks for signals, here
 

@@ -76,7 +76,7 @@ def like_minbpe(text: str, number: int) -> tuple[list[Any], list[Any]]:
 def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
     """(ours, theirs) with `number` tokens."""
     tokenizers = pytest.importorskip("tokenizers")
-    from bpe.vocab.spec import to_letters
+    from bpe.vocab.byte_letters import to_letters
 
     documents = text.split(END)
     byte_level = tokenizers.pre_tokenizers.ByteLevel

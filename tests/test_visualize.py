@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from bpe.show.colours import plain, render, spell, use_colour
+from bpe.base.spelling import spell
+from bpe.show.colours import plain, render, use_colour
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from tokenizers import pre_tokenizers
 
 from bpe.formats.huggingface import write
 from bpe.formats.huggingface_write import ending
-from bpe.vocab.spec import TokenizerSpec, byte_alphabet
+from bpe.vocab.byte_letters import byte_alphabet
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
 LLAMA3 = (

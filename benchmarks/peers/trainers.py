@@ -109,7 +109,7 @@ class HuggingFace(Peer):
         del threads  # from the environment
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-        from bpe.vocab.spec import letter_bytes
+        from bpe.vocab.byte_letters import letter_bytes
 
         tok = Tokenizer(models.BPE())
         tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)

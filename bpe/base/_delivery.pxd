@@ -1,7 +1,7 @@
 """One array of ids that several threads write, part by part; `_delivery.pyx` says how."""
 
+from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
-from bpe.merge._merging cimport Ids
 from cpython.pythread cimport PyThread_type_lock
 
 cdef struct Parcel:           # the ids of a part that is done

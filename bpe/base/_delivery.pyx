@@ -13,9 +13,9 @@ while ids are copied. Not here: what a part is, and who encodes it (`encode/_bat
 """
 
 from bpe.base._id_array cimport LARGE, as_array, large_output
+from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport token_t
-from bpe.merge._merging cimport Ids, reserve
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
 )

@@ -1,7 +1,7 @@
 """Ids as arrays."""
 
+from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
-from bpe.merge._merging cimport Ids
 
 cdef enum:
     LARGE = 1 << 19           # ids: a longer output is handed over as it is; copying spares a shorter one new pages

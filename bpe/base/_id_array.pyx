@@ -7,9 +7,9 @@ Not here: the output of a call that is going on (`encode/_workspace.pyx`), resul
 cimport cython
 cimport numpy as cnp
 
+from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
-from bpe.merge._merging cimport Ids
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 

@@ -32,5 +32,3 @@ cdef Py_ssize_t to_utf8(
     const Units* units,       # not ASCII
     byte_t* out,              # OUT (most_utf8(units) + BEYOND,)
 ) noexcept nogil
-
-cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil

@@ -7,8 +7,6 @@ becomes of bytes that are not (`bpe/corpus/reading.py`).
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
-from bpe.pretokenize._patterns cimport WHOLE
-from bpe.text._unicode cimport LETTER, NEW, SPACE, class_of_code
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport free, malloc
 
@@ -47,43 +45,6 @@ cdef Units units_of(text):
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
     """Write the characters; how many bytes they are. A surrogate pair is its character, a lone surrogate U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
-
-
-cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
-    """`cutting.certain_start` for characters: the first place at or after `pos` where to cut a text; `n` if none."""
-    if scanner == WHOLE:
-        return units.n
-    pos = max(pos, <Py_ssize_t>1)
-    while pos < units.n and not is_cut(units, pos):
-        pos += 1
-    return min(pos, units.n)
-
-
-cdef bint is_cut(const Units* units, Py_ssize_t pos) noexcept nogil:
-    """Whether `pos`, beyond 0, is such a place."""
-    cdef int here = class_of_unit(units, pos)
-    if here & SPACE:
-        return class_of_unit(units, pos - 1) & LETTER
-    return (
-        here & LETTER and pos > 1 and unit_at(units, pos - 1) == c"\n"
-        and not class_of_unit(units, pos - 2) & SPACE
-    )
-
-
-cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
-    return class_of_code(unit_at(units, pos))
-
-
-def find_new(str text, Py_ssize_t start):
-    """The index of the first NEW character (see `generate_unicode.py`) at or after `start`; -1 if there is none."""
-    cdef Units units = units_of(text)
-    cdef Py_ssize_t at = max(start, 0)
-    if units.width < 2:                                    # no character below U+0100 is NEW
-        return -1
-    with nogil:
-        while at < units.n and not class_of_unit(&units, at) & NEW:
-            at += 1
-    return at if at < units.n else -1
 
 
 def utf8(str text):

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bpe.base.spelling import spell
 from bpe.errors import typed
-from bpe.show.colours import spell
 
 Stage = Literal["count", "index", "merge", "write", "encode", "decode"]
 

@@ -25,6 +25,7 @@ import numpy as np
 import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import Advance, Stage, progress_bar, progress_note
+from bpe.base.spelling import spell
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import check_device
 from bpe.batch import TokenBatch
@@ -38,7 +39,7 @@ from bpe.decode.decoder import ByteDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.errors import FormatError, counted
 from bpe.formats import id_files as idfiles
-from bpe.show.colours import plain, render, spell, use_colour
+from bpe.show.colours import plain, render, use_colour
 from bpe.tokenizer import decoder_of, engine_of, text_encoder_of
 from bpe.training.checkpoint import saved_state
 

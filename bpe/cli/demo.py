@@ -14,7 +14,8 @@ from pathlib import Path
 from time import perf_counter
 
 import bpe
-from bpe.show.colours import render, spell
+from bpe.base.spelling import spell
+from bpe.show.colours import render
 
 #: The page is small beside the English; it is given this often in training, so that its scripts are not drowned in it.
 PAGE_WEIGHT = 16

@@ -20,7 +20,8 @@ from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_utf8, units_of
-from bpe.encode._chunk cimport Fragment, feed_fragments
+from bpe.encode._chunk cimport Fragment
+from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._shared_words cimport Words, copy_words, free_words, learn
 from bpe.encode._workspace cimport Workspace, prepare_output

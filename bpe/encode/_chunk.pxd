@@ -3,7 +3,7 @@
     fragments        the texts to encode, and the ids of special tokens between them
        |  pretokenize/_scanner.pyx finds pieces (pretokens), as bounds or as starts and ends
     Feed             up to 512 pieces found; in scripts without spaces they are cut into parts
-       |  fill (_chunk.pyx) looks each up in the front table of the word cache
+       |  fill (_chunk_filler.pyx) looks each up in the front table of the word cache
     Chunk            a value for each; what is not there is listed in `missed` and `others`
        |  _piece_ids.pyx looks those up in the other tables, and merges what is in none
     ids              emit_values writes them out
@@ -89,20 +89,6 @@ cdef struct Chunk:
     uint64_t found[PIECES]    # the values that `find_middles` finds
     Py_ssize_t n_segments
     Segment segments[PIECES]
-
-
-cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
-
-cdef void fill(
-    Chunk* chunk, Feed* feed, const Joints* joints, const Cache* cache,
-    const Cache* earlier,      # of the parts before the last ones, if it is not `cache`
-) noexcept nogil
-
-cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil
-
-cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil
-
-cdef size_t count_threes(const byte_t* text, size_t n) noexcept nogil
 
 
 cdef inline bint is_cut(const Joints* joints, size_t threes, size_t n) noexcept nogil:

@@ -1,7 +1,7 @@
 """The engine: texts to token ids.
 
-Text is encoded in chunks of some hundred pieces (`_chunk.pyx`). The scanner finds pretokens, the split filter cuts them
-where no token reaches across (`_split_filter.pyx`), the word cache is asked for all pieces of a chunk at once
+Text is encoded in chunks of some hundred pieces (`_chunk_filler.pyx`). The scanner finds pretokens, the split filter
+cuts them where no token reaches across (`_split_filter.pyx`), the word cache is asked for all pieces of a chunk at once
 (`_piece_ids.pyx`), and the ids are written in order. A piece that is too long for the cache is merged while the ids are
 written (`merge/_merger.pyx`).
 
@@ -19,30 +19,21 @@ cimport cython
 from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
+from bpe.base._ids cimport reserve
 from bpe.base._interrupts cimport begin_watch, look_if_due
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport Units, certain_unit
+from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
-from bpe.encode._chunk cimport (
-    ALL,
-    EARLIER,
-    FEW_IDS,
-    Chunk,
-    Feed,
-    Fragment,
-    emit_values,
-    feed_fragments,
-    fill,
-)
+from bpe.encode._chunk cimport ALL, EARLIER, FEW_IDS, Chunk, Feed, Fragment
+from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
 from bpe.encode._split_filter cimport Joints, SplitFilter, first_parting, last_parting
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport cache_bytes, empty_cache, key_size, let_pass
 from bpe.encode._workspace cimport Workspace, emit_listed, prepare_output
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport reserve
-from bpe.pretokenize._safe_points cimport certain_start, last_start
+from bpe.pretokenize._safe_points cimport certain_start, certain_unit, last_start
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "Python.h":

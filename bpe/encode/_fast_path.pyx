@@ -12,7 +12,8 @@ cimport numpy as cnp
 from bpe.base._memory cimport hash_bytes, prefetch
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_utf8, units_of
-from bpe.encode._chunk cimport ALL, PIECES, Feed, Fragment, count_threes, feed_fragments, is_cut
+from bpe.encode._chunk cimport ALL, PIECES, Feed, Fragment, is_cut
+from bpe.encode._chunk_filler cimport count_threes, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder
 from bpe.encode._pieces cimport cut_pieces
 from bpe.encode._word_cache cimport (

@@ -12,7 +12,8 @@ import numpy as np
 
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._batch cimport FRAGMENTS, Job, Room
-from bpe.encode._chunk cimport Fragment, feed_fragments
+from bpe.encode._chunk cimport Fragment
+from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t
 

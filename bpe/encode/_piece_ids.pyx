@@ -7,7 +7,8 @@ ids (`_encoder.pyx`).
 """
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.encode._chunk cimport ALL, EARLIER, Chunk, find_middles
+from bpe.encode._chunk cimport ALL, EARLIER, Chunk
+from bpe.encode._chunk_filler cimport find_middles
 from bpe.encode._shared_words cimport note
 from bpe.encode._word_cache cimport (
     LONG_WORD,

@@ -1,7 +1,7 @@
 """Cutting the pieces that a scanner found into shorter parts, where that is safe.
 
 The split filter (`_split_filter.pyx`) says where a cut is safe. The parts are then looked up as pieces of their own.
-Not here: finding pieces, and what is done with them (`_chunk.pyx`).
+Not here: finding pieces, and what is done with them (`_chunk_filler.pyx`).
 """
 
 from bpe.base._cpu cimport follow_vector_level

@@ -1,8 +1,8 @@
 """Words that one thread has worked out, for the caches of others."""
 
+from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._word_cache cimport Cache
-from bpe.merge._merging cimport Ids
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef struct Word:

@@ -6,6 +6,7 @@ When its part of the text is done, the notes no longer change, and the other thr
 (`_batch.pyx`).
 """
 
+from bpe.base._ids cimport Ids, reserve
 from bpe.base._memory cimport grown, prefetch
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._word_cache cimport (
@@ -24,7 +25,6 @@ from bpe.encode._word_cache cimport (
     short_line,
     value_of,
 )
-from bpe.merge._merging cimport Ids, reserve
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy

@@ -1,11 +1,12 @@
 """What one call needs for itself."""
 
+from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._shared_words cimport Words
 from bpe.encode._word_cache cimport Cache, has_ids
-from bpe.merge._merging cimport Ids, Scratch, reserve
+from bpe.merge._merging cimport Scratch
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 

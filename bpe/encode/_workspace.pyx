@@ -4,10 +4,11 @@ Not here: which calls have it when (`_encoder.pyx`), and how a cache finds a wor
 """
 
 from bpe.base._id_array cimport LARGE, large_output
+from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport close_cache, limit_words, open_cache
-from bpe.merge._merging cimport Ids, free_scratch
+from bpe.merge._merging cimport free_scratch
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 

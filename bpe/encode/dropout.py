@@ -28,7 +28,7 @@ class DropoutEncoder:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._core = Dropout(engine.kernel)
+        self._core = Dropout(engine.merger)
 
     def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
         """The ids of one text; the same for the same text, probability and seed, on any machine."""

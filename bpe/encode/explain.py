@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from bpe.encode.engine import NO_TOKEN, Engine
-from bpe.show.colours import spell_together
+from bpe.base.spelling import spell_together
+from bpe.encode.engine import Engine
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import NO_TOKEN
 
 
 def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:

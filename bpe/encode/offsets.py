@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes, unescape
 from bpe.encode import _offsets as tokenspans
-from bpe.encode.engine import NO_TOKEN, Engine, unk_id
+from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pretokenizer import prepared
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
+from bpe.vocab.symbols import unk_id
+from bpe.vocab.vocabulary import NO_TOKEN
 
 #: What offsets count.
 Unit = Literal["char", "byte"]

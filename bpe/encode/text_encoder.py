@@ -23,13 +23,14 @@ from bpe.corpus.blocks import Block, PathLike, TextFiles
 from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.reading import EncodingErrors
 from bpe.encode.dropout import DropoutEncoder, check_dropout
-from bpe.encode.engine import NO_TOKEN, NOTHING, Around, BlockIds, Engine, surrounded
+from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
 from bpe.encode.explain import explain_pieces
 from bpe.encode.offsets import OffsetEncoder, Unit
 from bpe.encode.streams import encode_stream
 from bpe.encode.truncation import truncate
 from bpe.errors import check_int, check_iterable, error_context, shown
 from bpe.vocab.special_tokens import Allowed
+from bpe.vocab.vocabulary import NO_TOKEN
 
 #: The bytes of files, where they are not known before.
 _UNKNOWN_SIZE = 1 << 24

@@ -8,11 +8,12 @@ Measured, cl100k: 290 ms with a dict of tokens and merging each token's bytes, 3
 
 import numpy as np
 
+from bpe.base._ids cimport Ids
 from bpe.base._memory cimport mix, prefetch
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport PairTable
-from bpe.merge._merging cimport Ids, Scratch, free_scratch, merge_with_heap
+from bpe.merge._merging cimport Scratch, free_scratch, merge_with_heap
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset

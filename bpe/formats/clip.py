@@ -16,7 +16,8 @@ from bpe.errors import FormatError, shown
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
-from bpe.vocab.spec import TokenizerSpec, byte_alphabet, to_letters
+from bpe.vocab.byte_letters import byte_alphabet, to_letters
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
 MARK = "</w>"

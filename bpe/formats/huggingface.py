@@ -23,7 +23,6 @@ is refused; one without it, as everyone else writes them, is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -52,7 +51,9 @@ from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, check_unicode_version
 from bpe.text import normalizers as n
-from bpe.vocab.spec import FLAGS, Model, TokenizerSpec, letter_bytes
+from bpe.vocab.byte_letters import letter_bytes
+from bpe.vocab.spec import FLAGS, Model, TokenizerSpec
+from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary, end_to_end
 
 __all__ = ["read", "unreadable", "write"]
@@ -405,33 +406,6 @@ def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, froze
         numbers.add(number)
         flags[name] = frozenset(own)
     return names, flags
-
-
-def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: n.Normalizer | None) -> dict[str, frozenset[str]]:
-    """The flags of all added tokens without those that change nothing: equal tokenizers have equal flags."""
-    if normalizer in (None, n.Sequence()) and _in_any_order(flags):
-        without = {own: own - {"normalized"} for own in set(flags.values())}
-        flags = {name: without[own] for name, own in flags.items()}
-    return {name: own for name, own in flags.items() if own}
-
-
-def _in_any_order(flags: Mapping[str, frozenset[str]]) -> bool:
-    """Whether the tokens that are sought last, where nothing is normalized, might as well be sought with the others."""
-    if len({"normalized" in own for own in flags.values()}) < 2:
-        return True
-    if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
-        return False
-    begins = {name[0] for name in flags}
-    if not begins.isdisjoint(set().union(*(name[1:] for name in flags))):
-        return False  # two may overlap
-    prefixes: list[str] = []  # the names that the last one begins with, and itself: all sought at the same time
-    for name in sorted(flags):
-        while prefixes and not name.startswith(prefixes[-1]):
-            prefixes.pop()
-        if prefixes and ("normalized" in flags[name]) != ("normalized" in flags[prefixes[-1]]):
-            return False
-        prefixes.append(name)
-    return True
 
 
 def _template(value: Any, where: str, vocabulary: Vocabulary) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -15,7 +15,8 @@ from bpe.formats.oniguruma import SPELLED, means_the_same, published
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
-from bpe.vocab.spec import TokenizerSpec, byte_letters, letter_bytes, to_letters
+from bpe.vocab.byte_letters import byte_letters, letter_bytes, to_letters
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._buffers import Buffer
-from bpe.encode._encoder import Encoder
+from bpe.merge._merger import Merger
 
 class Dropout:
-    def __init__(self, encoder: Encoder) -> None: ...
+    def __init__(self, merger: Merger) -> None: ...
     def encode(
         self, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], dropped: int, state: int
     ) -> tuple[NDArray[np.uint32], int, bool]: ...

@@ -10,13 +10,13 @@ symbols and pretokens are (`bpe/encode/engine.py`).
 
 from bpe.base._bounds cimport check_spans
 from bpe.base._id_array cimport as_array
+from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport begin_watch, look_if_due
 from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._encoder cimport Encoder
 from bpe.merge._merge_queue cimport Queue, pop, push
+from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport (
-    Ids,
     Scratch,
     append_links,
     begin_links,
@@ -41,12 +41,12 @@ cdef enum:
 
 
 cdef class Dropout:
-    """Merging with dropout by the tables of an encoder. Immutable."""
+    """Merging with dropout by the tables of a tokenizer. Immutable."""
 
-    cdef Encoder encoder
+    cdef Merger merger
 
-    def __init__(self, Encoder encoder not None):
-        self.encoder = encoder
+    def __init__(self, Merger merger not None):
+        self.merger = merger
 
     def encode(
         self,
@@ -92,8 +92,8 @@ cdef class Dropout:
         cdef size_t steps = 0
         cdef Py_ssize_t n
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
-        n = symbols_of(&self.encoder.values.merger.alphabet, piece, size, scratch.symbols, unknown)
-        begin_links(&self.encoder.values.merger.table.pairs, scratch.symbols, n, scratch)
+        n = symbols_of(&self.merger.alphabet, piece, size, scratch.symbols, unknown)
+        begin_links(&self.merger.table.pairs, scratch.symbols, n, scratch)
         skipped.n = 0
         while scratch.queue.n > 0:
             steps += IDS_PER_STEP
@@ -107,7 +107,7 @@ cdef class Dropout:
                 skipped.entries[skipped.n] = entry
                 skipped.n += 1
                 continue
-            join_behind(&self.encoder.values.merger.table.pairs, scratch, <uint32_t>entry, n)
+            join_behind(&self.merger.table.pairs, scratch, <uint32_t>entry, n)
             asked = NO_ENTRY
             while skipped.n > 0:
                 skipped.n -= 1

@@ -1,8 +1,9 @@
 """Long pieces window by window."""
 
+from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t
 from bpe.merge._merge_table cimport Pairs
-from bpe.merge._merging cimport Alphabet, Ids, Scratch
+from bpe.merge._merging cimport Alphabet, Scratch
 from bpe.merge._origins cimport Origins
 
 cdef bint merge_windows(

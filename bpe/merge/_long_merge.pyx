@@ -19,6 +19,7 @@ Symbols of a long piece that are not its bytes take four bytes each, and are rea
 order, as `Origins.ordered` says.
 """
 
+from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport look_if_due
 from bpe.base._memory cimport grown
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -26,14 +27,12 @@ from bpe.merge._merge_table cimport Pairs
 from bpe.merge._merging cimport (
     SHORT,
     Alphabet,
-    Ids,
     Row,
     Scratch,
     Unread,
     merge_row,
     merge_with_heap,
     more_symbols,
-    reserve,
     row_of_bytes,
     row_of_symbols,
     tokens_of,

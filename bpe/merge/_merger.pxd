@@ -1,8 +1,9 @@
 """A tokenizer's merges, and which way a piece is merged by them."""
 
+from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t
 from bpe.merge._merge_table cimport PairTable
-from bpe.merge._merging cimport Alphabet, Ids, Scratch
+from bpe.merge._merging cimport Alphabet, Scratch
 from bpe.merge._origins cimport Origins
 
 cdef class Merger:

@@ -7,6 +7,7 @@ already (`encode/_piece_ids.pyx`).
 
 import numpy as np
 
+from bpe.base._ids cimport Ids, reserve
 from bpe.base._memory cimport grown
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._long_merge cimport merge_windows
@@ -14,12 +15,10 @@ from bpe.merge._merge_table cimport PairTable
 from bpe.merge._merging cimport (
     SHORT,
     Alphabet,
-    Ids,
     Scratch,
     merge_bytes,
     merge_symbols,
     merge_with_heap,
-    reserve,
     symbols_of,
 )
 from bpe.merge._origins cimport Origins

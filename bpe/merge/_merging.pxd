@@ -1,5 +1,6 @@
 """Pieces to ids by merging: what the engine does with a piece that no cache knows."""
 
+from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport Watch
 from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t, token_t
@@ -24,12 +25,6 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
 
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack
-
-cdef struct Ids:              # a growing array of ids
-    token_t* data
-    size_t n
-    size_t room
-    bint lent                 # it lies in memory of others: if it has to grow, it moves out
 
 cdef struct Alphabet:         # which tokens single symbols are
     const uint32_t* inner     # token of a byte or code point before the last place of a piece, or NO_TOKEN
@@ -68,16 +63,6 @@ cdef inline bint is_fresh(const Scratch* scratch, uint64_t entry) noexcept nogil
     """Whether an entry of the queue is what its symbol still makes with the one behind it."""
     cdef uint64_t merge = scratch.links[<uint32_t>entry].merge
     return merge != NO_MERGE and merge >> 32 == entry >> 32
-
-
-cdef inline int reserve(Ids* ids, size_t more) except -1 nogil:
-    """Room for `more` ids behind those that are there."""
-    if ids.n + more > ids.room:
-        return make_room(ids, more)
-    return 0
-
-
-cdef int make_room(Ids* ids, size_t more) except -1 nogil
 
 
 cdef void free_scratch(Scratch* scratch) noexcept nogil

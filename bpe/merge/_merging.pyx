@@ -6,16 +6,15 @@ right. Not here: the table of pairs (`_merge_table.pyx`), caches (`encode/_word_
 """
 
 from bpe.base._cpu cimport follow_vector_level
+from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport look
 from bpe.base._memory cimport grown
-from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport pop, push
 from bpe.merge._merge_table cimport NO_MERGE, Pairs, find_pair
 from bpe.text._unicode cimport decode_char
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     int bpe_ctz(uint64_t bits)
@@ -32,19 +31,6 @@ cdef enum:
 
 
 follow_vector_level(use_level_merge)
-
-
-cdef int make_room(Ids* ids, size_t more) except -1 nogil:
-    """Grow an array of ids, in large pages where the system has them: fresh small ones are a tenth of all time."""
-    cdef token_t* lent = ids.data if ids.lent else NULL
-    if ids.lent:
-        ids.data, ids.room = NULL, 0
-    ids.data = <token_t*>grown(ids.data, &ids.room, ids.n + more, sizeof(token_t))
-    if ids.lent:
-        memcpy(ids.data, lent, ids.n * sizeof(token_t))
-        ids.lent = False
-    ask_for_huge_pages(ids.data, ids.room * sizeof(token_t))
-    return 0
 
 
 cdef void free_scratch(Scratch* scratch) noexcept nogil:

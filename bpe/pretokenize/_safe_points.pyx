@@ -3,13 +3,15 @@
 There are two kinds of them. One is before white space that follows a letter: no pretoken holds a letter and then white
 space, and no look-ahead reaches back over a letter. The other, for texts without spaces, is before a letter that
 follows a single newline with no white space in front of it: no pretoken holds a newline and then a letter, and a single
-newline is the same pretoken, or the same end of one, at the end of a text. Not here: the same for the characters of a
-str (`base/_utf8.pyx`), places within pretokens (`encode/_split_filter.pyx`), documents (`corpus/_separators.pyx`).
+newline is the same pretoken, or the same end of one, at the end of a text.
+
+Not here: places within pretokens (`encode/_split_filter.pyx`), documents (`corpus/_separators.pyx`).
 """
 
 from bpe.base._types cimport byte_t
+from bpe.base._utf8 cimport Units, unit_at
 from bpe.pretokenize._patterns cimport WHOLE
-from bpe.text._unicode cimport LETTER, SPACE, class_at
+from bpe.text._unicode cimport LETTER, SPACE, class_at, class_of_code
 
 
 cdef Py_ssize_t certain_start(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -90,3 +92,28 @@ cdef inline bint is_whole(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     if text[pos] < 0xC0:
         return True
     return pos + (2 if text[pos] < 0xE0 else 3 if text[pos] < 0xF0 else 4) <= end
+
+
+cdef Py_ssize_t certain_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
+    """`certain_start` for the characters of a str: the first place at or after `pos`; `n` if none."""
+    if scanner == WHOLE:
+        return units.n
+    pos = max(pos, <Py_ssize_t>1)
+    while pos < units.n and not is_unit_cut(units, pos):
+        pos += 1
+    return min(pos, units.n)
+
+
+cdef bint is_unit_cut(const Units* units, Py_ssize_t pos) noexcept nogil:
+    """Whether `pos`, beyond 0, is such a place."""
+    cdef int here = class_of_unit(units, pos)
+    if here & SPACE:
+        return class_of_unit(units, pos - 1) & LETTER
+    return (
+        here & LETTER and pos > 1 and unit_at(units, pos - 1) == c"\n"
+        and not class_of_unit(units, pos - 2) & SPACE
+    )
+
+
+cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
+    return class_of_code(unit_at(units, pos))

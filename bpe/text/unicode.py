@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from bpe.base._utf8 import find_new
+from bpe.text._unicode import find_new
 from bpe.text.unicode_data import LOWER, WORD
 
 #: Marks that `str.lower` of older Pythons passes over between Σ and a letter, and of newer ones does not.

@@ -1,23 +1,17 @@
 """The alphabet: the symbols that training starts from, their order, and the tokens that they are.
 
-Not here: learning (`bpe/training/trainer.py`); the symbols of a tokenizer that is there (`encoding.symbol_tables`).
+Not here: learning (`bpe/training/trainer.py`); the symbols of a tokenizer that is there (`bpe/vocab/symbols.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from bpe.base.utf8 import to_bytes
-from bpe.errors import counted, shown
-from bpe.vocab.spec import byte_alphabet, byte_letters, letter_bytes
-
-if TYPE_CHECKING:
-    from bpe.training.trainer import TrainOptions, Words
-
-NO_TOKEN = 0xFFFFFFFF
+from bpe.errors import counted
+from bpe.training.options import TrainOptions, given_codes
+from bpe.training.words import Words
+from bpe.vocab.byte_letters import byte_alphabet, byte_letters
+from bpe.vocab.vocabulary import NO_TOKEN
 
 
 class Alphabet:
@@ -103,39 +97,3 @@ def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list
         kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties as sorted
         found = [code for code in found if code in kept]
     return fixed, given + found
-
-
-def given_codes(options: TrainOptions) -> list[int]:
-    """The argument `initial_alphabet`, an iterable of symbols, as numbers in its order."""
-    symbols = options.initial_alphabet
-    if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
-        raise TypeError(
-            f"initial_alphabet is {shown(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
-            f"{shown(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
-        )
-    codes: dict[int, None] = {}
-    for symbol in symbols:
-        codes[_given_code(symbol, options.chars)] = None
-    return list(codes)
-
-
-def _given_code(symbol: object, chars: bool) -> int:
-    if isinstance(symbol, str) and len(symbol) == 1:
-        if chars:
-            to_bytes(symbol)
-            if not 0xD800 <= ord(symbol) < 0xE000:
-                return ord(symbol)
-        elif ord(symbol) < 128:
-            return ord(symbol)
-        elif symbol in letter_bytes():
-            return letter_bytes()[symbol]
-    elif not chars and isinstance(symbol, bytes) and len(symbol) == 1:
-        return symbol[0]
-    elif not chars and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:
-        return symbol
-    rule = (
-        "one character each"
-        if chars
-        else "one byte each: an int, bytes of length 1, an ASCII character or GPT-2's letter for it"
-    )
-    raise ValueError(f"initial_alphabet has {shown(symbol)}; its symbols must be {rule}")

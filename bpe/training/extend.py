@@ -14,25 +14,16 @@ from numpy.typing import NDArray
 
 from bpe.base.progress import ProgressLike, check_progress
 from bpe.count.word_counts import WordCounts
-from bpe.encode.engine import NO_TOKEN, Engine, symbol_tables
+from bpe.encode.engine import Engine
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
-from bpe.training.trainer import (
-    CELL_LIMIT,
-    ENCODED,
-    OnMerge,
-    Start,
-    TieBreak,
-    TrainOptions,
-    Words,
-    make_trainer,
-    run_merges,
-    training_of,
-    words_of,
-)
+from bpe.training.options import OnMerge, TieBreak, TrainOptions
+from bpe.training.trainer import ENCODED, Start, make_trainer, run_merges, training_of
+from bpe.training.words import CELL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
-from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.symbols import symbol_tables
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
 
 def extend(

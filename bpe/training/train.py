@@ -25,7 +25,8 @@ from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, corpus_of, made_as
-from bpe.training.trainer import OnMerge, TieBreak, TrainOptions, learn
+from bpe.training.options import OnMerge, TieBreak, TrainOptions
+from bpe.training.trainer import learn
 from bpe.vocab.spec import Model
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,22 +19,17 @@ from numpy.typing import NDArray
 from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
-from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts
-from bpe.errors import FormatError, check_choice, check_int, counted, typed
-from bpe.training._symbol_array import symbol_counts
+from bpe.errors import FormatError, counted
 from bpe.training._trainer import Trainer
-from bpe.training.alphabet import Alphabet, given_codes
+from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
-from bpe.vocab.spec import Model, TokenizerSpec
-from bpe.vocab.special_tokens import check_special_tokens
+from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
+from bpe.training.words import Words, words_of
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 
-TieBreak = Literal["id", "first", "smallest", "greatest"]
-OnMerge = Callable[[int, Any, Any, Any, int], object]
-
-TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
-CELL_LIMIT = 2**32 - 2
 STOPS = {1: "no pairs left", 2: "min_frequency"}
 #: The kernel makes so many merges per call; of more words than MANY_WORDS few at first, and twice as many after each
 #: call that took less than SHORT_CALL seconds, so that progress is seen.
@@ -50,95 +44,6 @@ ENCODED = 2
 
 
 log = logging.getLogger("bpe")
-
-
-@dataclass(frozen=True)
-class Training:
-    """Facts about a training, in `Tokenizer.training` of a tokenizer that `train` or `extend` made.
-
-    Attributes:
-        stopped: why it ended before the requested size: "no pairs left" or "min_frequency"; None if it did not.
-        merges: the number of merges.
-        words: the number of distinct words that it learned from.
-        seconds: how long it took, counting included.
-
-    """
-
-    stopped: str | None
-    merges: int
-    words: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """The options of `bpe.train` that decide the merges, checked on construction. `bpe.train` documents them."""
-
-    vocab_size: int | None = None
-    num_merges: int | None = None
-    model: Model = "byte"
-    end_of_word: str | None = None
-    end_of_word_glued: bool = False
-    unk_token: str | None = None
-    special_tokens: tuple[str, ...] = ()
-    initial_alphabet: Any = None
-    min_frequency: int = 1
-    max_token_length: int | None = None
-    limit_alphabet: int | None = None
-    tie_break: TieBreak = "id"
-    first_id: int = 0
-    reserved: dict[str, None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        if (self.vocab_size is None) == (self.num_merges is None):
-            raise ValueError(
-                f"vocab_size is {self.vocab_size} and num_merges is {self.num_merges}; give exactly one of them"
-            )
-        check_choice("model", self.model, ("byte", "char"))
-        check_choice("tie_break", self.tie_break, TIE_BREAKS)
-        for name, least in (("vocab_size", 1), ("num_merges", 0), ("max_token_length", 1), ("limit_alphabet", 1)):
-            if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), least, ID_LIMIT)
-        if isinstance(self.initial_alphabet, Iterable) and not isinstance(self.initial_alphabet, (str, bytes)):
-            object.__setattr__(self, "initial_alphabet", tuple(self.initial_alphabet))
-        check_int("min_frequency", self.min_frequency, 0)
-        check_int("first_id", self.first_id, 0, ID_LIMIT)
-        for name in ("end_of_word", "unk_token"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise TypeError(f"{name} is {typed(value)}; it must be a str or None")
-            if value == "":
-                raise ValueError(f"{name} is ''; it must be at least one character, or None for none")
-        if self.end_of_word_glued and self.end_of_word is None:
-            raise ValueError('end_of_word_glued=True needs a mark to glue: pass end_of_word="</w>" too')
-        if isinstance(self.special_tokens, Mapping):
-            raise TypeError(
-                f"special_tokens is {typed(self.special_tokens)}; it must be a list of names: their ids are first_id, "
-                "first_id + 1, … in its order"
-            )
-        specials = check_special_tokens(self.special_tokens)
-        reserved = dict.fromkeys(specials)
-        if self.unk_token is not None:
-            reserved[self.unk_token] = None
-        if self.end_of_word in reserved:
-            raise ValueError(
-                f"end_of_word {self.end_of_word!r} is a special token too; it must differ from all of them"
-            )
-        object.__setattr__(self, "special_tokens", specials)
-        object.__setattr__(self, "reserved", reserved)
-
-    @property
-    def chars(self) -> bool:
-        """Whether symbols are characters."""
-        return self.model == "char"
-
-    def to_json(self) -> dict[str, Any]:
-        """What decides the merges, as JSON has it: name → value."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reserved"}
-        values["special_tokens"] = list(self.special_tokens)
-        if isinstance(self.initial_alphabet, tuple):
-            values["initial_alphabet"] = given_codes(self)
-        return {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}
 
 
 def learn(
@@ -213,60 +118,6 @@ def _begun(
 
 
 # Words and alphabet ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Words:
-    """The words to learn from, as the kernel takes them."""
-
-    blob: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    inner: NDArray[np.int64]  # occurrences of each byte or code point that words can hold, but for last places
-    last: NDArray[np.int64]  # and at the last place
-    cells: int  # symbols of all distinct words together
-
-
-def words_of(counts: WordCounts, options: TrainOptions) -> Words:
-    """The words that occur, checked, with their symbols counted."""
-    blob, offsets, numbers = counts._snapshot()
-    if not numbers.any():
-        raise ValueError(
-            "the corpus has no words: there is nothing to learn from; give text that is not empty"
-            + (" and that the pretokenizer does not drop" if counts.pretokenizer is not None else "")
-        )
-    if not numbers.all():
-        kept = np.flatnonzero(numbers)
-        data = blob.tobytes()
-        pieces = [data[offsets[i] : offsets[i + 1]] for i in kept.tolist()]
-        blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(piece) for piece in pieces], dtype=np.int64)))
-        numbers = numbers[kept]
-    if options.chars:
-        data = blob.tobytes()
-        check_utf8(data, "the corpus's words")
-        within = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
-        if len(within):
-            at = int(within[0])
-            check_utf8(data[offsets[at] : offsets[at + 1]], f"word {at}")
-    symbols = _most_symbols(int(blob.max())) if options.chars else 256
-    inner, last = np.zeros(symbols, np.int64), np.zeros(symbols, np.int64)
-    cells, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
-    if overflow:
-        raise ValueError(
-            "the counts of the symbols sum to more than 2**63 - 1, the most that counts can be; scale them down"
-        )
-    if cells + 2 * len(numbers) + 1 > CELL_LIMIT:
-        raise ValueError(
-            f"the distinct words have {cells} symbols; at most {CELL_LIMIT} fit: train on less text, or use a "
-            "pretokenizer that makes words repeat"
-        )
-    return Words(blob, offsets, numbers, inner, last, cells)
-
-
-def _most_symbols(highest: int) -> int:
-    """How many code points UTF-8 can spell whose highest byte is that one."""
-    return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
 
 
 def _target(options: TrainOptions, alphabet: Alphabet) -> int:

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from bpe.errors import counted
-from bpe.formats.huggingface import effective_flags
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_tokens import check_special_tokens
+from bpe.vocab.special_tokens import check_special_tokens, effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, SPECIAL, Vocabulary
 
 #: The flags that `tokenizers` gives to a str in its `add_tokens`: not special, and sought in normalized text.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_choice, shown, typed
-from bpe.merge._merge_table import wrong_merge
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, as_normalizer
+from bpe.vocab._spec import wrong_merge
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 #: What symbols are.
@@ -198,43 +197,3 @@ def _check_names(spec: TokenizerSpec) -> None:
             f"special_tokens, template or clip has the id {shown(wrong[0])}, which the vocabulary does not have; give "
             "it a token there"
         )
-
-
-@cache
-def byte_letters() -> tuple[str, ...]:
-    """GPT-2's letter for each byte 0 to 255: itself where it is printable, else the next free one from U+0100 on.
-
-    >>> byte_letters()[ord("a")], byte_letters()[ord(" ")], byte_letters()[ord(chr(10))]
-    ('a', 'Ġ', 'Ċ')
-
-    Source: `bytes_to_unicode` of openai/gpt-2, encoder.py.
-    """
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
-
-
-@cache
-def letter_bytes() -> dict[str, int]:
-    """The byte that each of GPT-2's letters stands for."""
-    return {letter: byte for byte, letter in enumerate(byte_letters())}
-
-
-@cache
-def byte_alphabet() -> tuple[int, ...]:
-    """The 256 bytes in the order of their letters' code points, which is the order of their ids.
-
-    >>> byte_alphabet()[:3], byte_alphabet()[-2:]
-    ((33, 34, 35), (160, 173))
-    """
-    return tuple(sorted(range(256), key=lambda byte: byte_letters()[byte]))
-
-
-def to_letters(token: bytes) -> str:
-    """A token's bytes in GPT-2's letters.
-
-    >>> to_letters(b" hi")
-    'Ġhi'
-    """
-    letters = byte_letters()
-    return "".join(letters[byte] for byte in token)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, to_bytes
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
-from bpe.text.normalizers import Normalizer
+from bpe.text.normalizers import Normalizer, Sequence
 from bpe.text.unicode import is_word
 
 if TYPE_CHECKING:
@@ -323,3 +323,30 @@ def check_special_tokens(
             raise ValueError(f"{noun} {name!r} is given twice; each has one id")
         seen.add(name)
     return listed
+
+
+def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: Normalizer | None) -> dict[str, frozenset[str]]:
+    """The flags of all added tokens without those that change nothing: equal tokenizers have equal flags."""
+    if normalizer in (None, Sequence()) and _in_any_order(flags):
+        without = {own: own - {"normalized"} for own in set(flags.values())}
+        flags = {name: without[own] for name, own in flags.items()}
+    return {name: own for name, own in flags.items() if own}
+
+
+def _in_any_order(flags: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the tokens that are sought last, where nothing is normalized, might as well be sought with the others."""
+    if len({"normalized" in own for own in flags.values()}) < 2:
+        return True
+    if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
+        return False
+    begins = {name[0] for name in flags}
+    if not begins.isdisjoint(set().union(*(name[1:] for name in flags))):
+        return False  # two may overlap
+    prefixes: list[str] = []  # the names that the last one begins with, and itself: all sought at the same time
+    for name in sorted(flags):
+        while prefixes and not name.startswith(prefixes[-1]):
+            prefixes.pop()
+        if prefixes and ("normalized" in flags[name]) != ("normalized" in flags[prefixes[-1]]):
+            return False
+        prefixes.append(name)
+    return True

@@ -18,6 +18,8 @@ from bpe.errors import counted, shown
 NONE, ORDINARY, SPECIAL = 0, 1, 2
 
 #: Ids are kept below this so that they fit int32 arrays and 32-bit kernels with room for their marks.
+#: Stands for no token in tables of ids; the kernels have the same number (`bpe/base/_types.pxd`).
+NO_TOKEN = 0xFFFFFFFF
 ID_LIMIT = 2**31
 
 

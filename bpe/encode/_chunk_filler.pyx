@@ -10,6 +10,7 @@ Measured, English, later passes: 370 MB/s with a look-up after each piece, 475 w
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport hash_bytes, prefetch
 from bpe.base._types cimport byte_t, token_t
+from bpe.encode._chunk cimport EARLIER, PIECES, Chunk, Feed, Fragment, Segment, is_cut
 from bpe.encode._pieces cimport cut_found
 from bpe.encode._split_filter cimport Joints
 from bpe.encode._word_cache cimport (

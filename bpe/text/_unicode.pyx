@@ -1,0 +1,15 @@
+"""Finding the characters that normalization treats in a way of its own (`unicode.py`)."""
+
+from bpe.base._utf8 cimport Units, unit_at, units_of
+
+
+def find_new(str text, Py_ssize_t start):
+    """The index of the first NEW character (see `generate_unicode.py`) at or after `start`; -1 if there is none."""
+    cdef Units units = units_of(text)
+    cdef Py_ssize_t at = max(start, 0)
+    if units.width < 2:                                    # no character below U+0100 is NEW
+        return -1
+    with nogil:
+        while at < units.n and not class_of_code(unit_at(&units, at)) & NEW:
+            at += 1
+    return at if at < units.n else -1

@@ -1,0 +1,12 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+def wrong_merge(
+    merges: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    blob: Buffer,
+    offsets: NDArray[np.int64],
+    checked: NDArray[np.uint8],
+) -> int: ...

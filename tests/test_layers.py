@@ -1,0 +1,340 @@
+"""The rooms of the package and their order: a module imports, cimports and includes only what is below it.
+
+Read from the sources: imports of .py and .pyi files wherever they stand (in functions and under TYPE_CHECKING too),
+imports, cimports and headers of .pyx and .pxd files, and includes of .h files. Within a room no two modules may need
+each other, in whatever way; a kernel and its .pxd are one module. A module is private to nobody, but names in it that
+begin with an underscore are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import bpe
+
+PACKAGE = Path(bpe.__file__).parent
+ROOT = PACKAGE.parent
+
+#: Rooms, and modules that are rooms of their own, from the lowest to the highest. Those of one row know nothing of
+#: each other.
+ORDER = [
+    {"errors", "_version", "_uncompiled"},
+    {"base"},
+    {"text"},
+    {"show"},
+    {"pretokenize"},
+    {"vocab"},
+    {"batch"},
+    {"corpus"},
+    {"count"},
+    {"merge"},
+    {"encode"},
+    {"decode"},
+    {"formats"},
+    {"tokenizer"},
+    {"training"},
+    {"data", "evaluation"},
+    {"compat", "distributed"},
+    {"__init__"},
+    {"cli"},
+    {"__main__"},
+]
+LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
+
+#: What a lower module needs of a higher one: (importing module, imported module). Each import is inside the method of
+#: `Tokenizer` that needs it.
+EXCEPTIONS: set[tuple[str, str]] = set()
+
+#: Python and Cython files in a room at most: with more, it is two rooms.
+MOST_FILES = 24
+KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
+#: Packages outside this one that a kernel may import.
+FOR_KERNELS = {"numpy", "libc", "cython", "cpython", "threading"}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a file needs of the package: a module, and the names that it takes from there."""
+
+    module: str  # bpe.room.name, or a header: bpe/room/_name.h
+    names: tuple[str, ...] = ()
+    line: int = 0
+
+
+def module_of(path: Path, root: Path) -> str:
+    """The module that a file belongs to, such as bpe.merge._merger; a header is one of its own, bpe.merge._rounds.h."""
+    name = ".".join(path.relative_to(root).with_suffix("").parts)
+    return f"{name}.h" if path.suffix == ".h" else name
+
+
+def room_of(module: str) -> str:
+    """The second part of a module's name; of `bpe` itself `__init__`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def sources(package: Path) -> list[Path]:
+    return [path for kind in KINDS for path in sorted(package.rglob(f"*{kind}")) if path.parent.name != "_core"]
+
+
+def python_needs(text: str, modules: set[str]) -> Iterator[Need]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Need(alias.name, (), node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno} imports relatively; write the whole name"
+            assert node.module is not None
+            yield from taken(node.module, [alias.name for alias in node.names], modules, node.lineno)
+
+
+CYTHON_FROM = re.compile(
+    r"^[ \t]*from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n]*)|^[ \t]*(?:c?import)[ \t]+([\w.]+)", re.MULTILINE
+)
+HEADER = re.compile(r'^[ \t]*(?:cdef extern from|#[ \t]*include)[ \t]+"([^"]+)"', re.MULTILINE)
+
+
+def kernel_needs(text: str, modules: set[str]) -> Iterator[Need]:
+    text = re.sub(r'"""(.*?)"""', docstring_without_imports, text, flags=re.DOTALL)
+    for match in CYTHON_FROM.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        if match[3]:
+            yield Need(match[3], (), line)
+            continue
+        names = [re.sub(r"#.*", "", part) for part in match[2].strip("()").split("\n")]
+        listed = [name.split(" as ")[0].strip() for name in ",".join(names).split(",") if name.strip()]
+        yield from taken(match[1], listed, modules, line)
+    yield from header_needs(text)
+
+
+def docstring_without_imports(match: re.Match[str]) -> str:
+    """A docstring, or C code in one, as empty lines: but for the headers that it includes."""
+    return "\n".join(line if line.lstrip().startswith("#") else "" for line in match[0].split("\n"))
+
+
+def header_needs(text: str) -> Iterator[Need]:
+    for match in HEADER.finditer(text):
+        yield Need(match[1], (), text.count("\n", 0, match.start()) + 1)
+
+
+def taken(module: str, names: list[str], modules: set[str], line: int) -> Iterator[Need]:
+    """`from module import names`, some of which may be modules themselves."""
+    own = tuple(name for name in names if f"{module}.{name}" not in modules)
+    if own or not names:
+        yield Need(module, own, line)
+    for name in names:
+        if name not in own:
+            yield Need(f"{module}.{name}", (), line)
+
+
+def needs_of(path: Path, modules: set[str]) -> list[Need]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in (".py", ".pyi"):
+        found = list(python_needs(text, modules))
+    elif path.suffix == ".h":
+        found = list(header_needs(text))
+    else:
+        found = list(kernel_needs(text, modules))
+    return found
+
+
+def check(package: Path) -> list[str]:
+    """What is wrong with the sources of a package, a line for each fault; none if all is well."""
+    root, files = package.parent, sources(package)
+    modules = {module_of(path, root).removesuffix(".__init__") for path in files}
+    faults: list[str] = []
+    graph: dict[str, set[str]] = {}
+    for path in files:
+        own = module_of(path, root).removesuffix(".__init__")
+        where = path.relative_to(root).as_posix()
+        if room_of(own) not in LEVELS:
+            faults.append(f"{where}: no such room; add {room_of(own)} to ORDER")
+            continue
+        for need in needs_of(path, modules):
+            needed = need.module
+            if needed.endswith(".h"):
+                if not needed.startswith("bpe/"):
+                    if (path.parent / needed).exists():
+                        faults.append(f"{where}:{need.line}: include {needed} by its path from the root")
+                    continue
+                needed = needed.replace("/", ".")
+            if needed.split(".")[0] != "bpe":
+                if path.suffix in (".pyx", ".pxd") and needed.split(".")[0] not in FOR_KERNELS:
+                    faults.append(f"{where}:{need.line}: a kernel imports {needed}")
+                continue
+            private = [name for name in need.names if name.startswith("_") and not name.endswith("__")]
+            if private and needed != own:
+                faults.append(f"{where}:{need.line}: takes {', '.join(private)} from {needed}, where it is private")
+            if room_of(own) == room_of(needed):
+                if needed != own and own.count(".") > 1:
+                    graph.setdefault(own, set()).add(needed)
+            elif LEVELS.get(room_of(needed), len(ORDER)) >= LEVELS[room_of(own)]:
+                if needed == "bpe" and room_of(own) == "cli":
+                    continue
+                if (own, needed) not in EXCEPTIONS:
+                    faults.append(f"{where}:{need.line}: needs {needed}, which is not below it")
+    faults += [f"modules need each other: {' -> '.join(cycle)}" for cycle in cycles(graph)]
+    return [*faults, *room_faults(package)]
+
+
+def cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Cycles that together hold an edge of every cycle."""
+    graph = {module: set(needed) for module, needed in graph.items()}
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            cycle = error.args[1]  # each one is needed by the next
+            yield cycle
+            graph[cycle[1]].discard(cycle[0])
+        else:
+            return
+
+
+def room_faults(package: Path) -> Iterable[str]:
+    """Folders with too many files, and rooms that do not say what they are."""
+    for folder in [package, *sorted(path for path in package.iterdir() if (path / "__init__.py").exists())]:
+        files = [path for path in folder.iterdir() if path.suffix in (".py", ".pyx")]
+        if len(files) > MOST_FILES:
+            yield f"{folder.name}: {len(files)} Python and Cython files; make it two rooms"
+        if folder != package:
+            docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+            if not 10 <= len(docstring.splitlines()) <= 25:
+                yield f"{folder.name}: its docstring has {len(docstring.splitlines())} lines, not 10 to 25"
+
+
+def test_every_module_needs_only_what_is_below_it() -> None:
+    assert check(PACKAGE) == []
+
+
+def test_exceptions_are_used() -> None:
+    modules = {module_of(path, ROOT).removesuffix(".__init__") for path in sources(PACKAGE)}
+    needed = {
+        (module_of(path, ROOT), need.module)
+        for path in sources(PACKAGE)
+        if path.suffix == ".py"
+        for need in needs_of(path, modules)
+    }
+    assert needed >= EXCEPTIONS
+
+
+# Planted faults: the check finds what it is for -----------------------------------------------------------------------
+
+
+PLANTED = {
+    "higher": ("text/planted.py", "from bpe.vocab.spec import TokenizerSpec\n", "needs bpe.vocab.spec"),
+    "higher module": ("text/planted.py", "from bpe.vocab import spec\n", "needs bpe.vocab.spec"),
+    "plain import": ("text/planted.py", "import bpe.vocab.spec\n", "needs bpe.vocab.spec"),
+    "in a function": ("text/planted.py", "def f():\n    from bpe.encode import engine\n", "needs bpe.encode.engine"),
+    "for types": (
+        "base/planted.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from bpe.batch import TokenBatch\n",
+        "needs bpe.batch",
+    ),
+    "stub": ("base/_planted.pyi", "from bpe.encode._encoder import Encoder\n", "needs bpe.encode._encoder"),
+    "all of it": ("formats/planted.py", "import bpe\n", "needs bpe"),
+    "format": ("formats/planted.py", "from bpe.tokenizer import Tokenizer\n", "needs bpe.tokenizer"),
+    "cimport": ("base/_planted.pyx", "from bpe.merge._merger cimport Merger\n", "needs bpe.merge._merger"),
+    "cimport of several": (
+        "base/_planted.pxd",
+        "from bpe.merge._merger cimport (\n    Merger,\n)\n",
+        "needs bpe.merge._merger",
+    ),
+    "import in a kernel": ("base/_planted.pyx", "def f():\n    import bpe.tokenizer\n", "needs bpe.tokenizer"),
+    "other package": ("base/_planted.pyx", "import pandas\n", "a kernel imports pandas"),
+    "header": (
+        "base/_planted.pxd",
+        'cdef extern from "bpe/pretokenize/_char_masks.h" nogil:\n    pass\n',
+        "needs bpe.pretokenize._char_masks.h",
+    ),
+    "included": ("text/_planted.h", '#include "bpe/merge/_short_merge.h"\n', "needs bpe.merge._short_merge"),
+    "include in C code": (
+        "base/_planted.pyx",
+        'cdef extern from *:\n    """\n    #include "bpe/merge/_short_merge.h"\n    """\n',
+        "needs bpe.merge._short_merge",
+    ),
+    "header beside it": ("base/_planted.h", '#include "_pages.h"\n', "by its path from the root"),
+    "private name": ("show/planted.py", "from bpe.text.normalizers import _spoof\n", "takes _spoof"),
+    "private name in a kernel": ("merge/_planted.pyx", "from bpe.base._memory cimport _spoof\n", "takes _spoof"),
+    "unknown room": ("attic/planted.py", "", "no such room"),
+}
+
+
+def copy_sources(folder: Path) -> Path:
+    """The sources of the package in a folder of their own."""
+    for path in sources(PACKAGE):
+        target = folder / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    return folder / "bpe"
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_finds_a_planted_fault(fault: str, copied: Path) -> None:
+    name, text, said = PLANTED[fault]
+    path = copied / name
+    new = not path.parent.exists()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    try:
+        faults = check(copied)
+    finally:
+        path.unlink()
+        if new:
+            path.parent.rmdir()
+    assert len(faults) == 1, faults
+    assert said in faults[0]
+
+
+@pytest.mark.parametrize(
+    "sources_of",
+    [
+        {"a.py": "from bpe.text import b\n", "b.py": "from bpe.text.a import x\n"},
+        {
+            "a.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from bpe.text.b import x\n",
+            "b.py": "import bpe.text.a\n",
+        },
+        {"_a.pyx": "from bpe.text._b cimport x\n", "_b.pxd": "from bpe.text._a cimport y\n"},
+        {"_a.pyx": "from bpe.text._b cimport x\n", "_b.pyx": "from bpe.text import _a\n"},
+    ],
+)
+def test_finds_modules_that_need_each_other(sources_of: dict[str, str], copied: Path) -> None:
+    paths = []
+    try:
+        for name, text in sources_of.items():
+            path = copied / "text" / name
+            path.write_text(text, encoding="utf-8")
+            paths.append(path)
+        faults = check(copied)
+    finally:
+        for path in paths:
+            path.unlink()
+    assert len(faults) == 1
+    assert "need each other" in faults[0]
+
+
+def test_finds_rooms_that_are_too_large_or_say_nothing(copied: Path) -> None:
+    planted = [copied / "show" / f"planted_{i}.py" for i in range(MOST_FILES)]
+    described = (copied / "show" / "__init__.py").read_text(encoding="utf-8")
+    try:
+        for path in planted:
+            path.write_text("", encoding="utf-8")
+        (copied / "show" / "__init__.py").write_text('"""Colours."""\n', encoding="utf-8")
+        faults = check(copied)
+    finally:
+        (copied / "show" / "__init__.py").write_text(described, encoding="utf-8")
+        for path in planted:
+            path.unlink()
+    assert [fault.split(":")[0] for fault in faults] == ["show", "show"]
