@@ -1,4 +1,19 @@
-"""The command line."""
+"""The command line: the program `bpe`.
+
+In come words and flags; results go to stdout or to the file named, progress and the log to stderr. The files, in the
+order in which a command line meets them:
+
+- `arguments.py` the words and flags of every command, for argparse;
+- `commands.py` what the commands do, by the functions that Python users call;
+- `demo.py` `bpe demo`: a vocabulary in steps, on `samples/scripts.txt`;
+- `manual.py` a manual page, `completion.py` scripts for shells, both made from the parser.
+
+Invariants: the exit status is 0, 1 for bad input, 2 for bad use and 130 after Ctrl-C; a file appears whole or not at
+all; what a flag refuses, it refuses before any work. Cost: that of the functions called; `--help` imports no kernel
+beyond those of `import bpe`.
+
+Sources: the GNU and POSIX conventions for flags and exit statuses; https://no-color.org.
+"""
 
 from bpe.cli.commands import main
 

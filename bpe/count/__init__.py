@@ -1,1 +1,17 @@
-"""Counting the words of a corpus."""
+"""Counting the words of a corpus: how often each distinct pretoken occurs.
+
+In come blocks of text; out comes a `WordCounts`, in order of first appearance. The files, in the order in which text
+meets them:
+
+- `counting.py` `count_words`: shares the blocks out to threads and puts their tables together;
+- `_word_table.pyx` one thread's table: words of at most 15 bytes inside a 32-byte slot, longer ones in an arena;
+- `spilling.py` tables that outgrow `max_memory` go to disk in parts by hash, and are merged part by part;
+- `word_counts.py` the class `WordCounts`, its file format, its Arrow columns.
+
+Invariants: the counts, and their order, do not depend on threads, blocks or memory; counts are 64 bits, and overflow
+is refused; counts made with other settings are not merged. Cost: linear in the text, one probe of a table for each
+pretoken, load at most one half; spilling writes and reads each distinct word once.
+
+Sources: open addressing with linear probing and one 64 by 64 bit multiplication as hash (wyhash); the delay ring that
+hides the latency of memory is this project's own.
+"""

@@ -1,1 +1,20 @@
-"""Text to token ids."""
+"""Text to token ids.
+
+In come texts, batches, files or streams; out come uint32 ids, and on request offsets. The files, in the order in which
+text meets them:
+
+- `text_encoder.py` checks arguments; `_fast_path.pyx` answers plain calls before that;
+- `engine.py` cuts at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `truncation.py`,
+  `dropout.py`, `clip_rows.py`, `explain.py`: other ways in, each over the engine;
+- `_batch.pyx`, `_file_blocks.pyx` share texts and blocks of files out to threads;
+- `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` cuts them
+  where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;
+- `_whole_words.pyx`, `_cache_seeds.pyx`, `_shared_words.pyx` fill the cache; `_workspace.pyx` is one call's memory.
+
+A *fragment* is one of the texts of a call, a *segment* the end of one in a chunk, a *piece* a pretoken or a part.
+
+Invariants: ids do not depend on threads, chunks or what a cache holds; a cache belongs to one call at a time and stays
+below `cache_memory`. Cost: linear in the text; a word seen before costs one probe, a new one is merged once.
+
+Sources: tiktoken for special tokens; the split filter and the two-level word cache are this project's own.
+"""
