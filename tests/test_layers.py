@@ -56,7 +56,7 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 MOST_FILES = 24
 KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
 #: Packages outside this one that a kernel may import.
-FOR_KERNELS = {"numpy", "libc", "cython", "cpython", "threading"}
+FOR_KERNELS = {"numpy", "libc", "cython", "cpython", "os", "threading"}
 
 
 @dataclass(frozen=True)
@@ -187,15 +187,18 @@ def check(package: Path) -> list[str]:
 def cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
     """Cycles that together hold an edge of every cycle."""
     graph = {module: set(needed) for module, needed in graph.items()}
-    while True:
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            cycle = error.args[1]  # each one is needed by the next
-            yield cycle
-            graph[cycle[1]].discard(cycle[0])
-        else:
-            return
+    while cycle := cycle_of(graph):
+        yield cycle
+        graph[cycle[1]].discard(cycle[0])
+
+
+def cycle_of(graph: dict[str, set[str]]) -> list[str]:
+    """A cycle, each module followed by one that needs it; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def room_faults(package: Path) -> Iterable[str]:

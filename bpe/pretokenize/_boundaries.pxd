@@ -72,8 +72,8 @@ cdef inline uint64_t starts_in(
     - white space: its last character, before something else, begins a pretoken of its own, which a word behind it
       joins. In gpt2 a space joins any run (in starcoder none of numbers, which stand alone there); in the others a
       space joins others, and any but a newline joins letters;
-    - in cl100k and o200k a single other character joins letters behind it, newlines join the others before them, numbers
-      go by three, and white space is cut behind its last newline;
+    - in cl100k and o200k a single other character joins letters behind it, newlines join the others before them,
+      numbers go by three, and white space is cut behind its last newline;
     - contractions, which are rare, are looked at apart.
     """
     cdef uint64_t L = classes.letter, N = classes.number, W = classes.space, AP = classes.apostrophe
