@@ -17,6 +17,7 @@ from test_train_oracle import rules
 import bpe
 from bpe.base._team import Team, try_out
 from bpe.base.threads import helped
+from bpe.training import kernel_input
 from bpe.training import trainer as learning
 from bpe.training._trainer import Trainer
 
@@ -41,7 +42,7 @@ Merge = tuple[Any, Any, Any, int]
 def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:
     seen: list[Merge] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "tuning", learning.Tuning(**switches))
+        patch.setattr(learning, "tuning", kernel_input.Tuning(**switches))
         tok = bpe.train(**options, on_merge=lambda _, *merge: seen.append(merge))
     return tok, seen
 
@@ -214,10 +215,10 @@ def trainer_of(
     blob: Any, offsets: Any, words: dict[str, int], tie_break: str, table: Any, tokens: Any, **switches: int
 ) -> Trainer:
     counts = np.array(list(words.values()), dtype=np.int64)
-    start = learning.Start(learning.ENCODED if table is None else 0, tokens, table, table, 0xFFFFFFFF)
-    rule = learning.MergeRule(TIE_BREAKS.index(tie_break))
+    start = kernel_input.Start(kernel_input.ENCODED if table is None else 0, tokens, table, table, 0xFFFFFFFF)
+    rule = kernel_input.MergeRule(TIE_BREAKS.index(tie_break))
     given = learning.Words(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
-    tuning = learning.Tuning(**{"threads": 1, **switches})
+    tuning = kernel_input.Tuning(**{"threads": 1, **switches})
     return Trainer(given, start, rule, 1000, memory=tuning.memory or 0, strict=tuning.strict, tuning=tuning)
 
 

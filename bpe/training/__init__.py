@@ -3,7 +3,7 @@
 In come a corpus or counts and the options; out comes a tokenizer. The files, in the order in which data meets them:
 
 - `train.py` `bpe.train`; `extend.py` `bpe.extend`, which goes on from a vocabulary; `options.py` the checked options;
-- `words.py` the words for the kernel; `alphabet.py` the first tokens; `trainer.py` drives the kernel;
+- `words.py`, `kernel_input.py` what the kernel is given; `alphabet.py` the first tokens; `trainer.py` drives it;
 - `checkpoint.py` what is saved on the way, to resume from;
 - `_trainer.pyx` the loop: take the best pair, merge it everywhere, until the vocabulary is full;
 - `_symbol_array.pyx` all words as one array of symbols; `_token_table.pxd` the tokens; `_pair_table.pxd` and

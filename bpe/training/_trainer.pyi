@@ -2,7 +2,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._team import Team
-from bpe.training.trainer import MergeRule, Start, Tuning, Words
+from bpe.training.kernel_input import MergeRule, Start, Tuning
+from bpe.training.words import Words
 
 class Trainer:
     team: Team

@@ -18,8 +18,9 @@ from bpe.encode.engine import Engine
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
+from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
-from bpe.training.trainer import ENCODED, Start, make_trainer, run_merges, training_of
+from bpe.training.trainer import make_trainer, run_merges, training_of
 from bpe.training.words import CELL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import symbol_tables

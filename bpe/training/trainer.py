@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from bpe.errors import FormatError, counted
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
+from bpe.training.kernel_input import NARROW, MergeRule, Start, Tuning
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
@@ -37,10 +38,6 @@ MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 #: Fewer bytes for lists and tables of pairs would mean to count them again and again.
 LEAST_FOR_PAIRS = 1 << 24
-#: The kernel's symbols have 16 bits while there are fewer tokens than this.
-NARROW = 65000
-#: What the kernel is given as words that are encoded already, where 0 stands for bytes and 1 for characters.
-ENCODED = 2
 
 
 log = logging.getLogger("bpe")
@@ -147,72 +144,8 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
 # The kernel -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """How the kernel works, never what comes of it. Tests choose values that force each of its paths.
-
-    Attributes:
-        ratio: the threshold of an epoch is the best count divided by this.
-        dense: up to so many tokens, pairs are counted in a table of all pairs.
-        narrow: from so many tokens on, symbols take 32 bits.
-        least: symbols that make a part of the array worth a thread of its own.
-        long_list: occurrences that make a part of a list worth a thread of its own.
-        threads: the caller's, and those that help it.
-        memory: bytes for lists, table and queue in place of those that `max_memory` leaves; None for those.
-        strict: whether the kernel never takes more than `memory`; with `max_memory` it never does.
-
-    """
-
-    ratio: int = 1000
-    dense: int = 768
-    narrow: int = NARROW
-    least: int = 1 << 19
-    long_list: int = 1 << 13
-    threads: int | None = None
-    memory: int | None = None
-    strict: bool = False
-
-
 #: Replaced by tests.
 tuning = Tuning()
-
-
-@dataclass(frozen=True)
-class MergeRule:
-    """Which pair is merged next, as the kernel takes it.
-
-    Attributes:
-        tie_break: the index of the rule in TIE_BREAKS.
-        min_frequency: the least count of a pair that is merged.
-        max_length: the most symbols of a token.
-
-    """
-
-    tie_break: int
-    min_frequency: int = 1
-    max_length: int = 0xFFFFFFFF
-
-
-@dataclass(frozen=True)
-class Start:
-    """What training begins with.
-
-    Attributes:
-        spelling: what the bytes of words are: bytes, characters (UTF-8), or tokens (ENCODED).
-        tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the tokens that there are, in
-            id order from 0. Of length 0 are those that neither a symbol nor a merge makes.
-        inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN. None
-            where the words are encoded: their bytes are then those of uint32 tokens.
-        last: the same for the last place.
-        mark: the token of a mark that is a symbol of its own and that words do not have yet, else NO_TOKEN.
-
-    """
-
-    spelling: int
-    tokens: list[tuple[bytes, bool, bool, int]]
-    inner: NDArray[np.uint32] | None
-    last: NDArray[np.uint32] | None
-    mark: int
 
 
 def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
