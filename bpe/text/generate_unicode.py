@@ -16,7 +16,7 @@ same everywhere, by Unicode's stability policies. Blocks of 128 code points that
 
 To move on when `tiktoken` or `tokenizers` do: install both (and a `regex` of the Unicode wanted for CLIP), set the
 versions below, run this, build, run `benchmarks/check_hostile.py --code-points`, and put the new digests into
-`tests/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide what becomes of those saved
+`tests/text/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide what becomes of those saved
 before (`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may follow.
 """
 

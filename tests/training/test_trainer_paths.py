@@ -12,7 +12,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_train_oracle import rules
+from strategies import rules
 
 import bpe
 from bpe.base._team import Team, try_out

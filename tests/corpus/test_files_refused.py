@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from test_ranks import rank_file
+from written import rank_file
 
 import bpe
 from bpe import normalizers

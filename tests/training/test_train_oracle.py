@@ -4,52 +4,24 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import TIE_BREAKS, corpora, rules
 
 import bpe
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 pytestmark = pytest.mark.usefixtures("quiet")
-TIE_BREAKS = ("id", "first", "smallest", "greatest")
 each_rule = pytest.mark.parametrize("tie_break", TIE_BREAKS)
 
 
 # Corpora ------------------------------------------------------------------------------------------------------------
-
-
-def words_over(letters: str) -> st.SearchStrategy[str]:
-    """Words over a few letters: any, runs of one (aaaa), runs of two (abab), and several of these joined."""
-    letter = st.sampled_from(letters)
-    run = st.tuples(letter, st.integers(1, 9)).map(lambda x: x[0] * x[1])
-    pairs = st.tuples(letter, letter, st.integers(1, 5)).map(lambda x: (x[0] + x[1]) * x[2])
-    plain = st.text(letter, min_size=1, max_size=8)
-    return st.one_of(plain, run, pairs, st.lists(st.one_of(plain, run, pairs), min_size=2, max_size=4).map("".join))
-
-
-@st.composite
-def corpora(
-    draw: st.DrawFn, alphabets: tuple[str, ...] = ("a", "ab", "abc", "abcd", "aé語😊", "~a! ", "ba", "dcba")
-) -> dict[str, int]:
-    """Words with counts, in an order of their own; small counts, so that ties abound, or large ones."""
-    letters = draw(st.sampled_from(alphabets))
-    words = draw(st.lists(words_over(letters), min_size=1, max_size=12, unique=True))
-    most = draw(st.sampled_from([1, 2, 5, 2**40]))
-    counts = draw(st.lists(st.integers(1, most), min_size=len(words), max_size=len(words)))
-    return dict(zip(words, counts, strict=True))
-
-
-def rules() -> Iterator[str]:
-    """The rules for ties, one example of hypothesis for all; what it says of a failure ends with the rule that did."""
-    for tie_break in TIE_BREAKS:
-        note(f"{tie_break=}")
-        yield tie_break
 
 
 def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, int]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import random
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import rank_file
 
 import bpe
 from bpe.formats import _ranks as core
@@ -22,10 +22,6 @@ def flat(tokens: list[bytes]) -> tuple[bytes, Any]:
     offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
     np.cumsum([len(token) for token in tokens], out=offsets[1:])
     return b"".join(tokens), offsets
-
-
-def rank_file(ranks: dict[bytes, int], end: str = "\n") -> bytes:
-    return "".join(f"{base64.b64encode(token).decode()} {rank}{end}" for token, rank in ranks.items()).encode()
 
 
 def naive_merges(tokens: list[bytes]) -> list[list[int]]:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_train_oracle import TIE_BREAKS, corpora, rules
+from strategies import TIE_BREAKS, corpora, rules
 
 import bpe
 from bpe.training import checkpoint as checkpoint_module

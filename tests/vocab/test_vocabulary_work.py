@@ -15,8 +15,8 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_train_oracle import TIE_BREAKS, corpora, rules
-from test_visualize import unspelled
+from strategies import TIE_BREAKS, corpora, rules
+from written import unspelled
 
 import bpe
 from bpe.vocab.spec import TokenizerSpec, has_text_marks

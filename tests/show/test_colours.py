@@ -6,6 +6,7 @@ import random
 import re
 
 import pytest
+from written import unspelled
 
 from bpe.base.spelling import spell
 from bpe.show.colours import plain, render, use_colour
@@ -53,26 +54,6 @@ def test_tokens_of_a_text_that_share_characters(tokens, line):
     assert render(tokens, colour=False) == line
     bare = re.sub(r"\x1b\[[0-9;]*m", "", render(tokens, colour=True))
     assert bare == re.sub(r"\\(?!x)", "", re.sub(r"(?<!\\)·", " ", line)).replace("|", "")
-
-
-def unspelled(line, shared=False):
-    """The tokens that a plain line stands for: the inverse that `visualize` promises."""
-    tokens, token = [], b""
-    part = r"\\?[^\x00-\x7f·][₁₂₃₄]+|\\·[₁₂₃₄]+|" if shared else ""
-    for piece in re.findall(rf"\\x[0-9a-f]{{2}}|{part}\\.|.", line):
-        if piece == "|":
-            tokens.append(token)
-            token = b""
-        elif piece.startswith(r"\x"):
-            token += bytes.fromhex(piece[2:])
-        elif piece == "·":
-            token += b" "
-        elif len(piece.removeprefix("\\")) > 1:
-            whole, *numbers = piece.removeprefix("\\")
-            token += bytes(whole.encode()["₁₂₃₄".index(number)] for number in numbers)
-        else:
-            token += piece[-1].encode()
-    return [*tokens, token]
 
 
 def test_a_plain_line_stands_for_one_list_of_tokens():

@@ -1,0 +1,30 @@
+"""Files as other programs write them, and what plain lines of tokens stand for: for tests of several rooms."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+
+def rank_file(ranks: dict[bytes, int], end: str = "\n") -> bytes:
+    return "".join(f"{base64.b64encode(token).decode()} {rank}{end}" for token, rank in ranks.items()).encode()
+
+
+def unspelled(line, shared=False):
+    """The tokens that a plain line stands for: the inverse that `visualize` promises."""
+    tokens, token = [], b""
+    part = r"\\?[^\x00-\x7f·][₁₂₃₄]+|\\·[₁₂₃₄]+|" if shared else ""
+    for piece in re.findall(rf"\\x[0-9a-f]{{2}}|{part}\\.|.", line):
+        if piece == "|":
+            tokens.append(token)
+            token = b""
+        elif piece.startswith(r"\x"):
+            token += bytes.fromhex(piece[2:])
+        elif piece == "·":
+            token += b" "
+        elif len(piece.removeprefix("\\")) > 1:
+            whole, *numbers = piece.removeprefix("\\")
+            token += bytes(whole.encode()["₁₂₃₄".index(number)] for number in numbers)
+        else:
+            token += piece[-1].encode()
+    return [*tokens, token]
