@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import bpe
 from bpe.count import _word_table as wordtable
 from bpe.merge._merge_table import PairTable
-from bpe.training import _pair_heap as heap
 from bpe.vocab.vocabulary import NO_TOKEN
 
 TYPES = Path(bpe.__file__).parent / "base" / "_types.pxd"
@@ -30,13 +29,6 @@ def test_c_types_are_the_dtypes_of_the_arrays() -> None:
     assert tok.encode("a").dtype == DTYPES["token_t"]
     assert bpe.count_words(texts=["a b"]).arrays()[2].dtype == DTYPES["count_t"]
     assert np.iinfo(DTYPES["token_t"]).max == NO_TOKEN
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=200))
-def test_heap_pops_the_greatest_count_and_of_equal_ones_the_smallest_key(pushed: list[tuple[int, int]]) -> None:
-    entries = [(count, key * 1000 + place) for place, (count, key) in enumerate(pushed)]  # keys differ: a total order
-    popped = heap.order([count for count, _ in entries], [key for _, key in entries])
-    assert popped == sorted(range(len(entries)), key=lambda i: (-entries[i][0], entries[i][1]))
 
 
 @given(st.dictionaries(st.tuples(st.integers(0, 30), st.integers(0, 30)), st.integers(0, 500), max_size=100))

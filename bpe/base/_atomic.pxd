@@ -2,13 +2,8 @@
 
 cdef extern from *:
     """
-    #if defined(__GNUC__) || defined(__clang__)
     #define bpe_atomic_load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
     #define bpe_atomic_store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
-    #else  /* where this is what volatile means */
-    #define bpe_atomic_load(place) (*(volatile Py_ssize_t const*)(place))
-    #define bpe_atomic_store(place, value) (*(volatile Py_ssize_t*)(place) = (value))
-    #endif
     """
     Py_ssize_t load "bpe_atomic_load"(const Py_ssize_t* place) nogil
     void store "bpe_atomic_store"(Py_ssize_t* place, Py_ssize_t value) nogil

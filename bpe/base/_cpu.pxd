@@ -1,8 +1,8 @@
 """The vector level: which of a kernel's versions this process runs. It is chosen once, when this module is imported."""
 
 cdef enum:
-    SCALAR = 0                # plain C
-    SIMD128 = 1               # the compiler's 16-byte vectors: SSE2, NEON and others
+    SCALAR = 0                # plain C, with the compiler's 16-byte vectors (SSE2, NEON and others) for character masks
+    SIMD128 = 1               # the same
     AVX2 = 2                  # with BMI1, BMI2 and POPCNT
     AVX512 = 3                # with BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later
 

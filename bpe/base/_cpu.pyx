@@ -13,7 +13,7 @@ cdef extern from *:
     """
     /* The level that this machine has. A level needs all instructions that any kernel uses at that level. */
     static int bpe_machine_level(void) {
-    #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    #if defined(__x86_64__)
         __builtin_cpu_init();
     #define BPE_HAS(feature) __builtin_cpu_supports(#feature)
         if (BPE_HAS(avx2) && BPE_HAS(bmi) && BPE_HAS(bmi2) && BPE_HAS(popcnt)) {
@@ -24,11 +24,7 @@ cdef extern from *:
         }
     #undef BPE_HAS
     #endif
-    #if defined(__GNUC__) || defined(__clang__)
         return 1;
-    #else
-        return 0;
-    #endif
     }
     """
     int machine_level "bpe_machine_level"()

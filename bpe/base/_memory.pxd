@@ -10,24 +10,13 @@ cdef extern from *:
     #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
     #error "bpe's tables pack bytes little-endian; this machine is big-endian"
     #endif
-    #if defined(__GNUC__) || defined(__clang__)
+    #if !defined(__GNUC__)
+    #error "bpe needs GCC or Clang"
+    #endif
     /* The asm: else a function that only prefetches is one without effect, and calls of it are dropped. */
     #define bpe_prefetch(address) ({ __builtin_prefetch(address); __asm__ volatile(""); })
     #define bpe_add_overflows(a, b, sum) __builtin_add_overflow(a, b, sum)
     #define bpe_mul_overflows(a, b, product) __builtin_mul_overflow(a, b, product)
-    #else
-    #define bpe_prefetch(address) ((void)(address))
-    static int bpe_add_overflows(int64_t a, int64_t b, int64_t* sum) {  /* both at least 0 */
-        if (a > INT64_MAX - b) return 1;
-        *sum = a + b;
-        return 0;
-    }
-    static int bpe_mul_overflows(int64_t a, int64_t b, int64_t* product) {
-        if (b != 0 && a > INT64_MAX / b) return 1;
-        *product = a * b;
-        return 0;
-    }
-    #endif
     static inline uint64_t bpe_mix(uint64_t a, uint64_t b) {
     #if defined(__SIZEOF_INT128__)
         unsigned __int128 product = (unsigned __int128)a * b;

@@ -62,7 +62,7 @@ static uint8_t *bpe_transcode_plain(const void *text, int width, size_t n, uint8
     return bpe_transcode_some(text, 4, n, &at, n, out);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 
 /* Each character in 32 bits, its bytes from the lowest on; then the bytes that are there move together. */
@@ -121,7 +121,7 @@ static bpe_transcode_t bpe_transcode = bpe_transcode_plain;
 /* Use the version of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_transcode(int level) {
     bpe_transcode = bpe_transcode_plain;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
     if (level >= 3) bpe_transcode = bpe_transcode_avx512;
 #endif
     (void)level;

@@ -41,7 +41,7 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     return n;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 
 #define BPE_UTF8_AVX2 __attribute__((target("avx2")))
@@ -145,7 +145,7 @@ static size_t (*bpe_bad_utf8)(const uint8_t *text, size_t n) = bpe_bad_utf8_plai
 /* Use the version of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_utf8(int level) {
     bpe_bad_utf8 = bpe_bad_utf8_plain;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
     if (level >= 2) bpe_bad_utf8 = bpe_bad_utf8_avx2;
 #endif
     (void)level;

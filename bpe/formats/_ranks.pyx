@@ -12,7 +12,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._memory cimport mix, prefetch
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.merge._merge_table cimport PairTable
+from bpe.merge._merge_table cimport Pairs, PairTable, find_pair, pair_hash
 from bpe.merge._merging cimport Scratch, free_scratch, merge_with_heap
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -20,11 +20,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from *:
     """
-    #define BPE_NO_PAIR UINT64_MAX
     #define BPE_BASE 0x9E3779B97F4A7C15ull
     """
     const uint64_t BASE "BPE_BASE"         # of the sums by which longer tokens are found
-    const uint64_t NO_PAIR "BPE_NO_PAIR"   # a free slot of the table of pairs
 
 cdef enum:
     SHORT = 7                 # bytes that fit a key with their number
@@ -55,10 +53,8 @@ cdef struct Parts:            # the two tokens that a token is made of; -1, -1 w
     int left
     int right
 
-cdef struct Pairs:            # the merges found so far
-    uint64_t* slots           # 2 by slot: left << 32 | right, what they make
-    size_t mask
-    uint32_t* filter
+cdef struct Found:            # the merges found so far
+    const Pairs* pairs        # what they make is token << 32 | token, so that NO_MERGE is greater
     Parts* made_of            # by token
 
 cdef struct Work:             # on one token: while it is under way, the next ones' memory is fetched
@@ -271,32 +267,7 @@ cdef bint enter_strings(Strings* strings, Py_ssize_t n) noexcept nogil:
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-cdef inline token_t find_pair(Pairs* pairs, token_t left, token_t right) noexcept nogil:
-    """What two tokens make, or NO_TOKEN."""
-    cdef uint64_t key = <uint64_t>left << 32 | right
-    cdef uint64_t hashed = scattered(key)
-    cdef size_t at = hashed & pairs.mask
-    if not seen(pairs.filter, hashed):
-        return NO_TOKEN
-    while pairs.slots[2 * at] != NO_PAIR:
-        if pairs.slots[2 * at] == key:
-            return <token_t>pairs.slots[2 * at + 1]
-        at = (at + 1) & pairs.mask
-    return NO_TOKEN
-
-
-cdef int enter_pair(Pairs* pairs, token_t left, token_t right, token_t made) noexcept nogil:
-    cdef uint64_t key = <uint64_t>left << 32 | right
-    cdef uint64_t hashed = scattered(key)
-    cdef size_t at = hashed & pairs.mask
-    note(pairs.filter, hashed)
-    while pairs.slots[2 * at] != NO_PAIR:
-        at = (at + 1) & pairs.mask
-    pairs.slots[2 * at], pairs.slots[2 * at + 1] = key, made
-    return 0
-
-
-cdef bint stay_apart(Pairs* pairs, token_t left, token_t right) noexcept nogil:
+cdef bint stay_apart(const Found* merges, token_t left, token_t right) noexcept nogil:
     """Whether the bytes of two tokens, one after the other, come to just these two by the merges known so far.
 
     Both sides are taken apart in the order opposite to merging, the later merge first, and at each step it is asked
@@ -305,13 +276,12 @@ cdef bint stay_apart(Pairs* pairs, token_t left, token_t right) noexcept nogil:
     Worked example: `low` and `er`, made of lo w and e r, the latter later. Nothing may make one token of low|er. Take
     er apart: nothing before er of low|e. Take low apart: nothing before low of w|e. These are single bytes: done.
     """
-    cdef token_t limit = NO_TOKEN, found       # merges of this token and later ones do not come into it
+    cdef uint64_t limit = NO_TOKEN             # merges of this token and later ones do not come into it
     cdef Parts left_parts, right_parts
     while True:
-        found = find_pair(pairs, left, right)
-        if found != NO_TOKEN and found < limit:
+        if find_pair(merges.pairs, left, right) >> 32 < limit:
             return False
-        left_parts, right_parts = pairs.made_of[left], pairs.made_of[right]
+        left_parts, right_parts = merges.made_of[left], merges.made_of[right]
         if left_parts.right >= 0 and (right_parts.left < 0 or left > right):
             limit = left
             left = <token_t>left_parts.right
@@ -349,7 +319,7 @@ cdef void find_splits(const Strings* strings, uint64_t* sums, token_t token, Wor
     work.n = n
 
 
-cdef void find_parts(const Strings* strings, const Pairs* pairs, token_t token, Work* work) noexcept nogil:
+cdef void find_parts(const Strings* strings, const Found* merges, token_t token, Work* work) noexcept nogil:
     """Find the splits that are two tokens, and have fetched what is known of these.
 
     The first of them is the one whose worse part is best: nine times of ten that is the merge.
@@ -358,6 +328,7 @@ cdef void find_parts(const Strings* strings, const Pairs* pairs, token_t token, 
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i, n = 0
     cdef token_t left, right, worst = NO_TOKEN
     cdef Parts* parts = work.parts
+    cdef uint64_t pair
     cdef Split split
     for i in range(work.n):
         split = work.splits[i]
@@ -367,38 +338,41 @@ cdef void find_parts(const Strings* strings, const Pairs* pairs, token_t token, 
         right = find_string(strings, data + split.cut, size - split.cut, split.right)
         if right == NO_TOKEN:
             continue
-        prefetch(&pairs.made_of[left])
-        prefetch(&pairs.made_of[right])
+        prefetch(&merges.made_of[left])
+        prefetch(&merges.made_of[right])
         parts[n] = Parts(<int>left, <int>right)
         if max(left, right) < worst:
             worst = max(left, right)
             parts[0], parts[n] = parts[n], parts[0]
         n += 1
     if n:
-        prefetch(&pairs.slots[2 * (scattered(<uint64_t>parts[0].left << 32 | <uint64_t>parts[0].right) & pairs.mask)])
+        pair = <uint64_t>parts[0].left << 32 | <uint64_t>parts[0].right
+        prefetch(&merges.pairs.slots[pair_hash(pair) & merges.pairs.mask])
     work.n = n
 
 
-cdef inline bint is_made(const Strings* strings, const Pairs* pairs, token_t token) noexcept nogil:
+cdef inline bint is_made(const Strings* strings, const Found* merges, token_t token) noexcept nogil:
     """Whether a token is a byte, or the merges known so far make it."""
-    return pairs.made_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
+    return merges.made_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
 
 
-cdef bint find_merge(const Strings* strings, Pairs* pairs, token_t token, const Work* work) noexcept nogil:
+cdef bint find_merge(
+    const Strings* strings, const Found* merges, PairTable table, token_t token, const Work* work
+) noexcept nogil:
     """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens."""
     cdef Py_ssize_t i
     cdef token_t left, right
     for i in range(work.n):
         left, right = <token_t>work.parts[i].left, <token_t>work.parts[i].right
-        if is_made(strings, pairs, left) and is_made(strings, pairs, right) and stay_apart(pairs, left, right):
-            pairs.made_of[token] = work.parts[i]
-            enter_pair(pairs, left, right, token)
+        if is_made(strings, merges, left) and is_made(strings, merges, right) and stay_apart(merges, left, right):
+            merges.made_of[token] = work.parts[i]
+            table.insert(left, right, <uint64_t>token << 32 | token)
             return True
     return False
 
 
 cdef int find_merges(
-    const Strings* strings, Pairs* pairs, uint64_t* sums, Work* works, Py_ssize_t n
+    const Strings* strings, const Found* merges, PairTable table, uint64_t* sums, Work* works, Py_ssize_t n
 ) noexcept nogil:
     """Find the merges of n tokens, each in three steps; `works` has three of them, which take turns."""
     cdef Py_ssize_t i
@@ -409,46 +383,43 @@ cdef int find_merges(
         if i < n:
             find_splits(strings, sums, <token_t>i, first)
         if 1 <= i <= n:
-            find_parts(strings, pairs, <token_t>(i - 1), second)
+            find_parts(strings, merges, <token_t>(i - 1), second)
         if i >= 2:
-            find_merge(strings, pairs, <token_t>(i - 2), third)
+            find_merge(strings, merges, table, <token_t>(i - 2), third)
         first, second, third = third, first, second
     return 0
 
 
 cdef struct Tables:           # all memory for finding merges
-    size_t room               # bytes of each table of slots
-    Slot* strings
-    uint64_t* pairs
-    uint32_t* filters         # one for strings, one for pairs
+    size_t room               # bytes of the slots
+    Strings strings
     uint64_t* sums            # one by place of the longest token, as what follows for each of three works
     Split* splits
     Parts* parts
 
 
-cdef int open_tables(Tables* tables, Py_ssize_t n, Py_ssize_t longest) except -1:
-    """Tables for n tokens, empty; what there is of them has to be closed even if this raises."""
-    cdef size_t size = 16
-    while size < <size_t>n + <size_t>n // 4:
+cdef int open_tables(Tables* tables, const byte_t* blob, const int64_t[::1] offsets, Py_ssize_t longest) except -1:
+    """Empty tables for tokens; what there is of them has to be closed even if this raises."""
+    cdef size_t size = 16, n = <size_t>(offsets.shape[0] - 1)
+    while size < n + n // 4:
         size *= 2
-    tables.room = size * sizeof(Slot)                      # the table of pairs is as large
-    tables.strings = <Slot*>zeroed(tables.room)
-    tables.pairs = <uint64_t*>zeroed(tables.room)
-    tables.filters = <uint32_t*>calloc(2 << (FILTER_BITS - 5), sizeof(uint32_t))
+    memset(tables, 0, sizeof(Tables))
+    tables.room = size * sizeof(Slot)
+    tables.strings = Strings(
+        blob=blob, offsets=&offsets[0], slots=<Slot*>zeroed(tables.room), mask=size - 1,
+        filter=<uint32_t*>calloc(1 << (FILTER_BITS - 5), sizeof(uint32_t)),
+    )
     tables.sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
     tables.splits = <Split*>calloc(3 * longest, sizeof(Split))
     tables.parts = <Parts*>calloc(3 * longest, sizeof(Parts))
-    if not (
-        tables.strings and tables.pairs and tables.filters and tables.sums and tables.splits and tables.parts
-    ):
+    if not (tables.strings.slots and tables.strings.filter and tables.sums and tables.splits and tables.parts):
         raise MemoryError(f"no memory for a table of {n} merges")
     return 0
 
 
 cdef void close_tables(Tables* tables) noexcept:
-    release(tables.strings, tables.room)
-    release(tables.pairs, tables.room)
-    free(tables.filters)
+    release(tables.strings.slots, tables.room)
+    free(tables.strings.filter)
     free(tables.sums)
     free(tables.splits)
     free(tables.parts)
@@ -469,28 +440,25 @@ def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
     cdef bytes padded = blob + bytes(8)
     cdef bint distinct = False
     cdef Tables tables
-    cdef Strings strings
-    cdef Pairs pairs
+    cdef Found merges
+    cdef PairTable table
     cdef Work works[3]
     cdef int i
     found = np.full((n, 2), -1, dtype=np.int32)
     cdef int[:, ::1] made_of = found
     if n == 0:
         return found
-    memset(&tables, 0, sizeof(Tables))
+    table = PairTable.__new__(PairTable)
+    table.allocate(n // 2 + n // 8)                        # fuller than for encoding, to stay in a cache
+    merges.pairs, merges.made_of = &table.pairs, <Parts*>&made_of[0, 0]
     try:
-        open_tables(&tables, n, longest)
-        strings.blob, strings.offsets = padded, &offsets[0]
-        strings.slots, strings.mask = tables.strings, tables.room // sizeof(Slot) - 1
-        pairs.slots, pairs.mask, pairs.made_of = tables.pairs, strings.mask, <Parts*>&made_of[0, 0]
-        strings.filter, pairs.filter = tables.filters, tables.filters + (1 << (FILTER_BITS - 5))
+        open_tables(&tables, padded, offsets, longest)
         for i in range(3):
             works[i] = Work(splits=tables.splits + i * longest, parts=tables.parts + i * longest, n=0)
         with nogil:
-            memset(pairs.slots, 0xFF, tables.room)
-            distinct = enter_strings(&strings, n)
+            distinct = enter_strings(&tables.strings, n)
             if distinct:
-                find_merges(&strings, &pairs, tables.sums, works, n)
+                find_merges(&tables.strings, &merges, table, tables.sums, works, n)
     finally:
         close_tables(&tables)
     return found if distinct else None
@@ -529,31 +497,26 @@ def splits_of_ranks(bytes blob, const int64_t[::1] offsets, const int64_t[::1] w
     cdef Py_ssize_t n = offsets.shape[0] - 1, longest = max(np.diff(offsets).max(initial=0), 1), i, total = 0
     cdef bytes padded = blob + bytes(8)
     cdef Tables tables
-    cdef Strings strings
     cdef Work work
     cdef int* out = NULL
     cdef int[:, ::1] rows
     found = np.empty((0, 3), dtype=np.int32)
     if n == 0 or wanted.shape[0] == 0:
         return found
-    memset(&tables, 0, sizeof(Tables))
     try:
-        open_tables(&tables, n, longest)
-        strings.blob, strings.offsets = padded, &offsets[0]
-        strings.slots, strings.mask = tables.strings, tables.room // sizeof(Slot) - 1
-        strings.filter = tables.filters
+        open_tables(&tables, padded, offsets, longest)
         work = Work(splits=tables.splits, parts=tables.parts, n=0)
         with nogil:
-            enter_strings(&strings, n)
+            enter_strings(&tables.strings, n)
             for i in range(wanted.shape[0]):
-                total += splits_of(&strings, tables.sums, <token_t>wanted[i], &work, NULL)
+                total += splits_of(&tables.strings, tables.sums, <token_t>wanted[i], &work, NULL)
         if total:
             found = np.empty((total, 3), dtype=np.int32)
             rows = found
             out = &rows[0, 0]
             with nogil:
                 for i in range(wanted.shape[0]):
-                    out += 3 * splits_of(&strings, tables.sums, <token_t>wanted[i], &work, out)
+                    out += 3 * splits_of(&tables.strings, tables.sums, <token_t>wanted[i], &work, out)
     finally:
         close_tables(&tables)
     return found

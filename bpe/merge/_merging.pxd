@@ -21,7 +21,6 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     )
     void row_of_symbols "bpe_row_of_symbols"(Row* row, const Pairs* pairs, const token_t* symbols, Py_ssize_t n)
     Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
-    int popcount "bpe_popcount"(uint64_t bits)
 
 cdef enum:
     SHORT = 64                # symbols: a piece of at most so many is merged in registers and on the stack

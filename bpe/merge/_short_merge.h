@@ -108,19 +108,9 @@ static inline ptrdiff_t bpe_tokens_of(const bpe_row *row, uint32_t *out) {
     return n;
 }
 
-static inline int bpe_popcount(uint64_t bits) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_popcountll(bits);
-#else
-    int n = 0;
-    for (; bits; bits &= bits - 1) n++;
-    return n;
-#endif
-}
-
 static int bpe_merging_level = 0; /* 3: rows are merged by AVX-512 */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #define BPE_MERGING_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #define BPE_INLINE_AVX512 BPE_MERGING_AVX512 static inline __attribute__((always_inline))
@@ -194,7 +184,7 @@ static void bpe_merge_row_avx512(const bpe_pairs *pairs, bpe_row *row) {
 
 /* Use the version of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_merge(int level) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
     bpe_merging_level = level >= 3 ? 3 : 0;
 #else
     (void)level;

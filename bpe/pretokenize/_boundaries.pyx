@@ -5,7 +5,7 @@ Not here: the common cases, which are inline (`_boundaries.pxd`).
 
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_masks cimport CASED, LINES, Cursor, below
-from bpe.pretokenize._char_scanner cimport contraction, contraction_any_case
+from bpe.pretokenize._char_scanner cimport contraction
 from libc.stdint cimport uint64_t
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
@@ -45,10 +45,7 @@ cdef uint64_t cut_contractions(
         if at + 4 > known and not whole[0]:                # a part of it may be unknown, and what it cuts
             whole[0] = False
             return S & (below(at) if suffix else below(at + 1))
-        if not rules & LINES:
-            behind = contraction(text, pos + at, cursor.end) - pos
-        else:
-            behind = contraction_any_case(text, pos + at, cursor.end) - pos
+        behind = contraction(text, pos + at, cursor.end, rules & LINES != 0) - pos
         if behind == at:
             continue
         done = behind

@@ -42,28 +42,11 @@ typedef struct {
     void (*endings)(const uint8_t *text, int any_case, bpe_endings *out); /* reads 64 */
 } bpe_level;
 
-static inline int bpe_ctz(uint64_t bits) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_ctzll(bits);
-#else
-    int n = 0;
-    while (!(bits & 1)) { bits >>= 1; n++; }
-    return n;
-#endif
-}
-
-static inline int bpe_clz(uint64_t bits) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_clzll(bits);
-#else
-    int n = 0;
-    while (!(bits >> 63)) { bits <<= 1; n++; }
-    return n;
-#endif
-}
+static inline int bpe_ctz(uint64_t bits) { return __builtin_ctzll(bits); }
+static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
 /* What a level's functions may be compiled for; they are inlined where a whole scan is compiled for the same. */
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 #define BPE_X86 1
 #define BPE_FOR_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define BPE_FOR_AVX512 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vbmi,avx512vbmi2")))
@@ -72,30 +55,10 @@ static inline int bpe_clz(uint64_t bits) {
 #define BPE_FOR_AVX512
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
 #define BPE_INLINE __attribute__((always_inline))
-#else
-#define BPE_INLINE
-#endif
 
-/* One byte at a time. */
-#define LEVEL(name) static inline void bpe_plain_##name
-#define STEP 1
-#define V uint8_t
-#define MASK int
-#define LOAD(p) (*(p))
-#define SET(c) (c)
-#define OR(a, b) ((uint8_t)((a) | (b)))
-#define IN(v, low, span) ((uint8_t)((v) - (low)) < (span))
-#define IS(v, c) ((v) == (c))
-#define EITHER(a, b) ((a) | (b))
-#define BITS(mask) ((uint64_t)(mask))
-#include "bpe/pretokenize/_char_masks_level.h"
-
-#if defined(__GNUC__) || defined(__clang__)
-/* Sixteen bytes at a time in vector types that these compilers have for every machine: SSE2, NEON and others. A mask's
+/* Sixteen bytes at a time in vector types that GCC and Clang have for every machine: SSE2, NEON and others. A mask's
  * bytes are 0 or 255; of eight of them a multiplication gathers one bit each, the first byte's lowest. */
-#define BPE_VECTORS 1
 typedef uint8_t bpe_vector __attribute__((vector_size(16)));
 
 static inline bpe_vector bpe_load(const uint8_t *p) {
@@ -123,7 +86,6 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #define EITHER(a, b) ((a) | (b))
 #define BITS(mask) bpe_gather(mask)
 #include "bpe/pretokenize/_char_masks_level.h"
-#endif
 
 #if defined(BPE_X86)
 #include <immintrin.h>
@@ -217,7 +179,7 @@ BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide 
 #undef IN
 #endif
 
-static bpe_level bpe_classify = {bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
+static bpe_level bpe_classify = {bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
 
 /* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them, if no character of
  * several bytes begins there; else 0, and the classes are not right. */
@@ -306,10 +268,7 @@ BPE_INLINE static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_masks(int level) {
-    bpe_classify = (bpe_level){bpe_plain_ascii, bpe_plain_wide, bpe_plain_endings};
-#ifdef BPE_VECTORS
-    if (level >= 1) bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
-#endif
+    bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
 #ifdef BPE_X86
     if (level >= 2) bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
     if (level >= 3) bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};

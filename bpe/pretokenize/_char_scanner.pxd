@@ -6,6 +6,5 @@ ctypedef Py_ssize_t (*next_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 
 cdef next_t next_of(int scanner) noexcept nogil
 cdef next_t gap_of(int scanner) noexcept nogil
-cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t contraction_any_case(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil
 cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil

@@ -100,33 +100,18 @@ cdef Py_ssize_t white_space(
 # Contractions ---------------------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where `'(?:[sdmt]|ll|ve|re)` ends if it stands at `pos`, else `pos`."""
-    cdef byte_t first, second
+cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil:
+    """Where `'(?:[sdmt]|ll|ve|re)` ends if it stands at `pos`, else `pos`; in any case also `'ſ` (U+017F, C5 BF)."""
+    cdef byte_t first, second, fold = 0x20 if any_case else 0
     if end - pos < 2 or text[pos] != c"'":
         return pos
-    first = text[pos + 1]
-    if first == c"s" or first == c"t" or first == c"m" or first == c"d":
-        return pos + 2
-    if end - pos >= 3:
-        second = text[pos + 2]
-        if (first == c"l" and second == c"l") or (second == c"e" and (first == c"v" or first == c"r")):
-            return pos + 3
-    return pos
-
-
-cdef Py_ssize_t contraction_any_case(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """The same in any case; `ſ` (U+017F, C5 BF) is an s there."""
-    cdef byte_t first, second
-    if end - pos < 2 or text[pos] != c"'":
-        return pos
-    first = text[pos + 1] | 0x20
+    first = text[pos + 1] | fold
     if text[pos + 1] < 0x80 and (first == c"s" or first == c"t" or first == c"m" or first == c"d"):
         return pos + 2
     if end - pos >= 3:
-        if text[pos + 1] == 0xC5 and text[pos + 2] == 0xBF:
+        if any_case and text[pos + 1] == 0xC5 and text[pos + 2] == 0xBF:
             return pos + 3
-        second = text[pos + 2] | 0x20
+        second = text[pos + 2] | fold
         if text[pos + 1] < 0x80 and text[pos + 2] < 0x80:
             if (first == c"l" and second == c"l") or (second == c"e" and (first == c"v" or first == c"r")):
                 return pos + 3
@@ -144,7 +129,7 @@ cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     cdef Py_ssize_t length, at = pos
     cdef int bits
     if text[pos] == c"'":
-        at = contraction(text, pos, end)
+        at = contraction(text, pos, end, False)
         if at > pos:
             return at
     if text[pos] == c" " and pos + 1 < end:
@@ -193,7 +178,7 @@ cdef inline Py_ssize_t next_with_lines(
     cdef Py_ssize_t length, next_length, at
     cdef int bits, next_bits
     if text[pos] == c"'":
-        at = contraction_any_case(text, pos, end)
+        at = contraction(text, pos, end, True)
         if at > pos:
             return at
     bits = class_at(text, pos, end, &length)
@@ -253,14 +238,14 @@ cdef inline Py_ssize_t next_cased(
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # behind the optional first character
     at = o200k_word(text, start, end)
     if at > start:
-        return contraction_any_case(text, at, end) if contractions else at
+        return contraction(text, at, end, True) if contractions else at
     if start > pos and bits & UPPER:                                         # a mark may be the word itself
         at = o200k_word(text, pos, end)
         if at > pos:
-            return contraction_any_case(text, at, end) if contractions else at
+            return contraction(text, at, end, True) if contractions else at
     at = run_of(text, start, end, UPPER)                                     # U+L*, where no L follows
     if at > start:
-        return contraction_any_case(text, at, end) if contractions else at
+        return contraction(text, at, end, True) if contractions else at
     if bits & NUMBER:
         return numbers(text, pos, end, most_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
@@ -431,7 +416,7 @@ cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     cdef Py_ssize_t length, at = pos
     cdef int bits
     if text[pos] == c"'":
-        at = contraction_any_case(text, pos, end)
+        at = contraction(text, pos, end, True)
     elif text[pos] == c"<":
         at = clip_special(text, pos, end)
     if at > pos:

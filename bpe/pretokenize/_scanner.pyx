@@ -55,15 +55,10 @@ cdef extern from *:
     """
     /* This module's inline functions are made anew for each pattern's rules, so that those are constants (5% faster),
      * and for each level of vector instructions: what is declared here to be compiled for them, is. */
-    #if defined(__GNUC__) || defined(__clang__)
     #undef CYTHON_INLINE
     #define CYTHON_INLINE inline __attribute__((always_inline))
     #define BPE_WHOLE __attribute__((flatten))
     #define BPE_APART __attribute__((noinline))
-    #else
-    #define BPE_WHOLE
-    #define BPE_APART
-    #endif
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
     BPE_WHOLE BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);

@@ -1,3 +1,0 @@
-from collections.abc import Sequence
-
-def order(counts: Sequence[int], keys: Sequence[int]) -> list[int]: ...

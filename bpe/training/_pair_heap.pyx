@@ -1,7 +1,6 @@
 """The trainer's priority queue: a binary heap of pairs, the greatest count first and ties in a total order."""
 
 from bpe.base._memory cimport grown
-from libc.stdlib cimport free
 
 
 cdef inline bint goes_before(const Heap* heap, const Entry* a, const Entry* b) noexcept nogil:
@@ -60,21 +59,3 @@ cdef int heapify(Heap* heap) noexcept nogil:
         at -= 1
         sift_down(heap, at, heap.entries[at])
     return 0
-
-
-def order(counts, keys):
-    """Push (count, key) pairs and pop them all, for the tests: their indices in the order of popping."""
-    cdef Heap heap
-    cdef Entry entry
-    heap.entries, heap.size, heap.room, heap.before, heap.context = NULL, 0, 0, NULL, NULL
-    popped = []
-    try:
-        for i, (count, key) in enumerate(zip(counts, keys)):
-            entry.count, entry.key, entry.pair = count, key, i
-            push(&heap, entry)
-        while heap.size > 0:
-            entry = pop(&heap)
-            popped.append(entry.pair)
-    finally:
-        free(heap.entries)
-    return popped
