@@ -3,7 +3,7 @@
 Read from the sources: imports of .py and .pyi files wherever they stand (in functions and under TYPE_CHECKING too),
 imports, cimports and headers of .pyx and .pxd files, and includes of .h files. Within a room no two modules may need
 each other, in whatever way; a kernel and its .pxd are one module. A module is private to nobody, but names in it that
-begin with an underscore are.
+begin with an underscore are, and attributes.
 """
 
 from __future__ import annotations
@@ -157,6 +157,9 @@ def check(package: Path) -> list[str]:
         if room_of(own) not in LEVELS:
             faults.append(f"{where}: no such room; add {room_of(own)} to ORDER")
             continue
+        if path.suffix == ".py" and room_of(own) != "cli":  # which builds on argparse, whose parts are private
+            for line, name in private_uses(path.read_text(encoding="utf-8")):
+                faults.append(f"{where}:{line}: uses {name}, which is private to another module")
         for need in needs_of(path, modules):
             needed = need.module
             if needed.endswith(".h"):
@@ -199,6 +202,24 @@ def cycle_of(graph: dict[str, set[str]]) -> list[str]:
     except CycleError as error:
         return list(error.args[1])
     return []
+
+
+def private_uses(text: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each attribute that begins with an underscore and that nothing in this source defines."""
+    tree = ast.parse(text)
+    own: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            own.add(node.name)
+        elif isinstance(node, ast.Name):
+            own.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            own.add(node.value)  # __slots__, object.__setattr__
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            own.add(node.attr)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr not in own and re.fullmatch(r"_.*(?<!__)", node.attr):
+            yield node.lineno, node.attr
 
 
 def room_faults(package: Path) -> Iterable[str]:
@@ -266,6 +287,7 @@ PLANTED = {
     "header beside it": ("base/_planted.h", '#include "_pages.h"\n', "by its path from the root"),
     "private name": ("show/planted.py", "from bpe.text.normalizers import _spoof\n", "takes _spoof"),
     "private name in a kernel": ("merge/_planted.pyx", "from bpe.base._memory cimport _spoof\n", "takes _spoof"),
+    "private attribute": ("show/planted.py", "def f(x):\n    return x._spoof\n", "uses _spoof"),
     "unknown room": ("attic/planted.py", "", "no such room"),
 }
 

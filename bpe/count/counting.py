@@ -20,7 +20,7 @@ from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import Spill
-from bpe.count.word_counts import Arrays, Splitter, WordCounts
+from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 
@@ -145,8 +145,7 @@ def count_into(
         joined = tables.joined()
     finally:
         tables.close()
-    with counts._lock:
-        counts._filled, counts._place = joined, 1 << 62  # behind every place used so far
+    fill(counts, joined)
 
 
 def _blocks(

@@ -605,6 +605,17 @@ def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
     return offsets
 
 
+def arrays_of(counts: WordCounts) -> Arrays:
+    """The words of counts as (their bytes in one buffer, offsets, counts), as they are at this moment."""
+    return counts._snapshot()
+
+
+def fill(counts: WordCounts, words: WordTable | Arrays) -> None:
+    """Put the words of a whole corpus into counts, which have none yet."""
+    with counts._lock:
+        counts._filled, counts._place = words, 1 << 62  # after every position used so far
+
+
 def _rebuild(
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from bpe.base.atomic_files import atomic_write, remove_leftovers
 from bpe.corpus.blocks import PathLike
-from bpe.count.word_counts import WordCounts
+from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import FormatError, counted, shown, typed
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count; tokens by their number from 0.
@@ -245,7 +245,7 @@ def made_as(counts: WordCounts) -> dict[str, Any]:
 
 def fingerprint(counts: WordCounts) -> str:
     """A hash of all words, their counts and their order, and of how they were made: SHA-256 in hex."""
-    blob, offsets, numbers = counts._snapshot()
+    blob, offsets, numbers = arrays_of(counts)
     digest = hashlib.sha256(json.dumps(made_as(counts), sort_keys=True).encode())
     for array, kind in ((offsets, "<i8"), (numbers, "<i8"), (blob, "u1")):
         digest.update(np.ascontiguousarray(array, dtype=kind).data)

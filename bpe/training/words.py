@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import check_utf8
-from bpe.count.word_counts import WordCounts
+from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.training._symbol_array import symbol_counts
 from bpe.training.options import TrainOptions
 
@@ -32,7 +32,7 @@ class Words:
 
 def words_of(counts: WordCounts, options: TrainOptions) -> Words:
     """The words that occur, checked, with their symbols counted."""
-    blob, offsets, numbers = counts._snapshot()
+    blob, offsets, numbers = arrays_of(counts)
     if not numbers.any():
         raise ValueError(
             "the corpus has no words: there is nothing to learn from; give text that is not empty"
