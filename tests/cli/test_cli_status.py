@@ -17,6 +17,7 @@ from conftest import fails
 import bpe
 from bpe.cli import arguments, main
 from bpe.cli import commands as cli
+from bpe.encode.text_encoder import TextEncoder
 from bpe.formats import id_files as idfiles
 
 # Bad use: 2 -----------------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file,
     def block_ids(*args, **kwargs):
         raise raised
 
-    monkeypatch.setattr(bpe.Tokenizer, "_block_ids", block_ids)
+    monkeypatch.setattr(TextEncoder, "block_ids", block_ids)
     monkeypatch.setattr(cli, "_silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status
