@@ -6,7 +6,7 @@ the kernels can rely on. The files, in the order in which a call meets them:
 - `_types.pxd` the C types of ids, ranks and counts; `_bounds.pxd` the checks of offsets that come from Python;
 - `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8;
 - `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs in parts, Ctrl-C in long calls;
-- `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd`, `_prefault.pxd`: large pages;
+- `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd` large pages;
 - `_delivery.pyx`, `_result_pool.pyx`, `_id_array.pyx`: ids of several threads in one array, and its memory;
 - `_aho_corasick.pyx`, `_binary_search.pxd`: searching in text and in sorted numbers;
 - `atomic_files.py` files that appear whole or not at all, `memory_limits.py` sizes such as "2G", `progress.py` bars,
