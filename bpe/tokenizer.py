@@ -68,9 +68,9 @@ class Tokenizer:
     Immutable, compared and hashed by content, small when pickled, and safe to use from any number of threads.
 
     Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
-    All but the first take `cache_memory`, the limit of the per-thread word cache, in bytes or as "64M"; None is 32 MB.
-    A smaller cache makes large texts slower and never changes an id. In addition to its cache, its input and its
-    output, a thread needs a few MB. On Linux, the memory of a freed large result is kept for the next one: at most
+    All but the first take `cache_memory`, the limit of the word cache, which all threads share, in bytes or as "64M";
+    None is 32 MB. A smaller cache makes large texts slower and never changes an id. In addition to its input and its
+    output, a thread needs about 1 MB. On Linux, the memory of a freed large result is kept for the next one: at most
     1.5 times `cache_memory`.
 
     >>> import bpe
@@ -632,7 +632,7 @@ class Tokenizer:
 
     @property
     def cache_memory(self) -> int:
-        """The limit of the per-thread word cache, in bytes. Tokenizers that differ only in this are equal.
+        """The limit of the word cache, in bytes. Tokenizers that differ only in this are equal.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)

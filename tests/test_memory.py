@@ -120,7 +120,7 @@ for _ in range(12):
     tok.encode(text)
     del text, words
 gc.collect()
-print(resident() - before, engine_of(tok).kernel.cache_state()[0]["bytes"])
+print(resident() - before, engine_of(tok).kernel.cache_state()["bytes"])
 """
 
 

@@ -9,7 +9,7 @@ text meets them:
 - `_batch.pyx`, `_file_blocks.pyx` share texts and blocks of files out to threads;
 - `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` cuts them
   where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;
-- `_whole_words.pyx`, `_cache_seeds.pyx`, `_shared_words.pyx` fill the cache; `_workspace.pyx` is one call's memory.
+- `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache; `_workspace.pyx` is one call's memory.
 
 A *fragment* is one of the texts of a call, a *segment* the end of one in a chunk, a *piece* a pretoken or a part.
 

@@ -9,9 +9,8 @@ the encoder takes; a str has become UTF-8 by then. Three texts given, the second
     parts       0                              1                          parts   0 3 5
     counts                                                                of ids, one by text
 
-The Job is what threads share; each has a Room of its own. Three things pass between threads, all under the Job's lock
-or its Delivery's: which part is next (`begun`), the words that someone has worked out (`told`, which only grows, so
-that whoever knows of `n_told` of them reads them without the lock), and the ids (`delivery`).
+The Job is what threads share; each has a Room of its own. Two things pass between threads under the Job's lock or its
+Delivery's: which part is next (`begun`), and the ids (`delivery`).
 """
 
 from bpe.base._delivery cimport Delivery
@@ -19,7 +18,6 @@ from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport Units
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._encoder cimport Encoder
-from bpe.encode._shared_words cimport Words
 from bpe.encode._workspace cimport Workspace
 from cpython.pythread cimport PyThread_type_lock
 from libc.stdint cimport int64_t
@@ -34,11 +32,9 @@ cdef struct Text:             # a text or a piece of one, or an id between texts
 
 cdef class Room:              # what one thread needs
     cdef Workspace space
-    cdef Py_ssize_t heard              # of how many parts it knows what others have worked out
     cdef Fragment* fragments           # those that are encoded now
     cdef byte_t* utf8                  # theirs, of str and of short texts, one behind the other
     cdef size_t size                   # of that memory
-    cdef Words noted                   # what it works out for a part
 
     cdef int reserve(self, size_t size) except -1 nogil
 
@@ -67,9 +63,6 @@ cdef class Job:
     cdef PyThread_type_lock lock
     cdef Py_ssize_t begun              # parts that a thread has taken
     cdef Py_ssize_t stopped            # 1 when no thread is to go on
-    cdef Words* told                   # the words that threads have worked out, part by part
-    cdef Py_ssize_t n_told             # of how many parts
-    cdef size_t n_learned              # how many words these are
     cdef Py_ssize_t unknown_at         # the first text with a symbol without an id, or -1
     # The result.
     cdef Delivery delivery             # of several parts: it has a lock of its own
@@ -84,12 +77,10 @@ cdef class Job:
     cdef int add_part(self, Py_ssize_t first) except -1
     cdef Room new_room(self)
     cdef int share_out(self) except -1
-    cdef void learn_all(self, Workspace space, Room room, Py_ssize_t n_told) noexcept nogil
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil
-    cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil
+    cdef Py_ssize_t begin(self) noexcept nogil
     cdef int give_up(self, Room room) except -1
-    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil
-    cdef void tell(self, const Words* words) noexcept nogil
+    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number) except -1 nogil
     cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil
     cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil
     cdef Py_ssize_t feed(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -1 nogil

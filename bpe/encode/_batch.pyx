@@ -1,8 +1,7 @@
 """Many texts to ids, on several threads: one flat array and the number of ids of each text.
 
 Texts are shared out in parts of up to a megabyte; a longer text is cut where a pretoken certainly starts. The threads
-take the parts in order. After each part a thread passes the words that were new to it on to the others
-(`_shared_words.pyx`). `base/_delivery.pyx` puts the ids of the parts together; with one thread they are written
+take the parts in order. `base/_delivery.pyx` puts the ids of the parts together; with one thread they are written
 straight into the result. A str that is not ASCII becomes UTF-8 a little at a time, in the thread that encodes it.
 
 Not here: what the texts are made of (`bpe/encode/engine.py`), starting threads (`bpe/base/threads.py`).
@@ -23,14 +22,13 @@ from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_utf8, units_of
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
-from bpe.encode._shared_words cimport Words, copy_words, free_words, learn
 from bpe.encode._workspace cimport Workspace, prepare_output
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
 )
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 #: Bytes of text in a part, and in the smallest ones: at first, and where little is left for each thread.
@@ -39,7 +37,6 @@ PART, LEAST = 1 << 20, 1 << 16
 cdef enum:
     STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
     SEVERAL = 8               # so many of the smallest parts are more than one thread's work
-    LEARNED = 1 << 18         # words that threads tell each other in a job
     LOOKED = 1 << 14          # characters behind a place where a text might be cut: looking takes time
     COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
 
@@ -55,7 +52,6 @@ cdef class Room:
     def __dealloc__(self):
         free(self.fragments)
         free(self.utf8)
-        free_words(&self.noted)
 
     cdef int reserve(self, size_t size) except -1 nogil:
         """Room for so many bytes of UTF-8; what is there is lost where that is not enough."""
@@ -87,10 +83,6 @@ cdef class Job:
         self.done = np.empty(0, dtype=np.uint32)
 
     def __dealloc__(self):
-        cdef Py_ssize_t i
-        for i in range(self.n_told):
-            free(self.told[i].words)
-        free(self.told)
         free(self.parts)
         free(self.texts)
         free(self.firsts)
@@ -246,9 +238,6 @@ cdef class Job:
         """Have room for what the threads do, when it is known how many parts there are."""
         if self.n_parts > 1:
             self.delivery = Delivery(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
-            self.told = <Words*>calloc(self.n_parts, sizeof(Words))
-            if self.told == NULL:
-                raise MemoryError(f"no memory for a list of {self.n_parts} parts")
         return 0
 
     cdef int add_part(self, Py_ssize_t first) except -1:
@@ -313,71 +302,35 @@ cdef class Job:
         return self.encoder.give_back(room.space)
 
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
-        """Learn what other threads have worked out, and encode the next part; False if there is none."""
-        cdef Py_ssize_t n_told
-        cdef bint telling
-        cdef Py_ssize_t number = self.begin(&n_told, &telling)
-        self.learn_all(space, room, n_told)
+        """Encode the next part; False if there is none."""
+        cdef Py_ssize_t number = self.begin()
         if number >= self.n_parts:
             return False
         if self.n_parts > 1:
-            self.do_part(space, room, number, telling)
+            self.do_part(space, room, number)
         else:
             prepare_output(space, self.n_bytes)
             self.unknown_at = self.encode(space, room, 0, self.n)
         return True
 
-    cdef void learn_all(self, Workspace space, Room room, Py_ssize_t n_told) noexcept nogil:
-        """Learn what other threads have published of the first `n_told` parts."""
-        cdef Py_ssize_t i
-        for i in range(room.heard, n_told):
-            if self.told[i].known != &space.cache:
-                learn(&space.cache, &self.told[i])
-        room.heard = n_told
-
-    cdef Py_ssize_t begin(self, Py_ssize_t* n_told, bint* telling) noexcept nogil:
-        """The number of the next part, at least `n_parts` if there is none.
-
-        `n_told` says how much there is to learn by now, `telling` whether what is worked out is told.
-        """
+    cdef Py_ssize_t begin(self) noexcept nogil:
+        """The number of the next part, at least `n_parts` if there is none."""
         cdef Py_ssize_t number
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
         number = self.begun
         self.begun += 1
-        n_told[0], telling[0] = self.n_told, self.n_learned < LEARNED
         PyThread_release_lock(self.lock)
         return number
 
-    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number, bint telling) except -1 nogil:
-        """Encode a part, have its ids delivered, and tell what was worked out for it."""
-        cdef Py_ssize_t unknown
-        cdef Words* noted = &room.noted
-        noted.n = noted.ids.n = noted.n_bytes = 0
-        noted.known = &space.cache
-        if telling:
-            space.words = noted
-        try:
-            unknown = self.encode_part(space, room, number)
-        finally:
-            space.words = NULL
-            self.tell(noted)
+    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number) except -1 nogil:
+        """Encode a part, and have its ids delivered."""
+        cdef Py_ssize_t unknown = self.encode_part(space, room, number)
         if unknown >= 0:
             PyThread_acquire_lock(self.lock, WAIT_LOCK)
             self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
             PyThread_release_lock(self.lock)
         space.scratch.watch.next -= space.out.n            # the next part counts from 0
         return self.delivery.finish(number, &space.out)
-
-    cdef void tell(self, const Words* words) noexcept nogil:
-        """Let the other threads know words that one has worked out; nobody changes what is told."""
-        cdef Words told
-        if not copy_words(&told, words):
-            return
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        self.told[self.n_told] = told
-        self.n_told += 1
-        self.n_learned += words.n
-        PyThread_release_lock(self.lock)
 
     cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil:
         """Encode a part; its first text that has a symbol without an id, or -1."""

@@ -10,25 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-#include <stdlib.h>
-
 #define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
 
 typedef struct {
     uint64_t keys[4];
     uint64_t values[4];
 } bpe_line;
-
-/* A word of 9 to 16 bytes; two of them are a line. A free place has no value. */
-typedef struct {
-    uint64_t lo;
-    uint64_t hi;
-    uint64_t value;
-    uint64_t unused;
-} bpe_middle;
 
 /* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start on may be read. */
 typedef struct {
@@ -56,11 +43,6 @@ typedef struct {
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF. */
 typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *found);
 
-/* The values of n words of 9 to 16 bytes, of which `keys` has `lo` and `hi` by turns, in the lines that `hashes` say; 0 for
- * those that are not there. `hi` must not be 0 where `lo` is. */
-typedef void (*bpe_find_middles_t)(
-    const bpe_middle *middles, int shift, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values);
-
 /* Write the ids of n values up to the first one that is 0 or has more than BPE_FEW_IDS, and answer how many values that were.
  *
  * A value is its word's first id + 1 in the lower half, and in the upper half the second id + 1, or 0 where there is
@@ -69,7 +51,7 @@ typedef void (*bpe_find_middles_t)(
  */
 typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out);
 
-enum { BPE_FEW_IDS = 8 };
+enum { BPE_FEW_IDS = 7 }; /* with their number 32 bytes */
 
 /* Write the ids of a value that says where they are, all in one copy; answers whether they are few enough. */
 static inline int bpe_emit_listed(uint64_t value, const uint32_t *listed, uint32_t **to) {
@@ -146,16 +128,6 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *li
     }
     *out = to;
     return i;
-}
-
-static void bpe_find_middles_plain(
-    const bpe_middle *middles, int shift, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values) {
-    for (size_t i = 0; i < n; i++) {
-        const bpe_middle *line = middles + (hashes[i] >> shift << 1);
-        uint64_t lo = keys[2 * i], hi = keys[2 * i + 1];
-        values[i] = (line[0].value & -(uint64_t)((line[0].lo == lo) & (line[0].hi == hi))) |
-                    (line[1].value & -(uint64_t)((line[1].lo == lo) & (line[1].hi == hi)));
-    }
 }
 
 #define BPE_COUNT_THREES                                                                                              \
@@ -415,18 +387,6 @@ BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *li
     out->n_others = found.n_others;
 }
 
-/* A line is compared with the word twice over: bits 0 and 1 are its first word's keys, 4 and 5 the second's. */
-BPE_AVX512 static void bpe_find_middles_avx512(
-    const bpe_middle *middles, int shift, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values) {
-    for (size_t i = 0; i < n; i++) {
-        const bpe_middle *line = middles + (hashes[i] >> shift << 1);
-        __m512i key = _mm512_broadcast_i64x2(_mm_loadu_si128((const __m128i *)(keys + 2 * i)));
-        unsigned same = _mm512_cmpeq_epi64_mask(_mm512_loadu_si512((const void *)line), key);
-        same &= same >> 1 & 0x11;
-        values[i] = line[same >> 4].value & -(uint64_t)(same != 0);
-    }
-}
-
 /* Eight values by one compression; of a group that has ids elsewhere, what lies between those. */
 BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
     uint32_t *to = *out;
@@ -470,14 +430,12 @@ BPE_AVX512 static size_t bpe_count_threes_avx512(const uint8_t *text, size_t n) 
 #endif
 
 static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
-static bpe_find_middles_t bpe_find_middles = bpe_find_middles_plain;
 static bpe_emit_t bpe_emit = bpe_emit_plain;
 static bpe_count_threes_t bpe_count_threes = bpe_count_threes_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_look_up(int level) {
     bpe_look_up = bpe_look_up_plain;
-    bpe_find_middles = bpe_find_middles_plain;
     bpe_emit = bpe_emit_plain;
     bpe_count_threes = bpe_count_threes_plain;
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -489,28 +447,11 @@ static void bpe_use_level_look_up(int level) {
     }
     if (level >= 3) {
         bpe_look_up = bpe_look_up_avx512;
-        bpe_find_middles = bpe_find_middles_avx512;
         bpe_emit = bpe_emit_avx512;
         bpe_count_threes = bpe_count_threes_avx512;
     }
 #endif
     (void)level;
-}
-
-/* Memory for a table, freed by free(); its content is undefined. Large ones are in pages of 2 MB where the system has them;
- * smaller ones are not, lest each of many small tokenizers take as much. */
-static void *bpe_table_memory(size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const size_t huge = (size_t)1 << 21;
-    void *memory = NULL;
-    if (bytes >= huge / 2) {
-        if (bytes < huge) bytes = huge;
-        if (posix_memalign(&memory, huge, bytes) != 0) return NULL;
-        madvise(memory, bytes, MADV_HUGEPAGE);
-        return memory;
-    }
-#endif
-    return malloc(bytes);
 }
 
 #endif

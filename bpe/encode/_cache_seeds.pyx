@@ -1,35 +1,26 @@
-"""Words that are tokens: what every cache knows before any text has come.
+"""Words that are tokens: what every word table has before any text has come.
 
 If merging the bytes of a token gives that token, the word with those bytes has this one id. Such words are entered into
-a cache when it is made, and again after it was emptied, so that they never have to be merged. With an end-of-word mark,
-a token with the mark is a word, and a token without it goes to the cache of parts that do not end a word. Not here:
-what a cache does (`_word_cache.pyx`), words whose tokens merging does not give (`_whole_words.pyx`).
+each new table, so that they never have to be merged. With an end-of-word mark, a token with the mark is a word, and a
+token without it goes to the table of parts that do not end a word. Not here: what a table does (`_word_cache.pyx`),
+words whose tokens merging does not give (`_whole_words.pyx`).
 """
 
 import numpy as np
 
-from bpe.base._memory cimport prefetch
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
-    MIDDLE_WORD,
-    SHORT_WORD,
-    Cache,
-    make_room,
-    middle_line,
-    put_line,
-    put_middle,
-    short_key,
-    short_line,
+    EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Words, WordTable, fetch_line, hash_word, enter_word, short_key,
 )
 from bpe.merge._origins cimport Origins
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef enum:
     NO_SEED = 0
-    SEED = 1                  # for the cache of words
+    SEED = 1                  # for the table of words
     EARLIER_SEED = 2          # for that of parts which are not the end of a word
-    AHEAD = 16                # tokens whose lines are fetched before they are entered
+    AHEAD = 32                # tokens whose lines are fetched before they are entered
 
 
 cdef class Seeds:
@@ -69,7 +60,7 @@ cdef class Seeds:
             size = self.size_of(token)
             if 0 < size <= MIDDLE_WORD and self.word_of(token)[size - 1] != 0xFF:
                 self.kinds[token] = EARLIER_SEED if self.marked and not self.ends[token] else SEED
-                self.counts[self.kinds[token] - SEED][size > SHORT_WORD] += 1
+                self.n_seeds += 1
         return 0
 
     cdef int leave_out(self, WholeWords words) noexcept:
@@ -78,7 +69,7 @@ cdef class Seeds:
         for token in range(self.kinds.shape[0]):
             size = self.size_of(<token_t>token)
             if self.kinds[token] != NO_SEED and words.find(self.word_of(<token_t>token), size) != NO_TOKEN:
-                self.counts[self.kinds[token] - SEED][size > SHORT_WORD] -= 1
+                self.n_seeds -= 1
                 self.kinds[token] = NO_SEED
         return 0
 
@@ -90,46 +81,32 @@ cdef class Seeds:
         cdef Py_ssize_t size = self.offsets[token + 1] - self.offsets[token]
         return size - self.mark_size if self.marked and self.ends[token] else size
 
-    cdef int sow(self, Cache* cache, Cache* earlier) except -1 nogil:
-        """Enter the seeds into empty caches, of which one too small for its seeds gets none."""
-        cdef Cache* caches[2]
-        cdef Seed pending[AHEAD]
-        cdef Seed* seed
-        cdef size_t i, n = self.kinds.shape[0]
-        caches[0], caches[1] = cache, earlier
-        for i in range(2):
-            if not self.counts[i][0] + self.counts[i][1] or not make_room(
-                caches[i], self.counts[i][0], self.counts[i][1]
-            ):
-                caches[i] = NULL
-        if caches[0] == NULL and caches[1] == NULL:
-            return 0
-        for i in range(n + AHEAD):
-            seed = &pending[i % AHEAD]
-            if i >= AHEAD and seed.cache != NULL:
-                enter(seed)
-            seed.cache = caches[self.kinds[i] - SEED] if i < n and self.kinds[i] != NO_SEED else NULL
-            if seed.cache != NULL:
-                self.fetch(seed, <token_t>i)
-        return 0
-
-    cdef inline int fetch(self, Seed* seed, token_t token) noexcept nogil:
-        """The keys of a token, and its line on the way."""
-        cdef const byte_t* word = self.word_of(token)
+    cdef int sow(self, WordTable table) noexcept nogil:
+        """Enter the seeds into an empty table; none where they would take more than three quarters of it."""
         cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
-        cdef Py_ssize_t size = self.size_of(token)
-        seed.token, seed.middle = token, size > SHORT_WORD
-        seed.lo = short_key(word, min(size, SHORT_WORD), end)
-        if seed.middle:
-            seed.hi = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
-            prefetch(&seed.cache.middles[middle_line(seed.cache, seed.lo, seed.hi)])
-        else:
-            prefetch(&seed.cache.lines[short_line(seed.cache, seed.lo)])
+        cdef const byte_t* word
+        cdef Words* words[AHEAD]
+        cdef uint64_t lo[AHEAD]
+        cdef uint64_t hi[AHEAD]
+        cdef uint64_t hashed[AHEAD]
+        cdef token_t tokens[AHEAD]
+        cdef size_t i, n = 0
+        cdef token_t token, limit = <token_t>self.kinds.shape[0]
+        cdef Py_ssize_t size
+        if 4 * self.n_seeds > 3 * table.words.most_entries:
+            return 0
+        for token in range(limit):
+            if self.kinds[token] != NO_SEED:
+                word, size = self.word_of(token), self.size_of(token)
+                words[n] = &table.words if self.kinds[token] == SEED else &table.parts
+                lo[n], hi[n] = short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
+                if size > SHORT_WORD:
+                    hi[n] = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
+                hashed[n], tokens[n] = hash_word(lo[n], hi[n]), token
+                fetch_line(words[n], hashed[n])
+                n += 1
+            if n == AHEAD or token + 1 == limit:
+                for i in range(n):
+                    enter_word(words[i], lo[i], hi[i], hashed[i], tokens[i] + <uint64_t>1, True)
+                n = 0
         return 0
-
-
-cdef inline void enter(const Seed* seed) noexcept nogil:
-    if seed.middle:
-        put_middle(seed.cache, seed.lo, seed.hi, seed.token + 1)
-    else:
-        put_line(seed.cache, short_line(seed.cache, seed.lo), seed.lo, seed.token + 1)

@@ -27,7 +27,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
-    FEW_IDS = 8               # of a piece that `emit_values` writes
+    FEW_IDS = 7               # of a piece that `emit_values` writes
     FEW_THREES = 24           # text of which fewer bytes than one in so many begin characters of three is not cut
 
 cdef enum:                    # what a part is of its piece; _split_filter.h has the same numbers
@@ -86,7 +86,7 @@ cdef struct Chunk:
     Py_ssize_t size[PIECES]   # in bytes
     uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[PIECES]     # of the two keys, or of the bytes of a long word
-    uint64_t found[PIECES]    # the values that `find_middles` finds
+    uint64_t found[PIECES + 8]  # values in the first line of each: of `missed`, then of `others`
     Py_ssize_t n_segments
     Segment segments[PIECES]
 

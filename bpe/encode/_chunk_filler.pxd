@@ -13,8 +13,6 @@ cdef void fill(
     const Cache* earlier,      # of the parts before the last ones, if it is not `cache`
 ) noexcept nogil
 
-cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil
-
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, token_t** out) noexcept nogil
 
 cdef size_t count_threes(const byte_t* text, size_t n) noexcept nogil

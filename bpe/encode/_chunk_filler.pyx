@@ -16,15 +16,14 @@ from bpe.encode._split_filter cimport Joints
 from bpe.encode._word_cache cimport (
     EMPTY_KEY,
     LONG_WORD,
-    MIDDLE_WORD,
     SHORT_WORD,
     Cache,
     Line,
-    Middle,
+    fetch_line,
     find_front,
-    middle_hash,
+    hash_word,
+    is_keyed,
     short_key,
-    short_line,
 )
 from bpe.pretokenize._scanner cimport begin, scan, scan_bounds
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -47,9 +46,6 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
         size_t n_missed
 
     void bpe_look_up(const Run* run, const Line* lines, int shift, Found* found)
-    void bpe_find_middles(
-        const Middle* middles, int shift, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
-    )
     size_t bpe_emit(const uint64_t* value, size_t n, const token_t* listed, token_t** out)
     size_t bpe_count_threes(const byte_t* text, size_t n)
     void use_level_look_up "bpe_use_level_look_up"(int level) noexcept
@@ -73,14 +69,6 @@ cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* listed, 
     `out` moves on behind the ids; room for FEW_IDS by value and 16 more is needed.
     """
     return bpe_emit(value, n, listed, out)
-
-
-cdef void find_middles(Chunk* chunk, const Cache* cache) noexcept nogil:
-    """Look up the words that one key does not hold, each in the first of its lines; 0 for those that are not there.
-
-    All at once and without a branch: which of a line's two words it is would be guessed wrong again and again.
-    """
-    bpe_find_middles(cache.middles, cache.middles_shift, chunk.key, chunk.hash, chunk.n_others, chunk.found)
 
 
 cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:
@@ -268,7 +256,7 @@ cdef inline void add_pieces(
         found.missed, found.missed_key, found.n_missed = chunk.missed, chunk.missed_key, n_missed
         bpe_look_up(&run, cache.front, cache.front_shift, &found)
         for i in range(n_missed, found.n_missed):
-            prefetch(&cache.lines[short_line(cache, chunk.missed_key[i])])
+            fetch_line(cache.words, hash_word(chunk.missed_key[i], EMPTY_KEY))
         for i in range(n_others, found.n_others):
             k = chunk.others[i] - chunk.n
             note_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
@@ -297,7 +285,7 @@ cdef void add_piece(
         chunk.missed[chunk.n_missed] = <uint16_t>n
         chunk.missed_key[chunk.n_missed] = key
         chunk.n_missed += 1
-        prefetch(&cache.lines[short_line(cache, key)])
+        fetch_line(cache.words, hash_word(key, EMPTY_KEY))
 
 
 cdef inline void note_keys(
@@ -306,14 +294,14 @@ cdef inline void note_keys(
     """Note one of the words that one key does not hold, and its keys."""
     cdef uint64_t lo, hi
     chunk.word[i], chunk.size[i] = word, size
-    if SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF:
+    if size > SHORT_WORD and is_keyed(word, size):
         memcpy(&lo, word, 8)
         hi = short_key(word + 8, size - 8, readable)
-        chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i] = lo, hi, middle_hash(lo, hi)
-        prefetch(&cache.middles[chunk.hash[i] >> cache.middles_shift << 1])
+        chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i] = lo, hi, hash_word(lo, hi)
+        fetch_line(cache.words, chunk.hash[i])
         return
     chunk.key[2 * i] = chunk.key[2 * i + 1] = EMPTY_KEY    # no middle word has them
     chunk.hash[i] = 0
     if size <= LONG_WORD:
         chunk.hash[i] = hash_bytes(word, size)
-        prefetch(&cache.longs[chunk.hash[i] & cache.longs_mask])
+        prefetch(&cache.words.longs[chunk.hash[i] & cache.words.longs_mask])

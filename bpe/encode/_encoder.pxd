@@ -5,6 +5,7 @@ from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
 from bpe.encode._piece_ids cimport Values
 from bpe.encode._split_filter cimport Joints, SplitFilter
+from bpe.encode._word_cache cimport WordTable
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport int64_t
 
@@ -19,8 +20,9 @@ cdef class Encoder:
     cdef SplitFilter splits
     cdef Seeds seeds
     cdef int scanner
-    cdef size_t memory        # of each thread's cache, in bytes
+    cdef size_t memory        # of the word table, in bytes
     cdef readonly ResultPool pool  # of results' memory
+    cdef WordTable table      # the current one
     cdef Workspace idle       # the one that was given back last
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
@@ -29,6 +31,9 @@ cdef class Encoder:
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
     cdef const Joints* text_joints(self) noexcept nogil
+    cdef WordTable new_table(self, WordTable old)
+    cdef int replace_table(self, Workspace space) except -1 nogil
+    cdef int put_table(self, WordTable full) except -1
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
     cdef object taken(self, Workspace space)

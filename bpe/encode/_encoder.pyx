@@ -5,8 +5,9 @@ cuts them where no token reaches across (`_split_filter.pyx`), the word cache is
 (`_piece_ids.pyx`), and the ids are written in order. A piece that is too long for the cache is merged while the ids are
 written (`merge/_merger.pyx`).
 
-Tables are immutable and shared by all threads. Each call takes an idle workspace (cache, chunk, buffers) and gives it
-back, so that no two threads ever use the same one. Idle workspaces form a linked chain: a Python list of one would free
+Tables are shared by all threads, and immutable but for the word table, which needs no lock. When that is full, a larger
+or an empty one takes its place; each thread goes on to it with its next chunk, and the last one to do so frees the full
+one. Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads ever use the same one. Idle workspaces form a linked chain: a Python list of one would free
 its memory each time that one is taken. The lock of the critical section is the GIL where there is one.
 
 Not here: how the ids of a piece are found; special tokens and normalization (`bpe/encode/engine.py`).
@@ -30,8 +31,18 @@ from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
 from bpe.encode._split_filter cimport Joints, SplitFilter, first_parting, last_parting
 from bpe.encode._whole_words cimport WholeWords
-from bpe.encode._word_cache cimport cache_bytes, empty_cache, key_size, let_pass
-from bpe.encode._workspace cimport Workspace, emit_listed, prepare_output
+from bpe.encode._word_cache cimport (
+    CURRENT,
+    EXHAUSTED,
+    REPLACED,
+    REPLACING,
+    WordTable,
+    change_state,
+    copy_words,
+    key_size,
+    state_of,
+)
+from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._merger cimport Merger
 from bpe.pretokenize._safe_points cimport certain_start, certain_unit, last_start
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -40,7 +51,7 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
-#: Memory of a word cache, in bytes, of which each thread has one.
+#: Memory of a tokenizer's word table, in bytes, which all threads share.
 CACHE_MEMORY = 32 << 20
 
 cdef enum:
@@ -60,7 +71,7 @@ cdef class Encoder:
         const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
         Py_ssize_t mark_size,              # in bytes
         int scanner,                       # of bpe/pretokenize/_scanner; -1 where spans are given
-        size_t memory=CACHE_MEMORY,        # of each thread's cache, in bytes
+        size_t memory=CACHE_MEMORY,        # of the word table, in bytes
     ):
         check_offsets(offsets, merger.origins.limit, len(blob))
         if len(merges) != len(ids) or (ends is not None and <size_t>ends.shape[0] != merger.origins.limit):
@@ -130,12 +141,12 @@ cdef class Encoder:
         while True:
             reserve(&space.out, FEW_IDS * (end - start) + 16)
             out = space.out.data + space.out.n
-            start += emit_values(values + start, end - start, space.cache.listed, &out)
+            start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
             space.out.n = out - space.out.data
             if start >= end:
                 return 0
             if values[start]:
-                emit_listed(space, values[start])
+                emit_spilled(space, values[start])
             else:
                 self.emit_uncached(space, start)
             start += 1
@@ -172,12 +183,8 @@ cdef class Encoder:
         if self.splits is not None:
             joints = self.splits.joints
         while True:
-            if space.cache.full:
-                empty_cache(&space.cache)
-                if self.values.marked:
-                    empty_cache(&space.earlier)
-                self.seeds.sow(&space.cache, &space.earlier)
-            let_pass(&space.cache)
+            if state_of(space.cache.words) != CURRENT:
+                self.replace_table(space)
             fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
@@ -300,24 +307,67 @@ cdef class Encoder:
         return space.scratch.work
 
     def cache_state(self):
-        """What the caches of idle workspaces hold, for tests and benchmarks: a list of dicts of int."""
+        """What the word table holds, for tests and benchmarks: a dict of int."""
+        cdef WordTable table = self.table
         cdef Workspace space = self.idle
-        states = []
+        idle = 0
         while space is not None:
-            states.append({
-                "short": space.cache.n_short,
-                "short_room": <size_t>4 << (64 - space.cache.lines_shift),
-                "middle": space.cache.n_middle,
-                "middle_room": <size_t>2 << (64 - space.cache.middles_shift),
-                "long": space.cache.n_long,
-                "long_room": space.cache.longs_mask + 1,
-                "kept": space.cache.n_kept,
-                "listed": space.cache.n_listed,
-                "earlier": space.earlier.n_short + space.earlier.n_middle + space.earlier.n_long,
-                "bytes": cache_bytes(&space.cache) + cache_bytes(&space.earlier),
-            })
-            space = space.next
-        return states
+            idle, space = idle + 1, space.next
+        return {
+            "idle": idle,                                  # workspaces
+            "words": table.words.n_entries,
+            "room": <size_t>3 << table.size,
+            "long": min(table.words.n_longs, table.words.most_longs),
+            "kept": table.words.n_kept,
+            "spilled": table.words.n_spilled,
+            "rejected": table.words.n_rejected,
+            "parts": table.parts.n_entries + table.parts.n_longs,
+            "bytes": <size_t>(256 if table.marked else 128) << table.size,
+        }
+
+    # The word table ---------------------------------------------------------------------------------------------------
+
+    cdef WordTable new_table(self, WordTable old):
+        """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
+        cdef bint grows = old is not None and old.size < old.largest
+        cdef WordTable table = WordTable(
+            self.memory, <size_t>1 << old.size if old is not None else self.seeds.n_seeds, self.values.marked
+        )
+        with nogil:
+            if not grows:
+                self.seeds.sow(table)
+            else:
+                copy_words(&table.words, &old.words)
+                if self.values.marked:
+                    copy_words(&table.parts, &old.parts)
+        return table
+
+    cdef int replace_table(self, Workspace space) except -1 nogil:
+        """Use a table with room instead of a full one. One thread makes it, while the others go on with the full one."""
+        if change_state(space.cache.words, EXHAUSTED, REPLACING):
+            with gil:
+                self.put_table(space.table)
+        if state_of(space.cache.words) == REPLACED:
+            with gil:
+                with cython.critical_section(self):
+                    space.use(self.table)
+        return 0
+
+    cdef int put_table(self, WordTable full) except -1:
+        """Put a new table in the place of a full one; where there is no memory for it, the full one stays."""
+        cdef Workspace space
+        try:
+            table = self.new_table(full)
+        except MemoryError:
+            return 0
+        with cython.critical_section(self):
+            self.table = table
+            space = self.idle
+            while space is not None:
+                space.use(table)
+                space = space.next
+        change_state(&full.words, REPLACING, REPLACED)
+        return 0
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
@@ -332,14 +382,17 @@ cdef class Encoder:
                 return space
         space = Workspace(self.memory, self.values.marked)
         space.pool = self.pool
-        with nogil:
-            self.seeds.sow(&space.cache, &space.earlier)
+        with cython.critical_section(self):
+            if self.table is None:
+                self.table = self.new_table(None)
+            space.use(self.table)
         return space
 
     cdef int give_back(self, Workspace space) except -1:
         """Make a workspace idle."""
         space.reset()
         with cython.critical_section(self):
+            space.use(self.table)
             space.next = self.idle
             self.idle = space
         return 0

@@ -80,17 +80,15 @@ cdef class BlockJob(Job):
 
     cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
         """Take the next block and encode it; False if there is none."""
-        cdef Py_ssize_t number = -1, n_told = 0
-        cdef bint telling = False
+        cdef Py_ssize_t number = -1
         with gil:
-            block = self.next_block(&number, &n_told, &telling)
+            block = self.next_block(&number)
             if block is None:
                 return False
             if not self.prepare_block(<BlockRoom>room, block, number):
                 return False
-        self.learn_all(space, room, n_told)
         if self.n_parts > 1:
-            self.do_part(space, room, number, telling)
+            self.do_part(space, room, number)
         else:
             if number == 0:
                 prepare_output(space, self.n_bytes)
@@ -98,12 +96,12 @@ cdef class BlockJob(Job):
         with gil:
             return self.end_block(<BlockRoom>room, number, space.unknown_at)
 
-    cdef object next_block(self, Py_ssize_t* number, Py_ssize_t* n_told, bint* telling):
+    cdef object next_block(self, Py_ssize_t* number):
         """The next block, or None."""
         with self.reading:
             if self.over or self.taken >= self.most or (self.threads > 1 and self.begun >= self.n_parts):
                 return None
-            number[0] = self.begin(n_told, telling)
+            number[0] = self.begin()
             try:
                 block = next(self.blocks, None)
             except Exception as error:

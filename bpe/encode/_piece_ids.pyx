@@ -8,25 +8,27 @@ ids (`_encoder.pyx`).
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._chunk cimport ALL, EARLIER, Chunk
-from bpe.encode._chunk_filler cimport find_middles
-from bpe.encode._shared_words cimport note
 from bpe.encode._word_cache cimport (
+    EMPTY_KEY,
     LONG_WORD,
     MIDDLE_WORD,
     SHORT_WORD,
     Cache,
-    count_passed,
+    Words,
+    enter_long,
+    enter_word,
     fetch_kept,
-    fetch_listed,
+    fetch_spilled,
     find_long,
-    find_middle,
+    find_middles,
     find_short,
-    keep_long,
-    keep_middle,
-    keep_short,
+    find_shorts,
+    find_word,
+    has_room,
+    hash_word,
+    is_keyed,
     key_size,
-    room_for_ids,
-    room_for_long,
+    put_front,
     value_of,
 )
 from bpe.encode._workspace cimport Workspace
@@ -51,17 +53,22 @@ cdef class Values:
         cdef size_t i
         cdef Py_ssize_t number
         cdef uint64_t key, value
+        memset(chunk.found, 0, chunk.n_missed * sizeof(uint64_t))
+        if earlier == cache:                               # else some of the chunk's pieces are in the other table
+            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.found)
         for i in range(chunk.n_missed):
-            key, number = chunk.missed_key[i], chunk.missed[i]
-            value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
+            key, number, value = chunk.missed_key[i], chunk.missed[i], chunk.found[i]
+            if value:
+                put_front(cache, key, value)
+            else:
+                value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
             if value == 0:
-                value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, 0)
+                value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, EMPTY_KEY)
             chunk.value[number] = value
-            fetch_listed(cache, value)
+            fetch_spilled(cache, value)
+        memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
         if earlier == cache:
-            find_middles(chunk, cache)
-        else:
-            memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
+            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_others, chunk.found)
         for i in range(chunk.n_others):
             if chunk.size[i] > MIDDLE_WORD:
                 fetch_kept(cache, chunk.hash[i])
@@ -70,69 +77,58 @@ cdef class Values:
             if value == 0:
                 value = self.find_other(space, i)
             chunk.value[chunk.others[i]] = value
-            fetch_listed(cache, value)
+            fetch_spilled(cache, value)
         return 0
 
     cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil:
         """The value of one of the words that one key does not hold, which is worked out if it is new."""
         cdef Chunk* chunk = space.chunk
         cdef int part = chunk.part[chunk.others[i]]
-        cdef const Cache* cache = cache_of(self, space, part)
+        cdef const Words* words = cache_of(self, space, part).words
         cdef const byte_t* word = chunk.word[i]
         cdef Py_ssize_t size = chunk.size[i]
         cdef uint64_t lo = chunk.hash[i], hi = 0, value
         if size > LONG_WORD:
             return 0
-        if is_middle(word, size):
+        if is_keyed(word, size):
             lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-            value = find_middle(cache, lo, hi)
+            value = find_word(words, lo, hi, chunk.hash[i])
         else:
-            value = find_long(cache, word, size, lo)
+            value = find_long(words, word, size, lo)
         return value if value else self.work_out(space, word, size, part, lo, hi)
 
     cdef uint64_t work_out(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
     ) except? 0 nogil:
-        """The value of a piece that is in no table, by merging, kept if there is room; 0 where it can have none.
+        """The value of a piece that is in no table, by merging, entered if there is room; 0 where it can have none.
 
-        A whole word whose token is not what merging makes of it is not kept: as a part of a longer piece the same bytes
-        are something else. `lo` and `hi` are the keys, of a long word the hash.
+        The ids of a piece without a value are worked out where they are written. That is so for a whole word whose
+        token is not what merging makes of it, where it is a part of a longer piece. `lo` and `hi` are the keys, of a
+        long word `lo` is the hash.
         """
         cdef Cache* cache = cache_of(self, space, part)
-        cdef size_t before = space.out.n, n
+        cdef size_t before = space.out.n
         cdef token_t token = NO_TOKEN
-        cdef uint64_t value
-        cdef bint lasts
+        cdef uint64_t value = 0
         if space.unknown:
             return 0
         if self.whole is not None:
             token = self.whole.find(word, size)
-        if token != NO_TOKEN and part == ALL:
-            return value_of(&space.cache, &token, 1, True)
+        if token != NO_TOKEN:
+            return token + <uint64_t>1 if part == ALL else 0
+        if not has_room(cache.words):
+            return 0
         merge_piece(self, space, word, size, part)
-        n = space.out.n - before
-        lasts = token == NO_TOKEN and room_for_ids(&space.cache, n) and (
-            size <= MIDDLE_WORD and word[size - 1] != 0xFF or room_for_long(cache, size)
-        )
-        value = 0 if space.unknown else value_of(&space.cache, space.out.data + before, n, lasts)
+        if not space.unknown:
+            value = value_of(cache.words, space.out.data + before, space.out.n - before)
         space.out.n = before
         space.unknown = False                              # until its turn comes
-        if value == 0 or token != NO_TOKEN:
+        if value == 0:
+            return 0
+        if not is_keyed(word, size):
+            enter_long(cache.words, word, size, lo, value)
             return value
-        if not lasts:
-            count_passed(&space.cache)
-            return value
-        if space.words != NULL and cache == &space.cache:
-            note(space.words, word, size, lo, hi, space.out.data + before, n)
-        if is_middle(word, size):
-            keep_middle(cache, lo, hi, value)
-        elif size <= SHORT_WORD and word[size - 1] != 0xFF:
-            keep_short(cache, lo, value)
-        else:
-            keep_long(cache, word, size, lo, value)
+        enter_word(cache.words, lo, hi, hash_word(lo, hi), value, False)
+        if size <= SHORT_WORD:
+            put_front(cache, lo, value)
         return value
-
-
-cdef inline bint is_middle(const byte_t* word, Py_ssize_t size) noexcept nogil:
-    """Whether a word is one of two keys."""
-    return SHORT_WORD < size <= MIDDLE_WORD and word[size - 1] != 0xFF

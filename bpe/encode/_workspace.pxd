@@ -3,9 +3,8 @@
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
-from bpe.encode._chunk cimport Chunk, Feed
-from bpe.encode._shared_words cimport Words
-from bpe.encode._word_cache cimport Cache, has_ids
+from bpe.encode._chunk cimport FEW_IDS, Chunk, Feed
+from bpe.encode._word_cache cimport Cache, WordTable, has_ids
 from bpe.merge._merging cimport Scratch
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
@@ -14,33 +13,36 @@ from libc.string cimport memcpy
 cdef class Workspace:
     """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
 
-    cdef Cache cache
-    cdef Cache earlier        # of parts of words that are not the end of one, where that is marked
+    cdef WordTable table      # of words, shared with other workspaces
+    cdef Cache cache          # its words
+    cdef Cache earlier        # those of parts of words that are not the end of one, where that is marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
     cdef ResultPool pool      # which lends memory for a large output, or None
     cdef Block block          # that memory
-    cdef Words* words         # where those that are worked out are noted for other threads, or NULL
     cdef Workspace next       # of the idle ones
     cdef bint unknown         # a symbol without an id was met
     cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
 
+    cdef int use(self, WordTable table) noexcept
     cdef int reset(self) noexcept nogil
 
 
 cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil
 
 
-cdef inline int emit_listed(Workspace space, uint64_t value) except -1 nogil:
-    """Write the ids, more than a few, of a value that says where they are listed."""
-    cdef const token_t* listed = space.cache.listed + (value >> 32)
-    cdef size_t n = listed[0], i
+cdef inline int emit_spilled(Workspace space, uint64_t value) except -1 nogil:
+    """Write the ids, more than a few, of a value that says where they are."""
+    cdef const token_t* spilled = space.cache.words.spilled + (value >> 32)
+    cdef size_t n = spilled[0]
     cdef Ids* out = &space.out
-    reserve(out, n + 3)
-    for i in range(0, n, 4):                               # four at a time: a call for a few ids would take longer
-        memcpy(out.data + out.n + i, listed + 1 + i, 4 * sizeof(token_t))
+    reserve(out, max(n, <size_t>FEW_IDS))
+    if n <= FEW_IDS:                                       # a few instructions; a call would take longer
+        memcpy(out.data + out.n, spilled + 1, FEW_IDS * sizeof(token_t))
+    else:
+        memcpy(out.data + out.n, spilled + 1, n * sizeof(token_t))
     out.n += n
     return 0
 
@@ -49,7 +51,7 @@ cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
     """Write the ids of any value."""
     cdef Ids* out = &space.out
     if not has_ids(value):
-        return emit_listed(space, value)
+        return emit_spilled(space, value)
     reserve(out, 2)
     out.data[out.n] = <token_t>value - 1
     out.data[out.n + 1] = <token_t>(value >> 32) - 1

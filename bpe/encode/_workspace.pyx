@@ -1,4 +1,4 @@
-"""What one call needs for itself: the word caches, a chunk of pieces on their way, the output, room to merge in.
+"""What one call needs for itself: the recent words, a chunk of pieces on their way, the output, room to merge in.
 
 Not here: which calls have it when (`_encoder.pyx`), and how a cache finds a word (`_word_cache.pyx`).
 """
@@ -7,7 +7,7 @@ from bpe.base._id_array cimport LARGE, large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
 from bpe.encode._chunk cimport Chunk, Feed
-from bpe.encode._word_cache cimport close_cache, limit_words, open_cache
+from bpe.encode._word_cache cimport WordTable, empty_front, open_front
 from bpe.merge._merging cimport free_scratch
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -19,11 +19,10 @@ cdef enum:
 cdef class Workspace:
 
     def __cinit__(self, size_t memory, bint marked=False):
-        """Caches of at most `memory` bytes."""
-        open_cache(&self.cache, memory)
-        if marked:                                         # they share all but the lists of ids
-            open_cache(&self.earlier, memory // 2)
-            limit_words(&self.cache, memory // 2)
+        """With tables of recent words as they suit a word table of so many bytes."""
+        open_front(&self.cache, memory)
+        if marked:
+            open_front(&self.earlier, memory)
         self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
         self.feed = <Feed*>calloc(1, sizeof(Feed))
         if self.chunk == NULL or self.feed == NULL:
@@ -33,8 +32,8 @@ cdef class Workspace:
         end_watch(&self.scratch.watch)
 
     def __dealloc__(self):
-        close_cache(&self.cache)
-        close_cache(&self.earlier)
+        free(self.cache.front)
+        free(self.earlier.front)
         free_scratch(&self.scratch)
         free(self.chunk)
         free(self.feed)
@@ -43,8 +42,18 @@ cdef class Workspace:
         if self.block.data != NULL:
             self.pool.take_back(self.block)
 
+    cdef int use(self, WordTable table) noexcept:
+        """Look words up in this table from here on; values of another one are forgotten."""
+        if table is not self.table:
+            self.table = table
+            self.cache.words, self.earlier.words = &table.words, &table.parts
+            empty_front(&self.cache)
+            if self.earlier.front != NULL:
+                empty_front(&self.earlier)
+        return 0
+
     cdef int reset(self) noexcept nogil:
-        """Ready for the next call; the cache stays."""
+        """Ready for the next call; the recent words stay."""
         self.out.n = 0
         self.unknown = False
         self.unknown_at = -1

@@ -55,7 +55,7 @@ class Engine:
     Args:
         spec: the tokenizer.
         whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
-        cache_memory: the most that the word cache of each thread takes, in bytes. Of a freed result at most 1.5 times
+        cache_memory: the most that the word cache takes, in bytes, for all threads together. Of a freed result at most 1.5 times
             as much is kept for the next one.
 
     """

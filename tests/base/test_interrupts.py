@@ -70,15 +70,15 @@ TEXT = b"low lower\nlowest newest " * 4000
 )
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`threads`: of a job; 0 is a text by itself. The workspace goes back, and with it all words that it knows."""
+    """`threads`: of a job; 0 is a text by itself. The workspace goes back."""
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)
     tok = model("byte")
     kernel = engine_of(tok).kernel
     expected = tok.encode(text).tolist()
-    idle = len(kernel.cache_state())
+    idle = kernel.cache_state()["idle"]
     assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
-    assert len(kernel.cache_state()) == idle
+    assert kernel.cache_state()["idle"] == idle
     assert tok.encode(text).tolist() == tok.encode_batch([text], threads=2).ids.tolist() == expected
 
 
@@ -110,10 +110,10 @@ def test_a_thread_ends_when_another_says_so() -> None:
     """Also in the middle of a part: what has been met of many words is a few."""
     tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
     job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
-    before = sum(engine_of(tok).kernel.cache_state()[0][kind] for kind in ("short", "middle"))
+    before = engine_of(tok).kernel.cache_state()["words"]
     signal.signal(signal.SIGINT, lambda *_: job.stop())
     assert with_signal(job.work)
-    assert sum(engine_of(tok).kernel.cache_state()[0][kind] for kind in ("short", "middle")) - before < 10_000
+    assert engine_of(tok).kernel.cache_state()["words"] - before < 10_000
 
 
 @pytest.mark.parametrize("where", ["working", "waiting"])

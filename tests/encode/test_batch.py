@@ -107,8 +107,10 @@ def encode_alternated(encoder: Engine, texts: list[str], workers: int) -> list[i
     return ids.tolist()
 
 
-def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short, middle and long words, with one id to many: every cache ends with nearly all of them, and no wrong one."""
+def test_threads_share_the_words_of_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short, middle and long words, with one id to many: no thread gets a wrong one from another, in tables that are full
+    and replaced again and again, and in one that has room for all.
+    """
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)
     choose = random.Random(3)
@@ -124,6 +126,5 @@ def test_threads_tell_each_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = Engine(tok.spec)
     for _ in range(2):
         assert encode_alternated(encoder, texts, 3) == flat
-    known = [state["short"] + state["middle"] + state["long"] for state in encoder.kernel.cache_state()]
-    assert len(known) == 3
-    assert min(known) > 0.9 * max(known)
+    known = encoder.kernel.cache_state()
+    assert known["words"] + known["long"] + known["rejected"] > 0.99 * len(set(" ".join(texts).split()))

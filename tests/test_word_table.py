@@ -1,0 +1,131 @@
+"""The word table that threads share: its C header under ThreadSanitizer, and ids that never depend on what it holds."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import bpe
+from bpe.encode.engine import Engine
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = ROOT / "tests" / "word_table_threads.c"
+
+
+def compiled(tmp_path: Path, *options: str) -> Path:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    program = tmp_path / "threads"
+    command = [compiler, "-O1", "-g", "-Wall", "-Werror", f"-I{ROOT}", *options, str(PROGRAM), "-o", str(program), "-lpthread"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and options:
+        pytest.skip(f"the compiler does not take {' '.join(options)}")
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+@pytest.mark.parametrize("options", [(), ("-fsanitize=thread",)])
+@pytest.mark.parametrize("words", [300, 3000])
+def test_threads_find_no_mixture_of_words(tmp_path: Path, options: tuple[str, ...], words: int) -> None:
+    """Words of all kinds, many with the same first bytes or hash; 3,000 are more than the table has room for."""
+    program = compiled(tmp_path, *options)
+    command = [str(program), str(words), "20000"]
+    if options and shutil.which("setarch"):
+        command = ["setarch", "-R", *command]  # ThreadSanitizer needs addresses that are not too random
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
+        pytest.skip("ThreadSanitizer does not run here")
+    assert done.returncode == 0, done.stderr
+    found, copied, _ = map(int, done.stdout.split())
+    assert found > 1000
+    assert copied > 200
+    assert "WARNING: ThreadSanitizer" not in done.stderr
+
+
+def texts_of(seed: int, n: int) -> list[str]:
+    """Texts of words of every kind of entry: short, middle and long, of few ids and many, and bytes of 0."""
+    choose = random.Random(seed)
+    letters = ["low", "er", "st", "é", "a", "q", "zz", "\0", "각", "猫"]
+    words = ["".join(choose.choices(letters, k=choose.choice((1, 2, 3, 5, 8, 13)))) for _ in range(n)]
+    words += ["\0" * size + tail for size in (7, 8, 9, 15, 16, 17) for tail in ("", "a")]
+    return [" ".join(choose.choices(words, k=30)) for _ in range(200)]
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 16, 1 << 19, 32 << 20])
+@pytest.mark.parametrize("end_of_word", [None, "</w>"])
+def test_threads_on_one_tokenizer_get_the_ids_of_one_alone(memory: int, end_of_word: str | None) -> None:
+    """Each thread calls with its own texts, by all ways of calling, while tables fill up and are replaced."""
+    tok = bpe.train(texts=["low lower lowest zz éa 각각 猫"] * 3, num_merges=20, end_of_word=end_of_word)
+    texts = [texts_of(seed, 3000) for seed in range(4)]
+    expected = [[[i for p in pieces(tok, text) for i in p] for text in some] for some in texts]
+    engine = Engine(tok.spec, cache_memory=memory)
+    wrong: list[tuple[int, str]] = []
+
+    def work(number: int) -> None:
+        for turn in range(3):
+            some = texts[(number + turn) % 4]
+            right = expected[(number + turn) % 4]
+            if engine.encode_batch(some, 1 + number % 2).to_list() != right:
+                wrong.append((number, "encode_batch"))
+            if [engine.encode(text).tolist() for text in some] != right:
+                wrong.append((number, "encode"))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def pieces(tok: bpe.Tokenizer, text: str) -> list[list[int]]:
+    """The ids of each pretoken, merged without the word table."""
+    engine = Engine(tok.spec, cache_memory=0)
+    return [engine.piece_ids(piece) for piece in engine.pieces(text.encode(), frozenset())]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_that_overflow_give_the_ids_of_merging(seed: int) -> None:
+    """Tiny tables, so that words meet in lines, are rejected, and come back after the table is replaced."""
+    choose = random.Random(seed)
+    tok = bpe.train(texts=["low lower lowest zz éa"] * 3, num_merges=choose.randint(0, 20))
+    engine = Engine(tok.spec, cache_memory=choose.choice((0, 1 << 15, 1 << 17)))
+    known: dict[str, list[int]] = {}
+    for _ in range(4):
+        for text in texts_of(choose.randint(0, 2), 5000)[:50]:
+            if text not in known:
+                known[text] = [i for piece in pieces(tok, text) for i in piece]
+            assert engine.encode(text).tolist() == known[text]
+    state = engine.kernel.cache_state()
+    assert state["words"] <= state["room"]
+    assert state["words"] > 100
+
+
+FORKED = """
+import os, sys, threading, bpe
+tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=270)
+texts = [" ".join(f"w{i * 7919 % 1000003}" for i in range(part, part + 3000)) for part in range(0, 300_000, 3000)]
+expected = [tok.encode(text).tolist() for text in texts[:5]]
+tok = bpe.Tokenizer.from_spec(tok.spec)
+worker = threading.Thread(target=lambda: [tok.encode_batch(texts, threads=2) for _ in range(3)])
+worker.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if [tok.encode(text).tolist() for text in texts[:5]] == expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+worker.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_forked_while_threads_enter_words_goes_on() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=120)
