@@ -13,8 +13,9 @@ text meets them:
 
 A *fragment* is one of the texts of a call, a *segment* the end of one in a chunk, a *piece* a pretoken or a part.
 
-Invariants: ids do not depend on threads, chunks or what a cache holds; a cache belongs to one call at a time and stays
-below `cache_memory`. Cost: linear in the text; a word seen before costs one probe, a new one is merged once.
+Invariants: ids do not depend on threads, chunks or what the cache holds; all threads share its tables, without a lock,
+and these stay below `cache_memory`. Cost: linear in the text; a word seen before costs one probe, a new one is merged
+once.
 
 Sources: tiktoken for special tokens; the split filter and the two-level word cache are this project's own.
 """

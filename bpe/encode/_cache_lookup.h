@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
@@ -16,6 +17,9 @@ typedef struct {
     uint64_t keys[4];
     uint64_t values[4];
 } bpe_line;
+
+/* Cache lines, not initialized; to be freed by free(). */
+static inline bpe_line *bpe_new_lines(size_t n) { return aligned_alloc(sizeof(bpe_line), n * sizeof(bpe_line)); }
 
 /* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start on may be read. */
 typedef struct {

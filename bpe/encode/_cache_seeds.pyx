@@ -11,7 +11,15 @@ import numpy as np
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Words, WordTable, fetch_line, hash_word, enter_word, short_key,
+    EMPTY_KEY,
+    MIDDLE_WORD,
+    SHORT_WORD,
+    Words,
+    WordTable,
+    enter_word,
+    fetch_line,
+    hash_word,
+    short_key,
 )
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport int64_t, uint8_t, uint64_t

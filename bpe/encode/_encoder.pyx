@@ -7,8 +7,9 @@ written (`merge/_merger.pyx`).
 
 Tables are shared by all threads, and immutable but for the word table, which needs no lock. When that is full, a larger
 or an empty one takes its place; each thread goes on to it with its next chunk, and the last one to do so frees the full
-one. Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads ever use the same one. Idle workspaces form a linked chain: a Python list of one would free
-its memory each time that one is taken. The lock of the critical section is the GIL where there is one.
+one. Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads ever use
+the same one. Idle workspaces form a linked chain: a Python list of one would free its memory each time that one is
+taken. The lock of the critical section is the GIL where there is one.
 
 Not here: how the ids of a piece are found; special tokens and normalization (`bpe/encode/engine.py`).
 """
@@ -343,7 +344,7 @@ cdef class Encoder:
         return table
 
     cdef int replace_table(self, Workspace space) except -1 nogil:
-        """Use a table with room instead of a full one. One thread makes it, while the others go on with the full one."""
+        """Use a table with room instead of a full one. One thread makes it; the others go on with the full one."""
         if change_state(space.cache.words, EXHAUSTED, REPLACING):
             with gil:
                 self.put_table(space.table)

@@ -36,6 +36,7 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct Line "bpe_line":
         uint64_t keys[4]
         uint64_t values[4]
+    Line* new_lines "bpe_new_lines"(size_t n)
     const uint64_t SHORT_KEY_FACTOR "BPE_SHORT_KEY_FACTOR"
 
 cdef extern from *:
@@ -82,7 +83,9 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     void find_middles "bpe_find_middles"(
         const Words* words, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
     )
-    void enter_word "bpe_enter_word"(Words* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone)
+    void enter_word "bpe_enter_word"(
+        Words* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone
+    )
     uint64_t find_long "bpe_find_long"(const Words* words, const byte_t* word, size_t size, uint64_t hashed)
     void enter_long "bpe_enter_long"(Words* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
     uint64_t value_of "bpe_value_of"(Words* words, const token_t* ids, size_t n)

@@ -16,10 +16,8 @@ two threads as by one, and no memory for a second table.
 
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport byte_t, token_t
-from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
-from posix.stdlib cimport posix_memalign
 
 cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
@@ -57,7 +55,7 @@ cdef class WordTable:
         self.block[n] = <char*>zeroed(self.block_size[n])
         words.longs = <Long*>calloc(lines, sizeof(Long) + KEPT)   # takes memory only where it is written to
         if self.block[n] == NULL or words.longs == NULL:
-            raise MemoryError(f"no memory for a table of {3 * lines} words; give the process more, or lower cache_memory")
+            raise MemoryError(f"no memory for a table of {3 * lines} words; lower cache_memory")
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
         words.kept = <byte_t*>(words.longs + lines)
@@ -86,7 +84,8 @@ cdef int log2_of(size_t n) noexcept nogil:
 cdef int open_front(Cache* cache, size_t memory) except -1 nogil:
     """An empty front table; a small one where there is little memory for words."""
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
-    if posix_memalign(<void**>&cache.front, sizeof(Line), sizeof(Line) << (64 - cache.front_shift)):
+    cache.front = new_lines(<size_t>1 << (64 - cache.front_shift))
+    if cache.front == NULL:
         with gil:
             raise MemoryError("no memory for a table of recent words")
     empty_front(cache)

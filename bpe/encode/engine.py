@@ -55,8 +55,8 @@ class Engine:
     Args:
         spec: the tokenizer.
         whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
-        cache_memory: the most that the word cache takes, in bytes, for all threads together. Of a freed result at most 1.5 times
-            as much is kept for the next one.
+        cache_memory: the most that the word cache takes, in bytes, for all threads together. Of a freed result at
+            most 1.5 times as much is kept for the next one.
 
     """
 

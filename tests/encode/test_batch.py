@@ -108,8 +108,9 @@ def encode_alternated(encoder: Engine, texts: list[str], workers: int) -> list[i
 
 
 def test_threads_share_the_words_of_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short, middle and long words, with one id to many: no thread gets a wrong one from another, in tables that are full
-    and replaced again and again, and in one that has room for all.
+    """Short, middle and long words, with one id to many: no thread gets a wrong one from another.
+
+    In tables that are full and replaced again and again, and in one that has room for all.
     """
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)

@@ -417,10 +417,10 @@ def test_a_cache_has_room_for_a_hundred_thousand_long_words() -> None:
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(300)]
     words = ["".join(random_.choices(syllables, k=random_.randint(4, 6))) for _ in range(100_000)]
     kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 32 << 20)
-    kernel.encode(" ".join(words).encode())
+    for _ in range(2):  # the rest of a chunk is rejected before a larger table takes the place of a full one
+        kernel.encode(" ".join(words).encode())
     state = kernel.cache_state()
-    assert state["long"] + state["rejected"] == 100_000
-    assert state["rejected"] < 10  # words that came before the table grew
+    assert state["long"] == 100_000
     assert state["bytes"] <= 32 << 20
 
 
@@ -434,8 +434,9 @@ def test_a_full_cache_keeps_its_words_until_many_others_have_come() -> None:
     def encoded(text: bytes) -> tuple[list[int], int]:
         return kernel.encode(text)[0].tolist(), kernel.cache_state()["long"]
 
-    ids, most = encoded(early)
-    assert 1000 < most < 1100
+    for _ in range(2):  # at first the table grows
+        ids, most = encoded(early)
+    assert most == 1024
     first, held = encoded(late)
     assert held == most
     assert encoded(early) == (ids, most)

@@ -15,8 +15,8 @@ import pytest
 import bpe
 from bpe.encode.engine import Engine
 
-ROOT = Path(__file__).parent.parent
-PROGRAM = ROOT / "tests" / "word_table_threads.c"
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = Path(__file__).with_name("word_table_threads.c")
 
 
 def compiled(tmp_path: Path, *options: str) -> Path:
@@ -24,7 +24,8 @@ def compiled(tmp_path: Path, *options: str) -> Path:
     if compiler is None:
         pytest.skip("there is no C compiler")
     program = tmp_path / "threads"
-    command = [compiler, "-O1", "-g", "-Wall", "-Werror", f"-I{ROOT}", *options, str(PROGRAM), "-o", str(program), "-lpthread"]
+    flags = ["-O1", "-g", "-Wall", "-Werror", f"-I{ROOT}", *options]
+    command = [compiler, *flags, str(PROGRAM), "-o", str(program), "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode and options:
         pytest.skip(f"the compiler does not take {' '.join(options)}")
