@@ -442,7 +442,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=message):
         core.encode_spans(text, starts, ends)
     with pytest.raises(ValueError, match=message):
-        Dropout(core).encode(text, starts, ends, 1, 1)
+        Dropout(engine_of(tok).merger).encode(text, starts, ends, 1, 1)
     with pytest.raises(ValueError, match=message):
         Job(core, 1).add_documents(text, starts, ends)
     for few in (int64s(), int64s(0)):

@@ -83,12 +83,13 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
 
 
 def test_spans_and_dropout_end_at_a_signal() -> None:
-    kernel = engine_of(model("byte")).kernel
+    engine = engine_of(model("byte"))
+    kernel, dropout = engine.kernel, Dropout(engine.merger)
     starts = np.arange(0, len(TEXT), 3)
     ends = np.minimum(starts + 3, len(TEXT))
     assert not with_signal(partial(kernel.encode_spans, TEXT, starts, ends))
-    assert not with_signal(partial(Dropout(kernel).encode, TEXT, starts, ends, 0, 0))
-    assert not with_signal(partial(Dropout(kernel).encode, TEXT, starts[:1], ends[-1:], 0, 0)), "within one pretoken"
+    assert not with_signal(partial(dropout.encode, TEXT, starts, ends, 0, 0))
+    assert not with_signal(partial(dropout.encode, TEXT, starts[:1], ends[-1:], 0, 0)), "within one pretoken"
 
 
 def test_decoding_ends_at_a_signal() -> None:
