@@ -23,6 +23,7 @@ cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
     KEPT = 16                 # bytes of long words, by line
+    MOST_LINES = 26           # log2: offsets of long words and of spilled ids have 32 bits
     SPILLED = 24              # bytes of spilled ids, by line: with what a line and a long word take, 128
 
 
@@ -31,7 +32,7 @@ cdef class WordTable:
     def __cinit__(self, size_t memory, size_t n_words, bint marked):
         """An empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
         self.marked = marked
-        self.largest = log2_of((memory // 2 if marked else memory) // 128)
+        self.largest = min(log2_of((memory // 2 if marked else memory) // 128), MOST_LINES)
         self.size = min(log2_of(n_words) + 1, self.largest)
         self.open(&self.words, 0)
         if marked:
