@@ -245,8 +245,8 @@ cdef bint append_few(
             word, length = text + start[i], end[i] - start[i]
             value = look_far(cache, word, length, lo[i], hi[i])
             if value == 0:
-                value = encoder.values.work_out(
-                    space, word, length, space.chunk.part[i] if cutting else ALL, lo[i], hi[i]
+                encoder.values.work_out(
+                    space, word, length, space.chunk.part[i] if cutting else ALL, lo[i], hi[i], &value
                 )
         if value == 0:
             space.out.n = before

@@ -16,10 +16,10 @@ cdef class Values:
     cdef bint marked          # the end of a word is marked, in one way or the other
 
     cdef int look_up(self, Workspace space) except -1 nogil
-    cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil
-    cdef uint64_t work_out(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
-    ) except? 0 nogil
+    cdef int find_other(self, Workspace space, size_t i, uint64_t* value) except -1 nogil
+    cdef int work_out(
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+    ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(

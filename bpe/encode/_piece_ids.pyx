@@ -63,7 +63,9 @@ cdef class Values:
             else:
                 value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
             if value == 0:
-                value = self.work_out(space, <const byte_t*>&key, key_size(key), chunk.part[number], key, EMPTY_KEY)
+                self.work_out(
+                    space, <const byte_t*>&key, key_size(key), chunk.part[number], key, EMPTY_KEY, &value
+                )
             chunk.value[number] = value
             fetch_spilled(cache, value)
         memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
@@ -75,32 +77,32 @@ cdef class Values:
         for i in range(chunk.n_others):
             value = chunk.found[i]
             if value == 0:
-                value = self.find_other(space, i)
+                self.find_other(space, i, &value)
             chunk.value[chunk.others[i]] = value
             fetch_spilled(cache, value)
         return 0
 
-    cdef uint64_t find_other(self, Workspace space, size_t i) except? 0 nogil:
-        """The value of one of the words that one key does not hold, which is worked out if it is new."""
+    cdef int find_other(self, Workspace space, size_t i, uint64_t* value) except -1 nogil:
+        """Find the value of one of the words that one key does not hold, and work it out if the word is new."""
         cdef Chunk* chunk = space.chunk
         cdef int part = chunk.part[chunk.others[i]]
         cdef const Words* words = cache_of(self, space, part).words
         cdef const byte_t* word = chunk.word[i]
         cdef Py_ssize_t size = chunk.size[i]
-        cdef uint64_t lo = chunk.hash[i], hi = 0, value
+        cdef uint64_t lo = chunk.hash[i], hi = 0
         if size > LONG_WORD:
             return 0
         if is_keyed(word, size):
             lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-            value = find_word(words, lo, hi, chunk.hash[i])
+            value[0] = find_word(words, lo, hi, chunk.hash[i])
         else:
-            value = find_long(words, word, size, lo)
-        return value if value else self.work_out(space, word, size, part, lo, hi)
+            value[0] = find_long(words, word, size, lo)
+        return 0 if value[0] else self.work_out(space, word, size, part, lo, hi, value)
 
-    cdef uint64_t work_out(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi
-    ) except? 0 nogil:
-        """The value of a piece that is in no table, by merging, entered if there is room; 0 where it can have none.
+    cdef int work_out(
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+    ) except -1 nogil:
+        """Work out the value of a piece that is in no table, by merging, and enter it if there is room; else leave 0.
 
         The ids of a piece without a value are worked out where they are written. That is so for a whole word whose
         token is not what merging makes of it, where it is a part of a longer piece. `lo` and `hi` are the keys, of a
@@ -109,26 +111,26 @@ cdef class Values:
         cdef Cache* cache = cache_of(self, space, part)
         cdef size_t before = space.out.n
         cdef token_t token = NO_TOKEN
-        cdef uint64_t value = 0
         if space.unknown:
             return 0
         if self.whole is not None:
             token = self.whole.find(word, size)
         if token != NO_TOKEN:
-            return token + <uint64_t>1 if part == ALL else 0
+            value[0] = token + <uint64_t>1 if part == ALL else 0
+            return 0
         if not has_room(cache.words):
             return 0
         merge_piece(self, space, word, size, part)
         if not space.unknown:
-            value = value_of(cache.words, space.out.data + before, space.out.n - before)
+            value[0] = value_of(cache.words, space.out.data + before, space.out.n - before)
         space.out.n = before
         space.unknown = False                              # until its turn comes
-        if value == 0:
+        if value[0] == 0:
             return 0
         if not is_keyed(word, size):
-            enter_long(cache.words, word, size, lo, value)
-            return value
-        enter_word(cache.words, lo, hi, hash_word(lo, hi), value, False)
+            enter_long(cache.words, word, size, lo, value[0])
+            return 0
+        enter_word(cache.words, lo, hi, hash_word(lo, hi), value[0], False)
         if size <= SHORT_WORD:
-            put_front(cache, lo, value)
-        return value
+            put_front(cache, lo, value[0])
+        return 0
