@@ -37,7 +37,7 @@ PathLike = str | os.PathLike[str]
 #: A block of texts in memory has about this many bytes, or whole documents where those may not be cut.
 BLOCK = 1 << 22
 
-#: Where a text may be cut, at or behind an offset, so that its parts give what the whole does; its length if nowhere.
+#: Where a text may be cut, at or after an offset, so that its parts give what the whole does; its length if nowhere.
 Cut = Callable[[Bytes, int], int]
 
 

@@ -14,7 +14,7 @@ class Normalizing:
 
     Args:
         normalizer: what to do.
-        cut_after: a text behind which any step may cut; None: only where the step itself knows it may.
+        cut_after: a text after which any step may cut; None: only where a step knows that it may.
 
     >>> from bpe.text.normalizers import NFC, Strip
     >>> steps = Normalizing(Sequence(NFC(), Strip()))

@@ -44,7 +44,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     kept[np.flatnonzero(spec.vocabulary.kinds != NONE)] = True
     count = size - (have - len(made))
     kept[made[count:]] = False
-    # Training to this size ends with the merge that makes the last token: none behind it, though its token be kept.
+    # Training to this size ends with the merge that makes the last token: none after it, though its token be kept.
     last = int(np.flatnonzero(spec.merge_ids == made[count - 1])[0]) if count else -1
     if spec.merge_ranks is not None and count:
         last = int(np.flatnonzero(spec.merge_ranks == spec.merge_ranks[last])[-1])

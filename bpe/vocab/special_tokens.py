@@ -274,7 +274,7 @@ def _remember(known: dict[frozenset[str], _Value], names: frozenset[str], value:
 
 
 def _before_spaces(data: Bytes, end: int, least: int) -> int:
-    """Where the white space before a place begins, at `least` or behind."""
+    """Where the white space before a place begins, at `least` or after it."""
     while end > least:
         width = next((n for n in (1, 2, 3) if end - n >= least and bytes(data[end - n : end]) in SPACES), 0)
         if not width:
@@ -294,7 +294,7 @@ def _behind_spaces(data: Bytes, start: int) -> int:
 
 
 def _within_word(data: Bytes, start: int, end: int) -> bool:
-    """Whether a character of a word stands right before or behind a part of a text."""
+    """Whether a character of a word stands right before or after a part of a text."""
     before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
     behind = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
     return (before != "" and is_word(before)) or (behind != "" and is_word(behind))

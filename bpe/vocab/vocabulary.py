@@ -194,7 +194,7 @@ def _checked_limit(limit: int, n_tokens: int) -> int:
 def end_to_end(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Parts of a blob one behind the other, `blob[starts[i] : starts[i] + lengths[i]]`, and their n + 1 offsets.
+    """Parts of a blob, one after the other: `blob[starts[i] : starts[i] + lengths[i]]`, and their n + 1 offsets.
 
     >>> parts, offsets = end_to_end(np.frombuffer(b"abcdef", dtype=np.uint8), np.array([4, 0]), np.array([2, 1]))
     >>> parts.tobytes(), offsets.tolist()
