@@ -94,7 +94,7 @@ class Tokenizer:
         check_spec(spec)
         memory = _cache_bytes(cache_memory)
         self._spec = spec
-        for array in (spec.merges, spec.merge_ids, spec.merge_ranks, spec.ends_word, spec.unreached):
+        for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unreachable):
             if array is not None:
                 array.flags.writeable = False
         self._training = training
@@ -797,7 +797,7 @@ class Tokenizer:
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).ranks
         {b'lo': 0, b'low': 1}
         """
-        made = self._spec.merge_ids.tolist()
+        made = self._spec.merge_results.tolist()
         numbers = range(len(made)) if self._spec.merge_ranks is None else self._spec.merge_ranks.tolist()
         found: dict[bytes, int] = {}
         for token, rank in zip(made, numbers, strict=True):

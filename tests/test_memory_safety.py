@@ -258,7 +258,7 @@ def specs() -> dict[str, TokenizerSpec]:
     return {
         "byte": plain,
         "ignore_merges": replace(plain, ignore_merges=True),
-        "unreached": replace(plain, ignore_merges=True, unreached=np.array([260], dtype=np.int32)),
+        "unreachable": replace(plain, ignore_merges=True, unreachable=np.array([260], dtype=np.int32)),
         "ranks": replace(plain, merge_ranks=np.arange(12, dtype=np.int32) // 2),
         "char": train(counts=WORDS, num_merges=12, model="char", unk_token="<unk>", special_tokens=["<s>"]).spec,
         "mark": train(counts=WORDS, num_merges=12, **mark).spec,
@@ -287,7 +287,7 @@ def forged_array(random_: random.Random, array: Any) -> Any:
 
 
 def forged(random_: random.Random, spec: TokenizerSpec) -> TokenizerSpec:
-    names = ["merges", "merge_ids", "merge_ranks", "ends_word", "unreached", "offsets", "kinds", "blob", "others"]
+    names = ["merges", "merge_results", "merge_ranks", "ends_word", "unreachable", "offsets", "kinds", "blob", "others"]
     name = random_.choice(names)
     old = spec.vocabulary
     if name == "others":
@@ -319,7 +319,7 @@ def forged(random_: random.Random, spec: TokenizerSpec) -> TokenizerSpec:
     value = getattr(spec, name)
     limit = old.limit
     if value is None:
-        sizes = {"merge_ranks": len(spec.merges), "ends_word": limit, "unreached": 3}
+        sizes = {"merge_ranks": len(spec.merges), "ends_word": limit, "unreachable": 3}
         value = np.zeros(sizes[name], dtype=np.bool_ if name == "ends_word" else np.int32)
     return replace(spec, **{name: forged_array(random_, value)})
 
@@ -359,7 +359,7 @@ def test_forged_descriptions(kind: str) -> None:
 
 def test_a_merge_that_makes_another_token_is_named() -> None:
     spec = bpe.train(counts={"abcabcab": 3, "cab": 2}, model="char", num_merges=2).spec
-    wrong = replace(spec, merge_ids=np.full(2, 2, dtype=np.int32))
+    wrong = replace(spec, merge_results=np.full(2, 2, dtype=np.int32))
     with pytest.raises(
         ValueError, match=r"merge 0 makes token 2, b'c', of b'a' and b'b'; it must make the token b'ab'"
     ):
@@ -399,17 +399,17 @@ def test_arrays_written_to_after_the_tokenizer_is_made() -> None:
         fresh = replace(
             spec,
             merges=spec.merges.copy(),
-            merge_ids=spec.merge_ids.copy(),
+            merge_results=spec.merge_results.copy(),
             vocabulary=Vocabulary.from_arrays(
                 spec.vocabulary.blob, spec.vocabulary.offsets.copy(), spec.vocabulary.kinds.copy()
             ),
-            unreached=None if spec.unreached is None else spec.unreached.copy(),
+            unreachable=None if spec.unreachable is None else spec.unreachable.copy(),
             ends_word=None if spec.ends_word is None else spec.ends_word.copy(),
         )
         right = bpe.Tokenizer.from_spec(spec, cache_memory=0)
         tok = bpe.Tokenizer.from_spec(fresh, cache_memory=0)
         tok.decode([0])  # the decoder's tables are made then
-        for array in (fresh.merges, fresh.merge_ids, fresh.vocabulary.offsets, fresh.unreached, fresh.ends_word):
+        for array in (fresh.merges, fresh.merge_results, fresh.vocabulary.offsets, fresh.unreachable, fresh.ends_word):
             if array is not None:
                 array.flags.writeable = True
                 array[...] = np.iinfo(array.dtype).max if array.dtype != np.bool_ else True

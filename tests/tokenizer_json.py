@@ -58,7 +58,7 @@ def make_spec(
         model=model,
         vocabulary=vocabulary,
         merges=np.array(pairs, dtype=np.int32).reshape(-1, 2),
-        merge_ids=np.array(made, dtype=np.int32),
+        merge_results=np.array(made, dtype=np.int32),
         special_tokens={name: special_ids[name] for name in special},
         unk_token=unk,
         end_of_word=mark,
@@ -73,7 +73,7 @@ def assert_same(one: TokenizerSpec, other: TokenizerSpec) -> None:
                  "ignore_merges", "clip"):  # fmt: skip
         assert getattr(one, name) == getattr(other, name), name
     assert dict(one.special_tokens) == dict(other.special_tokens)
-    for name in ("merges", "merge_ids", "merge_ranks", "ends_word"):
+    for name in ("merges", "merge_results", "merge_ranks", "ends_word"):
         left, right = getattr(one, name), getattr(other, name)
         assert (left is None) == (right is None), name
         if left is not None:

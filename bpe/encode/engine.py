@@ -103,7 +103,7 @@ class Engine:
         spec, (inner, last, mark) = self.spec, self.symbols
         # The kernels check these arrays once and read them as long as they live, so they are copies: those of the spec
         # can be written to by whoever holds it.
-        merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_ids, dtype=np.int32)
+        merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_results, dtype=np.int32)
         ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
         if ends is not None and spec.ends_word is not None:
             ends[:] = spec.ends_word
@@ -120,7 +120,7 @@ class Engine:
             self._unk,
             spec.fuse_unk,
             self._chars,
-            np.array(spec.unreached, dtype=np.int32) if spec.ignore_merges and spec.unreached is not None else None,
+            np.array(spec.unreachable, dtype=np.int32) if spec.ignore_merges and spec.unreachable is not None else None,
         )
         return core.Encoder(
             self.merger,
@@ -136,7 +136,7 @@ class Engine:
 
     def _tokens_that_are_words(self) -> NDArray[np.bool_]:
         """With `ignore_merges`: which ordinary tokens merging may not give for their own bytes, by id."""
-        vocabulary, known = self.spec.vocabulary, self.spec.unreached
+        vocabulary, known = self.spec.vocabulary, self.spec.unreachable
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
         if known is None:
             known = self.kernel.unreached_of(ordinary.astype(np.uint8))

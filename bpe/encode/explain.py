@@ -15,7 +15,7 @@ def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes |
     """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
     numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
     ranks: dict[tuple[int, int], tuple[int, int]] = {}
-    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_ids.tolist(), numbers, strict=True):
+    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
         ranks.setdefault((left, right), (rank, token))
     paragraphs = []
     for piece in pieces:

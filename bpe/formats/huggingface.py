@@ -492,9 +492,9 @@ def _model(
     if listed is not None:
         special = {**special, **listed.others}
         vocabulary = made_of("model.vocab", lambda: listed.vocabulary(special))
-        merges, merge_ids = listed.merges()
+        merges, merge_results = listed.merges()
     else:
-        vocabulary, merges, merge_ids = _tokens(item, model, byte, vocab, special)
+        vocabulary, merges, merge_results = _tokens(item, model, byte, vocab, special)
     ends = None if mark is None else ending(vocabulary, mark, glued)
     if own and item.get("ends_word") is not None and ends is not None:
         ends = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -507,7 +507,7 @@ def _model(
         model=model,
         vocabulary=vocabulary,
         merges=merges,
-        merge_ids=merge_ids,
+        merge_results=merge_results,
         merge_ranks=ranks,
         pretokenizer=pretokenizer,
         normalizer=normalizer,

@@ -372,7 +372,7 @@ def _unspelled(spec: TokenizerSpec, name: str) -> bool:
 
 def _checked_merges(spec: TokenizerSpec, ordinary: dict[int, str]) -> Iterable[list[int]]:
     merges: list[list[int]] = spec.merges.tolist()
-    for (left, right), number in zip(merges, spec.merge_ids.tolist(), strict=True):
+    for (left, right), number in zip(merges, spec.merge_results.tolist(), strict=True):
         if ordinary.get(left, "") + ordinary.get(right, "") != ordinary.get(number) or left not in ordinary:
             raise ValueError(f"the merge of ids {left} and {right} does not spell token {number}; it must")
     return merges

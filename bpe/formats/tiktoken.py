@@ -137,17 +137,17 @@ def read(
         merges = merges_of_ranks(*tokens[:2])
         assert merges is not None
     vocabulary = _vocabulary(*tokens, special_tokens, path)
-    pairs, ids, shared_ranks, unreached = recover_merges(*tokens, merges)
+    pairs, ids, shared_ranks, unreachable = recover_merges(*tokens, merges)
     return TokenizerSpec(
         model="byte",
         vocabulary=vocabulary,
         merges=pairs,
-        merge_ids=ids,
+        merge_results=ids,
         merge_ranks=shared_ranks,
         pretokenizer=pretokenizer,
         special_tokens=dict(special_tokens),
         ignore_merges=True,
-        unreached=unreached,
+        unreachable=unreachable,
     )
 
 

@@ -174,7 +174,7 @@ def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     """The length in symbols of each token that is a symbol or that a merge makes, by id; 0 for the others."""
     vocabulary = spec.vocabulary
     made = np.zeros(vocabulary.limit, dtype=np.bool_)
-    made[spec.merge_ids] = True
+    made[spec.merge_results] = True
     inner, last, mark = symbol_tables(spec)
     for table in (inner, last, np.array([mark], dtype=np.uint32)):
         made[table[table != NO_TOKEN]] = True
@@ -222,8 +222,8 @@ def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> 
         spec,
         vocabulary=Vocabulary.from_arrays(blob, np.cumsum(lengths), kinds),
         merges=np.concatenate((spec.merges, merges[:, :2])),
-        merge_ids=np.concatenate((spec.merge_ids, merges[:, 2])),
+        merge_results=np.concatenate((spec.merge_results, merges[:, 2])),
         merge_ranks=ranks,
         ends_word=ends_word,
-        unreached=None,
+        unreachable=None,
     )

@@ -303,7 +303,7 @@ def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> Tokeni
         model=options.model,
         vocabulary=vocabulary,
         merges=pairs,
-        merge_ids=made,
+        merge_results=made,
         pretokenizer=counts.pretokenizer,
         normalizer=counts.normalizer,
         special_tokens={name: special_ids[name] for name in options.special_tokens},

@@ -35,7 +35,7 @@ def fingerprint(spec: TokenizerSpec) -> str:
         spec.vocabulary.offsets.astype("<i8").tobytes(),
         spec.vocabulary.kinds.tobytes(),
         spec.merges.astype("<i4").tobytes(),
-        spec.merge_ids.astype("<i4").tobytes(),
+        spec.merge_results.astype("<i4").tobytes(),
         ranks,
         ends_word,
     ):

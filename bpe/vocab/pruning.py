@@ -34,7 +34,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
             "vocabulary larger"
         )
     symbols = _unmade(spec)
-    made = [number for number in dict.fromkeys(spec.merge_ids.tolist()) if number not in symbols]
+    made = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in symbols]
     if size < have - len(made):
         raise ValueError(
             f"vocab_size is {size}, but no merge makes {counted(have - len(made), 'token')} (special tokens, the "
@@ -45,7 +45,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     count = size - (have - len(made))
     kept[made[count:]] = False
     # Training to this size ends with the merge that makes the last token: none after it, though its token be kept.
-    last = int(np.flatnonzero(spec.merge_ids == made[count - 1])[0]) if count else -1
+    last = int(np.flatnonzero(spec.merge_results == made[count - 1])[0]) if count else -1
     if spec.merge_ranks is not None and count:
         last = int(np.flatnonzero(spec.merge_ranks == spec.merge_ranks[last])[-1])
     return _only(spec, kept, np.arange(len(spec.merges)) <= last)
@@ -62,12 +62,12 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
     for number in _checked(spec, ids):
         kept[number] = False
     symbols, alive = _unmade(spec), np.ones(len(spec.merges), dtype=np.bool_)
-    ways = np.bincount(spec.merge_ids, minlength=spec.vocabulary.limit)
-    made = {number for number in set(spec.merge_ids.tolist()) if number not in symbols}
+    ways = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
+    made = {number for number in set(spec.merge_results.tolist()) if number not in symbols}
     while True:
         # A merge goes with any of its three tokens; a token goes with the last merge that made it.
-        alive = kept[spec.merges].all(axis=1) & kept[spec.merge_ids]
-        left = np.bincount(spec.merge_ids[alive], minlength=spec.vocabulary.limit)
+        alive = kept[spec.merges].all(axis=1) & kept[spec.merge_results]
+        left = np.bincount(spec.merge_results[alive], minlength=spec.vocabulary.limit)
         lost = [number for number in np.flatnonzero((ways > 0) & (left == 0) & kept).tolist() if number in made]
         if not lost:
             break
@@ -113,7 +113,7 @@ def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
 
 def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]) -> TokenizerSpec:
     """The tokenizer with some of its tokens and merges; no id changes."""
-    alive = alive & kept[spec.merges].all(axis=1) & kept[spec.merge_ids]
+    alive = alive & kept[spec.merges].all(axis=1) & kept[spec.merge_results]
     vocabulary = spec.vocabulary
     names = {name: number for name, number in spec.special_tokens.items() if kept[number]}
     unk = spec.unk_token if spec.unk_token is None or kept[unk_id(spec)] else None
@@ -125,7 +125,7 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
         spec,
         vocabulary=smaller,
         merges=spec.merges[alive],
-        merge_ids=spec.merge_ids[alive],
+        merge_results=spec.merge_results[alive],
         merge_ranks=None if spec.merge_ranks is None else spec.merge_ranks[alive],
         special_tokens=names,
         token_flags={name: flags for name, flags in spec.token_flags.items() if name in names},
@@ -133,7 +133,7 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,
         ends_word=None if spec.ends_word is None else (spec.ends_word & kept)[: smaller.limit],
-        unreached=None,  # not known of fewer merges
+        unreachable=None,  # not known of fewer merges
     )
 
 
@@ -159,7 +159,7 @@ def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         spec,
         vocabulary=vocabulary,
         merges=remap[spec.merges],
-        merge_ids=remap[spec.merge_ids],
+        merge_results=remap[spec.merge_results],
         special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
         template=_of_template(spec, lambda number: int(remap[number])),
         ends_word=ends_word,

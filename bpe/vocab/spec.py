@@ -39,7 +39,7 @@ class TokenizerSpec:
             byte model some SPECIAL tokens may have no name below: those of a tokenizer.json that are not spelled in
             GPT-2's letters, which encoding never produces.
         merges: int32, shape (n, 2): the pairs of ids to merge, best rank first.
-        merge_ids: int32, shape (n,): the id that each merge makes.
+        merge_results: int32, shape (n,): the id that each merge makes.
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, where several share one (rank
             files whose tokens can be split in several ways). Merges of equal rank are applied from left to right.
         pretokenizer: how text is split into words, or None; a name is accepted too.
@@ -56,7 +56,7 @@ class TokenizerSpec:
         end_of_word_glued: the mark is part of the word's last symbol, not a symbol of its own.
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
         ignore_merges: a word that is a token becomes that token, whatever the merges say (as in tiktoken).
-        unreached: int32: with `ignore_merges`, the ids of ordinary tokens that merging their own bytes does not give;
+        unreachable: int32: with `ignore_merges`, the ids of ordinary tokens that merging their own bytes does not give;
             None if unknown. It follows from the other fields and saves computing it; it is not checked.
         clip: the ids of the start and the end token, for a tokenizer that has `tokenize`, or None.
 
@@ -65,7 +65,7 @@ class TokenizerSpec:
     model: Model
     vocabulary: Vocabulary
     merges: NDArray[np.int32]
-    merge_ids: NDArray[np.int32]
+    merge_results: NDArray[np.int32]
     merge_ranks: NDArray[np.int32] | None = None
     pretokenizer: Pretokenizer | None = None
     normalizer: Normalizer | None = None
@@ -78,7 +78,7 @@ class TokenizerSpec:
     end_of_word_glued: bool = False
     ends_word: NDArray[np.bool_] | None = None
     ignore_merges: bool = False
-    unreached: NDArray[np.int32] | None = None
+    unreachable: NDArray[np.int32] | None = None
     clip: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
     if spec.ends_word is None or not spec.end_of_word_glued:
         return False
     ends = spec.ends_word
-    return bool(np.any(ends[spec.merge_ids] & ~ends[spec.merges[:, 1]]))
+    return bool(np.any(ends[spec.merge_results] & ~ends[spec.merges[:, 1]]))
 
 
 def check_spec(spec: TokenizerSpec) -> None:
@@ -119,12 +119,12 @@ def check_spec(spec: TokenizerSpec) -> None:
         ("vocabulary.offsets", vocabulary.offsets, np.int64, (limit + 1,)),
         ("vocabulary.kinds", vocabulary.kinds, np.uint8, (limit,)),
         ("merges", spec.merges, np.int32, (n, 2)),
-        ("merge_ids", spec.merge_ids, np.int32, (n,)),
+        ("merge_results", spec.merge_results, np.int32, (n,)),
         ("merge_ranks", spec.merge_ranks, np.int32, (n,)),
         ("ends_word", spec.ends_word, np.bool_, (limit,)),
-        ("unreached", spec.unreached, np.int32, getattr(spec.unreached, "shape", ())[:1]),
+        ("unreachable", spec.unreachable, np.int32, getattr(spec.unreachable, "shape", ())[:1]),
     ):
-        if value is None and name in ("merge_ranks", "ends_word", "unreached"):
+        if value is None and name in ("merge_ranks", "ends_word", "unreachable"):
             continue
         if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
             found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else typed(value)
@@ -132,7 +132,11 @@ def check_spec(spec: TokenizerSpec) -> None:
     if type(vocabulary.blob) is not bytes:
         raise TypeError(f"vocabulary.blob is {typed(vocabulary.blob)}; it must be bytes")
     known = vocabulary.kinds != NONE
-    for name, ids in (("a merge", spec.merges.ravel()), ("a merge", spec.merge_ids), ("unreached", spec.unreached)):
+    for name, ids in (
+        ("a merge", spec.merges.ravel()),
+        ("a merge", spec.merge_results),
+        ("unreachable", spec.unreachable),
+    ):
         if ids is None:
             continue
         within = (ids >= 0) & (ids < limit)
@@ -142,13 +146,13 @@ def check_spec(spec: TokenizerSpec) -> None:
     ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
     at = wrong_merge(
         np.ascontiguousarray(spec.merges),
-        spec.merge_ids,
+        spec.merge_results,
         vocabulary.blob,
         np.ascontiguousarray(vocabulary.offsets),
         ordinary,
     )
     if at >= 0:
-        (left, right), made = spec.merges[at].tolist(), int(spec.merge_ids[at])
+        (left, right), made = spec.merges[at].tolist(), int(spec.merge_results[at])
         raise ValueError(
             f"merge {at} makes token {made}, {shown(vocabulary[made])}, of {shown(vocabulary[left])} and "
             f"{shown(vocabulary[right])}; it must make the token {shown(vocabulary[left] + vocabulary[right])}"

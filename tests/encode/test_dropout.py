@@ -68,7 +68,7 @@ def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
     spec = tok.spec
     merges = {
         (a, b): (rank, number)
-        for rank, ((a, b), number) in enumerate(zip(spec.merges.tolist(), spec.merge_ids.tolist(), strict=True))
+        for rank, ((a, b), number) in enumerate(zip(spec.merges.tolist(), spec.merge_results.tolist(), strict=True))
     }
     numbers = random_numbers(seed)
     found: list[int] = []

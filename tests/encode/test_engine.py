@@ -58,7 +58,7 @@ def byte_spec(
         model="byte",
         vocabulary=Vocabulary(enumerate(tokens)),
         merges=np.array(merges, dtype=np.int32).reshape(-1, 2),
-        merge_ids=np.array(ids, dtype=np.int32),
+        merge_results=np.array(ids, dtype=np.int32),
         pretokenizer=None if pretokenizer is None else bpe.Pretokenizer(pretokenizer),
         ignore_merges=ignore_merges,
     )
@@ -119,7 +119,7 @@ def spec_of_shuffled(merges: list[Merge], drop: set[int]) -> TokenizerSpec:
         model="byte",
         vocabulary=Vocabulary(sorted(text.items())),
         merges=np.array([merges[i] for i in kept], dtype=np.int32).reshape(-1, 2),
-        merge_ids=np.array([256 + i for i in kept], dtype=np.int32),
+        merge_results=np.array([256 + i for i in kept], dtype=np.int32),
     )
 
 
@@ -367,7 +367,7 @@ def test_long_pieces_do_not_depend_on_unreached_tokens() -> None:
     text = b"aaaab" * 14
     right = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks))
     assert right.encode(text).tolist() == naive(spec, text)
-    wrong = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks, unreached=np.empty(0, dtype=np.int32)))
+    wrong = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks, unreachable=np.empty(0, dtype=np.int32)))
     assert wrong.encode(text).tolist() == naive(spec, text)
 
 
@@ -380,9 +380,9 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     n = len(spec.merges)
     ranks, vocabulary = np.arange(n, dtype=np.int32), spec.vocabulary
     merger = Merger(
-        inner, last, spec.merges, spec.merge_ids, ranks, vocabulary.limit, NO_TOKEN, NO_TOKEN, False, False, None
+        inner, last, spec.merges, spec.merge_results, ranks, vocabulary.limit, NO_TOKEN, NO_TOKEN, False, False, None
     )
-    kernel = Kernel(merger, spec.merges, spec.merge_ids, vocabulary.blob, vocabulary.offsets, None, 0, 1, memory)
+    kernel = Kernel(merger, spec.merges, spec.merge_results, vocabulary.blob, vocabulary.offsets, None, 0, 1, memory)
     kernel.finish()
     return kernel
 

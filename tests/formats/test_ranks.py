@@ -93,7 +93,7 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
     pairs = core.merges_of_ranks(blob, offsets)
     assert pairs is not None
     numbers = 3 * every.astype(np.int32)
-    merges, made, ranks, unreached = tiktoken.recover_merges(blob, offsets, numbers, pairs)
+    merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, pairs)
     known = {token: place for place, token in enumerate(tokens)}
     without = [place for place in range(len(tokens)) if pairs[place, 0] < 0 and len(tokens[place]) > 1]
     late = [
@@ -105,10 +105,10 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
     if ranks is not None:
         assert [(left // 3, right // 3) for left, right in merges.tolist()] == [row[:2] for row in naive_splits(tokens)]
         assert made.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
-        assert unreached is None
+        assert unreachable is None
     else:
-        assert unreached is not None
-        assert unreached.tolist() == [3 * place for place in without]
+        assert unreachable is not None
+        assert unreachable.tolist() == [3 * place for place in without]
 
 
 def merged_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
@@ -268,7 +268,7 @@ def test_unreached_tokens_are_whole_words(tmp_path_factory: Any, tokens: list[by
     tok = bpe.Tokenizer.from_tiktoken(path, "whitespace")
     from dataclasses import replace
 
-    tried = bpe.Tokenizer.from_spec(replace(tok.spec, unreached=None))
+    tried = bpe.Tokenizer.from_spec(replace(tok.spec, unreachable=None))
     assert tok == tried
     for word in (text, " ".join(token.decode() for token in tokens)):
         assert tok.encode(word).tolist() == tried.encode(word).tolist()

@@ -88,7 +88,7 @@ def check_extending(
 ) -> None:
     tok = bpe.train(counts=words, num_merges=most, tie_break=tie_break, first_id=2, special_tokens=["<s>"])
     vocab, old = tok.vocab(), tok.merges.tolist()
-    made = tok.spec.merge_ids.tolist()
+    made = tok.spec.merge_results.tolist()
     seen: list[Any] = []
     longer = bpe.extend(
         tok,
@@ -133,7 +133,7 @@ def test_extending_a_vocabulary_that_was_not_trained_here() -> None:
         model="char",
         vocabulary=Vocabulary([(3, b"b"), (7, b"a"), (9, b"ab"), (10, b"xyz")], [(20, b"<s>")]),
         merges=np.array([[7, 3]], dtype=np.int32),
-        merge_ids=np.array([9], dtype=np.int32),
+        merge_results=np.array([9], dtype=np.int32),
         special_tokens={"<s>": 20},
         pretokenizer=bpe.Pretokenizer("whitespace"),
     )
@@ -176,7 +176,7 @@ def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
         model="char",
         vocabulary=Vocabulary((number, token.encode()) for number, token in enumerate(tokens)),
         merges=pairs,
-        merge_ids=np.array([merge[2] for merge in merges], dtype=np.int32),
+        merge_results=np.array([merge[2] for merge in merges], dtype=np.int32),
         merge_ranks=ranks if shared else None,
         end_of_word=suffix,
         end_of_word_glued=suffix is not None,
@@ -218,12 +218,17 @@ def test_extending_begins_with_the_ids_of_the_tokenizer(tok: bpe.Tokenizer, word
     old, spec = len(tok.merges), longer.spec
     assert spec.merges[:old].tolist() == tok.merges.tolist()
     rows, counts = [tok.encode(word).tolist() for word in words], list(words.values())
-    made = {*spec.merge_ids[:old].tolist(), *(number for number, token in spec.vocabulary.items() if len(token) == 1)}
+    made = {
+        *spec.merge_results[:old].tolist(),
+        *(number for number, token in spec.vocabulary.items() if len(token) == 1),
+    }
     if tok.end_of_word is not None:
         made |= set(range(6))
     made |= set(tok.merges.ravel().tolist())  # an old merge waits for it
     made |= {number for row in rows if len(row) > 1 for number in row}
-    for step, (pair, token) in enumerate(zip(spec.merges[old:].tolist(), spec.merge_ids[old:].tolist(), strict=True)):
+    for step, (pair, token) in enumerate(
+        zip(spec.merges[old:].tolist(), spec.merge_results[old:].tolist(), strict=True)
+    ):
         refused = {tok.spec.vocabulary[number] for number in made if number < tok.spec.vocabulary.limit}
         if spec.ends_word is not None:  # the same letters with a mark and without are two tokens
             ends = {spec.vocabulary[number]: bool(spec.ends_word[number]) for number in range(tok.vocab_size)}
@@ -248,7 +253,7 @@ def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
         model="char",
         vocabulary=Vocabulary((number, token.encode()) for number, token in enumerate(tokens)),
         merges=np.array([[0, 1], *([k + 1, 1] for k in range(1, n))], dtype=np.int32),
-        merge_ids=np.arange(2, n + 2, dtype=np.int32),
+        merge_results=np.arange(2, n + 2, dtype=np.int32),
         end_of_word=suffix,
         end_of_word_glued=True,
         ends_word=np.array([False] * (n + 1) + [True]),
@@ -267,7 +272,7 @@ def test_extending_merges_out_of_order_or_ignored(ignore_merges: bool) -> None:
         model="char",
         vocabulary=Vocabulary(enumerate([b"a", b"b", b"c", b"x", b"ab", b"abc"])),
         merges=np.array(merges, dtype=np.int32),
-        merge_ids=np.array([4] if ignore_merges else [5, 4], dtype=np.int32),
+        merge_results=np.array([4] if ignore_merges else [5, 4], dtype=np.int32),
         ignore_merges=ignore_merges,
     )
     longer = bpe.extend(bpe.Tokenizer.from_spec(spec), {"abc": 10, "abcx": 10, "x": 3}, 7)
@@ -318,7 +323,7 @@ def test_truncating_too_far() -> None:
 
 def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple[int, int, int]]]:
     """The ids and the merges that are left, by the documented rule."""
-    merges = [(a, b, c) for (a, b), c in zip(tok.merges.tolist(), tok.spec.merge_ids.tolist(), strict=True)]
+    merges = [(a, b, c) for (a, b), c in zip(tok.merges.tolist(), tok.spec.merge_results.tolist(), strict=True)]
     makable = {c for _, _, c in merges}
     gone = set(ids)
     while True:
@@ -347,7 +352,7 @@ def test_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject)
     ]
     assert smaller.vocab() == {token: remap[number] for token, number in tok.vocab().items() if number in kept}
     assert smaller.merges.tolist() == [[remap[a], remap[b]] for a, b, _ in merges]
-    assert smaller.spec.merge_ids.tolist() == [remap[c] for _, _, c in merges]
+    assert smaller.spec.merge_results.tolist() == [remap[c] for _, _, c in merges]
     assert smaller.special_tokens == {
         name: remap[number] for name, number in tok.special_tokens.items() if number in kept
     }
@@ -410,7 +415,7 @@ def test_prune_and_truncate_a_rank_file() -> None:
         model="byte",
         vocabulary=Vocabulary(((number, token) for token, number in made.vocab().items()), [(300, b"<|end|>")]),
         merges=made.merges,
-        merge_ids=made.spec.merge_ids,
+        merge_results=made.spec.merge_results,
         special_tokens={"<|end|>": 300},
         pretokenizer=made.pretokenizer,
         ignore_merges=True,
@@ -474,7 +479,7 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
             ((number, text.encode()) for number, (text, _) in enumerate(tokens)), [(len(tokens), b"?")] if unk else []
         ),
         merges=np.array([merge[:2] for merge in merges], dtype=np.int32).reshape(-1, 2),
-        merge_ids=np.array([merge[2] for merge in merges], dtype=np.int32),
+        merge_results=np.array([merge[2] for merge in merges], dtype=np.int32),
         unk_token="?" if unk else None,
         end_of_word=mark or None,
         end_of_word_glued=bool(glued),
