@@ -11,7 +11,7 @@ import sys
 try:
     import bpe.encode._encoder
     import bpe.training._trainer  # noqa: F401 (with the encoder, it imports most other kernels)
-except (ImportError, TypeError, ValueError) as error:  # the last two: compiled for another release of NumPy or of bpe
+except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or bpe release
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
         raise  # NumPy is not installed
     from pathlib import Path
@@ -35,7 +35,7 @@ from bpe.training.train import train
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 
-sys.modules["bpe.normalizers"] = normalizers  # the name that users import
+sys.modules["bpe.normalizers"] = normalizers  # the public import path
 
 __all__ = [
     "FormatError",

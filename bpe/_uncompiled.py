@@ -1,4 +1,4 @@
-"""Why the compiled kernels cannot be imported: imported by `bpe/__init__.py` only when they cannot."""
+"""The message of the ImportError for missing kernels. `bpe/__init__.py` imports this only if their import fails."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ KERNEL = "_encoder"
 
 
 def explanation(error: Exception, package: Path) -> str:
-    """What is wrong with the package in this folder, and what to do about it."""
+    """Say why the kernels of the package in this folder cannot be imported, and how to fix it."""
     folder = package.parent
     install = f"run `pip install -e .` in {folder}" if (folder / "setup.py").exists() else "install bytepair again"
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiled = sorted(path.name for path in (package / "encode").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd"))
     if any(KERNEL + suffix in compiled for suffix in EXTENSION_SUFFIXES):
         return f"{error}: the compiled kernels of bpe in {package} do not match its source or this NumPy; {install}"
-    if others := sorted(
-        path.name for path in (package / "encode").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd")
-    ):
-        what = f"the kernels of bpe in {package} are compiled for another Python ({others[0]}), not for this {python}"
-        return f"{what}; {install} with this Python"
-    what = f"{package} is source code that is not compiled"
+    if compiled:
+        problem = f"the kernels of bpe in {package} are compiled for another Python ({compiled[0]}), not for this {python}"
+        return f"{problem}; {install} with this Python"
+    problem = f"{package} is source code that is not compiled"
     if (installed := _elsewhere(package)) is not None:
-        return f"{what}, and it hides the installed copy in {installed}; leave the folder {folder}, or {install}"
-    return f"{what}; {install}"
+        return f"{problem}, and it hides the installed copy in {installed}; leave the folder {folder}, or {install}"
+    return f"{problem}; {install}"
 
 
 def _elsewhere(package: Path) -> Path | None:
-    """The folder of another `bpe` that would be imported if it were not for this one."""
+    """The folder of a compiled `bpe` further along `sys.path`, which this one hides; None if there is none."""
     for entry in sys.path:
         spec = PathFinder.find_spec("bpe", [entry or os.getcwd()])
         if spec is not None and spec.origin is not None:

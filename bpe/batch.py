@@ -1,4 +1,4 @@
-"""`TokenBatch`: the ids of many texts in one flat array, and where each text begins."""
+"""`TokenBatch`: the ids of many texts in one flat array, with the offsets of the texts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class TokenBatch:
     """Token ids of n texts.
 
     Attributes:
-        ids: uint32 (or uint16), 1-D: the ids of all texts, one after the other.
+        ids: uint32 (or uint16), 1-D: the ids of all texts, concatenated.
         offsets: int64, shape (n + 1,), read-only: text i is `ids[offsets[i]:offsets[i + 1]]`.
 
-    Offsets given to the class are copied, ids are not.
+    The constructor copies the offsets but not the ids.
 
     >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
     >>> batch[0], len(batch), batch.offsets
@@ -50,7 +50,7 @@ class TokenBatch:
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int] | NDArray[Any]]) -> TokenBatch:
-        """A batch of the given rows of ids, as uint32.
+        """Make a uint32 batch from rows of ids.
 
         Args:
             rows: an iterable of lists of int, or of 1-D arrays of an integer type.
@@ -80,7 +80,7 @@ class TokenBatch:
     def __getitem__(self, index: slice) -> TokenBatch: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[Any] | TokenBatch:
-        """The ids of one text, or with a slice a batch of neighbours: views, not copies.
+        """The ids of one text, or, for a slice, a batch of consecutive texts. Both are views, not copies.
 
         >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
         >>> batch[-1], batch[1:].to_list()
@@ -90,7 +90,7 @@ class TokenBatch:
         if isinstance(index, slice):
             first, end, step = index.indices(n)
             if step != 1:
-                raise ValueError(f"the slice has step {step}; it must be 1: TokenBatch.from_lists takes any rows")
+                raise ValueError(f"the slice has step {step}; it must be 1 (for other rows, use TokenBatch.from_lists)")
             offsets = self.offsets[first : max(first, end) + 1]
             return TokenBatch(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
         try:
@@ -142,19 +142,19 @@ class TokenBatch:
         side: Literal["right", "left"] = "right",
         truncate: bool = False,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids as a rectangular array with padding, and the length of each row without padding.
+        """The ids as a padded rectangular array, and the length of each row without its padding.
 
         Args:
-            length: the width in ids; None is the length of the longest text.
+            length: the number of columns; None means the length of the longest text.
             pad_id: the id to pad with.
-            side: "right" or "left", the side that gets the padding.
-            truncate: cut texts longer than `length` at their end; otherwise they are an error.
+            side: "right" or "left", the side that is padded.
+            truncate: whether to drop the ids after `length` in longer texts, instead of raising.
 
         Returns:
-            the ids, of the dtype of `ids` and of shape (n, length), and the lengths, int64 of shape (n,).
+            (ids with the dtype of `ids` and shape (n, length), lengths as int64 with shape (n,)).
 
         Raises:
-            ValueError: for a text longer than `length` without `truncate`.
+            ValueError: for a text longer than `length` unless `truncate` is set.
 
         >>> TokenBatch.from_lists([[1, 2, 3], [4]]).padded(side="left")
         (array([[1, 2, 3],
@@ -169,10 +169,10 @@ class TokenBatch:
         width = longest if length is None else check_int("length", length, 0)
         if longest > width:
             if not truncate:
-                at = int(np.argmax(lengths > width))
+                i = int(np.argmax(lengths > width))
                 raise ValueError(
-                    f"text {at} has {counted(lengths[at], 'id')}, more than length={width}; pass truncate=True to cut "
-                    "it, or a greater length"
+                    f"text {i} has {counted(lengths[i], 'id')}, more than length={width}; pass truncate=True or a "
+                    "greater length"
                 )
             lengths = np.minimum(lengths, width)
         columns = np.arange(width)
@@ -196,7 +196,7 @@ class TokenBatch:
             raise ModuleNotFoundError(
                 "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
             ) from None
-        offsets = np.array(self.offsets)  # Arrow keeps what it is given, and reads by it unchecked
+        offsets = np.array(self.offsets)  # Arrow keeps a reference and does not check offsets when it reads
         _check_offsets(offsets, len(self.ids))
         return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(self.ids))
 
@@ -210,13 +210,13 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """A sequence of ids as a 1-D array of an integer type.
 
     Raises:
-        TypeError: for floats, objects, bools or more dimensions than one.
+        TypeError: for floats, objects, bools, or more than one dimension.
         ValueError: for a number below 0 or above 2**32 - 1.
 
     """
     try:
         array = np.asarray(ids)
-    except ValueError:  # rows of several lengths
+    except ValueError:  # rows of different lengths
         raise TypeError(f"ids is {shown(ids)}; it must be one sequence of int (decode_batch takes several)") from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.uint32)
@@ -226,7 +226,7 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
     if array.dtype == object and all(type(number) is int for number in array):
         large = [number for number in array if not -(2**63) <= number < 2**64]
-        if large:  # which is why it is of objects
+        if large:  # NumPy has no integer dtype for them, hence dtype=object
             raise ValueError(f"token id {large[0]} is out of range; ids are from 0 to 2**32 - 1")
     if array.dtype.kind not in "iu":
         raise TypeError(

@@ -1,6 +1,6 @@
-"""The errors of this package, and the checks that several modules share.
+"""The package's error types, and argument checks that several modules share.
 
-Everything raised on purpose is a ValueError, a TypeError or an OSError whose text names the value, the rule and the
+Every error raised on purpose is a ValueError, a TypeError or an OSError. Its text names the value, the rule and the
 fix.
 """
 
@@ -18,12 +18,12 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 class FormatError(ValueError):
-    """Raised for an invalid file; nothing of it was used. It is a ValueError.
+    """Raised for an invalid file, before any of its content is used. A subclass of ValueError.
 
     Attributes:
-        message: what is wrong, without path and position.
+        message: what is wrong, without the path and the position.
         path: the file, or None if the data came from memory.
-        where: the position in it ("line 7", "offset 12", "model.merges[3]"), or None.
+        where: the position in the file ("line 7", "offset 12", "model.merges[3]"), or None.
 
     """
 
@@ -31,8 +31,8 @@ class FormatError(ValueError):
         self.message = message
         self.path = None if path is None else os.fspath(path)
         self.where = where
-        place = ", ".join(part for part in (self.path, where) if part)
-        super().__init__(f"{place}: {message}" if place else message)
+        location = ", ".join(part for part in (self.path, where) if part)
+        super().__init__(f"{location}: {message}" if location else message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_format_error, (self.message, self.path, self.where)
@@ -44,7 +44,7 @@ def _rebuild_format_error(message: str, path: str | None, where: str | None) -> 
 
 @contextmanager
 def error_context(source: str) -> Iterator[None]:
-    """Name the source in errors about what texts hold."""
+    """Turn a ValueError raised inside the block into a FormatError that names `source`."""
     try:
         yield
     except FormatError:
@@ -54,7 +54,7 @@ def error_context(source: str) -> Iterator[None]:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as an error message shows it: its repr, cut to `limit` characters.
+    """The repr of a value for an error message, truncated to `limit` characters.
 
     >>> shown("a" * 100, limit=10)
     "'aaaaaaaa…"
@@ -64,7 +64,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def type_name(value: object) -> str:
-    """The type of a value with its article, as an error message has it.
+    """The name of a value's type with its article, for an error message.
 
     >>> type_name("a"), type_name(3)
     ('a str', 'an int')
@@ -74,7 +74,7 @@ def type_name(value: object) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something, as a message has it.
+    """A number and a noun, the noun in the plural where needed.
 
     >>> counted(0, "merge"), counted(1, "merge"), counted(2, "merge")
     ('0 merges', '1 merge', '2 merges')
@@ -83,7 +83,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def typed(value: object) -> str:
-    """A value and its type, as an error message shows them.
+    """A value and its type, for an error message.
 
     >>> typed(3), typed(None)
     ('3, an int', 'None')
@@ -92,7 +92,7 @@ def typed(value: object) -> str:
 
 
 def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
-    """`value` as an int between `least` and `most`; TypeError or ValueError with the argument's name otherwise."""
+    """Return `value` as an int from `least` to `most`; otherwise raise TypeError or ValueError naming the argument."""
     number: int | None = None
     with suppress(TypeError):
         number = operator.index(value)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> 
 
 
 def check_iterable(name: str, value: object, rule: str) -> None:
-    """TypeError with the argument's name, and what it must be, for a value that cannot be iterated."""
+    """Raise TypeError, naming the argument and the rule, if a value cannot be iterated."""
     try:
         iter(value)  # type: ignore[call-overload]
     except TypeError:
@@ -113,7 +113,7 @@ def check_iterable(name: str, value: object, rule: str) -> None:
 
 
 def check_unicode(name: str, value: str) -> bytes:
-    """A str as UTF-8; ValueError with the argument's name for one that has none."""
+    """Encode a str as UTF-8; raise ValueError naming the argument if it contains a lone surrogate."""
     try:
         return value.encode()
     except UnicodeEncodeError:
@@ -121,7 +121,7 @@ def check_unicode(name: str, value: str) -> bytes:
 
 
 def check_choice(name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
-    """`value` as one of `choices`; ValueError that lists them otherwise."""
+    """Return `value` if it is one of `choices`; otherwise raise ValueError, which lists them."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {shown(value)}; it must be one of {', '.join(map(repr, choices))}")
     return choices[choices.index(value)]

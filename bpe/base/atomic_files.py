@@ -1,10 +1,10 @@
-"""Files that appear whole or not at all, whatever ends the process that writes them.
+"""Atomic writes: a file appears under its name complete or not at all, even if the process is killed.
 
 A file is written under a temporary name beside its target and then renamed over it. The writer holds a lock (`flock`)
-on the temporary file. The kernel drops the lock when the process dies, so the next writer of the same target can tell
-what a killed process left from what another process is still writing.
+on the temporary file. The operating system releases the lock when the process dies, so the next writer of the same
+target can tell the leftovers of a killed process from a file that another process is still writing.
 
-Not here: what is written.
+Not here: the formats of the files.
 """
 
 from __future__ import annotations
@@ -27,44 +27,46 @@ try:
 except ImportError:
     fcntl = None
 
-#: File systems allow names of 255 bytes; a temporary name is this many bytes longer than its target's.
-_LONGEST_NAME, _ADDED = 255, len("..bpe-0123456789abcdef.tmp")
-#: The file that a program writes is buffered in blocks of this many bytes.
+#: The longest file name that file systems allow, in bytes.
+_MAX_NAME = 255
+#: How many bytes longer a temporary name is than its target's.
+_NAME_OVERHEAD = len("..bpe-0123456789abcdef.tmp")
+#: The size of the write buffer in bytes.
 _BUFFER = 1 << 17
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a binary file that appears under `path` whole when the block ends, and not at all if it raises.
+    """Open a binary file that appears under `path` when the block ends, and not at all if the block raises.
 
-    A target that exists keeps its permission bits, and its owner and group where the process may set them. The
-    temporary file never has wider permissions than the target. A symbolic link is followed. What killed processes
-    left of the same target is removed first.
+    An existing target keeps its permission bits, and its owner and group where the process may set them. The
+    temporary file never has wider permissions than the target. A symbolic link is followed. Temporary files that
+    killed processes left beside the target are removed first.
 
     Raises:
-        OSError: naming `path`, for a target that cannot be written.
+        OSError: for a target that cannot be written; the error names `path`.
 
     """
     shown = os.fspath(path)
     target = Path(os.path.realpath(path))
-    before = _status(target)
-    if before is not None and not stat.S_ISREG(before.st_mode):
-        raise OSError(f"{target} is not a regular file; a file written whole or not at all cannot replace it")
+    existing = _status(target)
+    if existing is not None and not stat.S_ISREG(existing.st_mode):
+        raise OSError(f"{target} is not a regular file; an atomic write can replace only regular files")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(target.parent))
     remove_leftovers(target)
-    name, descriptor = _created(target, 0o666 if before is None else before.st_mode & 0o600, shown)
+    name, descriptor = _create_temporary(target, 0o666 if existing is None else existing.st_mode & 0o600, shown)
     try:
         with io.BufferedWriter(_NamedFile(descriptor, shown), _BUFFER) as file:
             yield file
-            with _naming(shown):
+            with _errors_naming(shown):
                 file.flush()
                 os.fsync(descriptor)
-                _take_over_permissions(descriptor, name, target)
-                if fcntl is not None:  # while the lock is held, or another writer might remove the file
+                _copy_permissions(descriptor, name, target)
+                if fcntl is not None:  # rename while the lock is held, so that no other writer removes the file
                     os.replace(name, target)
-        if fcntl is None:  # Windows renames closed files only
-            with _naming(shown):
+        if fcntl is None:  # Windows can rename only closed files
+            with _errors_naming(shown):
                 os.replace(name, target)
     except BaseException:
         with suppress(OSError):
@@ -73,7 +75,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove temporary files of this target whose writers are gone; on file systems without `flock`, none."""
+    """Remove this target's temporary files whose writers have died. Does nothing on file systems without `flock`."""
     if fcntl is None:
         return
     target = Path(os.path.realpath(path))
@@ -97,68 +99,68 @@ def _remove_if_unlocked(path: Path) -> None:
 
 
 def _prefix(target: Path) -> str:
-    """What the names of a target's temporary files begin with; a long name is replaced by its hash."""
+    """The prefix of the names of a target's temporary files; it has a hash in place of a long name."""
     name = target.name
-    if len(os.fsencode(name)) + _ADDED > _LONGEST_NAME:
+    if len(os.fsencode(name)) + _NAME_OVERHEAD > _MAX_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
     return f".{name}.bpe-"
 
 
-def _created(target: Path, mode: int, shown: str) -> tuple[str, int]:
-    """A new locked temporary file for a target: (its path, its descriptor)."""
+def _create_temporary(target: Path, mode: int, shown: str) -> tuple[str, int]:
+    """Create and lock a temporary file for a target; returns (its path, its descriptor)."""
     while True:
         name = str(target.parent / f"{_prefix(target)}{os.urandom(8).hex()}.tmp")
-        with _naming(shown):
+        with _errors_naming(shown):
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        if _locked(descriptor):
+        if _try_lock(descriptor):
             return name, descriptor
         os.close(descriptor)
         with suppress(FileNotFoundError):
             os.unlink(name)
 
 
-def _locked(descriptor: int) -> bool:
-    """Lock a file just made, where the system can; False if another writer takes it for a leftover and removes it."""
+def _try_lock(descriptor: int) -> bool:
+    """Lock a new file where the system can; False if another writer took it for a leftover and removes it."""
     if fcntl is None:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks, where nobody removes leftovers
+    except OSError:  # a file system without locks, where leftovers are never removed
         return True
     return os.fstat(descriptor).st_nlink > 0
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """The status of a file, None if there is none."""
+    """The status of a file; None if it does not exist."""
     try:
         return path.stat()
     except FileNotFoundError:
         return None
 
 
-def _take_over_permissions(descriptor: int, name: str, target: Path) -> None:
+def _copy_permissions(descriptor: int, name: str, target: Path) -> None:
     """Give a temporary file the permission bits of its target, if that exists, and its owner and group if possible."""
-    now = _status(target)
-    if now is None:
+    existing = _status(target)
+    if existing is None:
         return
     if not hasattr(os, "fchown"):  # Windows
         shutil.copymode(target, name)
         return
-    mode = stat.S_IMODE(now.st_mode)
+    mode = stat.S_IMODE(existing.st_mode)
     try:
-        os.fchown(descriptor, -1, now.st_gid)
+        os.fchown(descriptor, -1, existing.st_gid)
     except OSError:
-        mode &= ~0o070 | (mode & 0o007) << 3  # another group gets no more than everybody
+        mode &= ~0o070 | (mode & 0o007) << 3  # the group stays another one: it gets no more than "others" do
     with suppress(OSError):
-        os.fchown(descriptor, now.st_uid, -1)
+        os.fchown(descriptor, existing.st_uid, -1)
     os.fchmod(descriptor, mode)
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Name the target in an error of the system, which names the temporary file or nothing."""
+def _errors_naming(path: str) -> Iterator[None]:
+    """Name the target in OSErrors, which would name the temporary file or no file."""
     try:
         yield
     except OSError as error:
@@ -166,7 +168,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors while it is written, such as a full disk, name the target."""
+    """A file whose write errors, such as a full disk, name the target."""
 
     def __init__(self, descriptor: int, target: str) -> None:
         super().__init__(descriptor, "w")
@@ -174,5 +176,5 @@ class _NamedFile(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         """Write bytes, as `FileIO.write` does."""
-        with _naming(self._target):
+        with _errors_naming(self._target):
             return super().write(data)

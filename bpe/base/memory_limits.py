@@ -1,4 +1,4 @@
-"""How much memory may be taken: the arguments `max_memory` and `cache_memory`, and what the process has already."""
+"""Memory limits: the arguments `max_memory` and `cache_memory`, and the memory that the process uses now."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from bpe.errors import check_int, shown
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-#: No training works in less than this on top of what the interpreter and NumPy take.
+#: The least memory, in bytes, that training needs on top of the interpreter and NumPy.
 LEAST = 64 << 20
 
 
 def check_memory(value: int | str | None) -> int | None:
-    """The argument `max_memory` in bytes: an int, or a str with a unit of 1024.
+    """The argument `max_memory` in bytes. It is an int, or a str whose units are powers of 1024.
 
     >>> check_memory("2G") == check_memory(2 << 30) == 2147483648
     True
 
     Raises:
-        TypeError, ValueError: for anything else, and for too little to work in.
+        TypeError, ValueError: for anything else, and for less memory than training needs.
 
     """
     if value is None:
         return None
     number = byte_count("max_memory", value, 1)
-    before = resident()
-    least = -(-(before + LEAST) >> 20) << 20
+    in_use = resident()
+    least = -(-(in_use + LEAST) >> 20) << 20
     if number < least:
         raise ValueError(
-            f"max_memory is {in_megabytes(number)}, but this process takes {in_megabytes(before)} before it begins, "
-            f"and training {LEAST >> 20} MB more and room for the corpus's distinct words; it must be at least {least}"
+            f"max_memory is {in_megabytes(number)}, but this process already uses {in_megabytes(in_use)}, and training "
+            f"needs {LEAST >> 20} MB more plus memory for the corpus's distinct words; it must be at least {least}"
         )
     return number
 
 
 def in_megabytes(number: int) -> str:
-    """A number of bytes as an error message shows it.
+    """A number of bytes for an error message, also in MB (2**20 bytes, rounded up).
 
     >>> in_megabytes(1000), in_megabytes(150 << 20)
     ('1000 bytes', '157286400 bytes (150 MB)')
@@ -47,13 +47,13 @@ def in_megabytes(number: int) -> str:
 
 
 def byte_count(name: str, value: int | str, least: int) -> int:
-    """An argument in bytes: an int, or a str with a unit of 1024.
+    """An argument in bytes. It is an int, or a str whose units are powers of 1024.
 
     >>> byte_count("cache_memory", "1.5 MB", 0)
     1572864
 
     Raises:
-        TypeError, ValueError: for anything else, and for less than `least`.
+        TypeError, ValueError: for anything else, and for less than `least` bytes.
 
     """
     if isinstance(value, str):
@@ -65,7 +65,7 @@ def byte_count(name: str, value: int | str, least: int) -> int:
 
 
 def resident() -> int:
-    """The bytes of memory that this process takes now; the most it ever took where only that is known."""
+    """The resident memory of this process in bytes; its peak where the system reports only that."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

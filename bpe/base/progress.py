@@ -1,6 +1,6 @@
-"""Progress: bars on stderr where that is a terminal, bars in notebooks, a line each 30 s elsewhere, or a function.
+"""Progress reports: a bar on a terminal or in a notebook, a line on stderr every 30 s elsewhere, or a callback.
 
-Nothing is shown unless the caller wants it. Not here: where the work is done and counted.
+Nothing is shown unless the caller asks for it. Not here: the work itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bpe.errors import typed
 
 Stage = Literal["count", "index", "merge", "write", "encode", "decode"]
 
-#: What bars and lines call the stages.
+#: The names of the stages in bars and lines.
 NAMES: dict[Stage, str] = {
     "count": "counting",
     "index": "indexing pairs",
@@ -27,25 +27,25 @@ NAMES: dict[Stage, str] = {
     "encode": "encoding",
     "decode": "decoding",
 }
-#: How much of the last token the bar of merges shows.
+#: How many characters of the last token a merge bar shows.
 _TOKEN_WIDTH = 24
-#: Where stderr is no terminal, a line is written each time so many seconds have passed.
+#: The interval between lines in seconds, where stderr is not a terminal.
 LINE_EVERY = 30.0
-#: The time for the k-th merge falls about as k**(_MERGE_POWER - 1), since the pairs become rarer. So the first k of n
-#: merges are (k / n)**_MERGE_POWER of the work. Measured: 512 to 16,384 merges of 20 MB of Japanese.
+#: The k-th merge takes time proportional to k**(_MERGE_POWER - 1), because pairs become rarer. So the first k of n
+#: merges are (k / n)**_MERGE_POWER of the work. Measured on 512 to 16,384 merges of 20 MB of Japanese.
 _MERGE_POWER = 0.35
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a job; a function given as `progress` is called with one.
+    """The state of a job, passed to a callback that is given as `progress`.
 
     Attributes:
-        stage: "count" (words are counted) or "merge" (merges are made).
-        done: the work done, in bytes of text or in merges.
-        total: all the work, in the same unit, or None if it is not known.
-        token: the last token made, bytes in a byte model and str in a character model; None while words are counted.
-        count: the count of its pair when it was merged; None while words are counted.
+        stage: "count" (counting words) or "merge" (learning merges).
+        done: the work done so far, in bytes of text or in merges.
+        total: the total work in the same unit, or None if it is unknown.
+        token: the token of the last merge, bytes in a byte model and str in a character model; None in stage "count".
+        count: the count of the merged pair; None in stage "count".
 
     """
 
@@ -56,16 +56,17 @@ class Progress:
     count: int | None = None
 
 
-#: The argument `progress`: whether to show bars or lines, or a function to call.
+#: The argument `progress`: whether to show bars or lines, or a callback.
 ProgressLike = bool | Callable[[Progress], object]
 
 
-#: To be called with how much more is done, and of merges with a function that gives the last token, and its count.
+#: advance(more), where `more` is the work done since the last call; for merges advance(more, token, count), where
+#: `token()` returns the last token.
 Advance = Callable[..., object]
 
 
 def check_progress(progress: object) -> None:
-    """Refuse what is neither a bool nor a function."""
+    """Raise TypeError unless `progress` is a bool or a callable."""
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(
             f"progress is {typed(progress)}; it must be True for bars on stderr, False "
@@ -77,15 +78,15 @@ def check_progress(progress: object) -> None:
 def progress_bar(
     progress: ProgressLike, stage: Stage, total: int | None, unit: str, done: int = 0, *, brief: bool = False
 ) -> Iterator[Advance]:
-    """What to call as work goes on: it moves a bar, writes lines, calls the function `progress`, or does nothing.
+    """Yield the function to call as work advances: it moves a bar, writes lines, calls `progress`, or does nothing.
 
     Args:
-        progress: whether to show anything, or the function to call.
-        stage: what is being done.
-        total: how much there is to do, None where that is not known.
-        unit: "B" for bytes, or the plural of what is counted.
-        done: how much was done before.
-        brief: show a bar only if the work takes a while, and remove it at the end.
+        progress: whether to show anything, or the callback.
+        stage: the stage of the work.
+        total: the total work, None if it is unknown.
+        unit: "B" for bytes, or a plural noun.
+        done: the work done before this call.
+        brief: show a bar only if the work takes over 0.5 s, and remove it at the end.
 
     """
     if callable(progress):
@@ -108,7 +109,7 @@ def progress_bar(
 
 @contextmanager
 def progress_note(progress: ProgressLike, stage: Stage) -> Iterator[None]:
-    """Show a stage of which only the name is known, not how far it is."""
+    """Show only the name of a stage whose progress is not measured."""
     kind = _bar_class() if progress is True else None
     if kind is None:
         yield
@@ -118,10 +119,10 @@ def progress_note(progress: ProgressLike, stage: Stage) -> Iterator[None]:
 
 
 class Estimate:
-    """How far a stage is, and how long the rest may take.
+    """How much of a stage is done, and an estimate of the time left.
 
-    The time left is that of the work done so far, scaled to the work that is left. So it changes slowly. The first
-    merges take much longer than the last, which a power of their number accounts for.
+    The estimate scales the time taken so far to the work that is left. The average over the whole stage changes
+    slowly, so the estimate is steady. Merges are weighted by `_MERGE_POWER`, because early ones take much longer.
 
     >>> times = iter([0, 10])
     >>> half = Estimate("count", total=1000, done=0, clock=lambda: next(times))
@@ -143,16 +144,16 @@ class Estimate:
 
     @property
     def rate(self) -> float:
-        """How much is done in a second, on average since the stage began."""
+        """The average amount of work per second since the stage began."""
         return (self.done - self._start) / max(self.elapsed, 1e-9)
 
     def left(self) -> float | None:
-        """Seconds until the stage is done; None where nothing is known about that."""
+        """The estimated seconds until the stage is done; None if no work is done yet or the total is unknown."""
         if self.total is None or self.done <= self._start:
             return None
-        most = max(self.total, self.done)
-        begun, done, total = (float(number) ** self._power for number in (self._start, self.done, most))
-        return float(self.elapsed * (total - done) / (done - begun))
+        end = max(self.total, self.done)
+        start, done, total = (float(number) ** self._power for number in (self._start, self.done, end))
+        return float(self.elapsed * (total - done) / (done - start))
 
 
 def _nothing(*_: object) -> None:
@@ -160,7 +161,7 @@ def _nothing(*_: object) -> None:
 
 
 class _Function:
-    """Calls a program's own function."""
+    """Calls the caller's function."""
 
     def __init__(self, function: Callable[[Progress], object], stage: Any, total: int | None, done: int) -> None:
         self.function, self.stage, self.total, self.done = function, stage, total, done
@@ -177,17 +178,17 @@ _FORMAT_WITHOUT_TOTAL = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_fmt}{postfix}]"
 
 
 def _bar_class() -> Any:
-    """Tqdm's bar for this terminal or notebook, with our time left; None where there is neither."""
+    """A tqdm bar class for this terminal or notebook that shows `Estimate.left`; None where there is neither."""
     if "ipykernel.zmqshell" not in sys.modules and (sys.stderr is None or not sys.stderr.isatty()):
         return None
     from tqdm import TqdmWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TqdmWarning)  # a notebook without ipywidgets has tqdm's bar of text
+        warnings.simplefilter("ignore", TqdmWarning)  # without ipywidgets, tqdm falls back to a text bar
         from tqdm.auto import tqdm
 
     class Bar(tqdm):  # type: ignore[misc]
-        monitor_interval = 0  # no thread: each update looks at the clock
+        monitor_interval = 0  # no monitor thread: each update reads the clock
 
         def __init__(self, *, estimate: Estimate | None, **options: Any) -> None:
             self.estimate = estimate
@@ -204,7 +205,7 @@ def _bar_class() -> Any:
 
 
 class _Bar:
-    """Moves a bar of tqdm's."""
+    """Moves a tqdm bar."""
 
     def __init__(self, bar: Any, estimate: Estimate) -> None:
         self.bar, self.estimate = bar, estimate
@@ -222,11 +223,11 @@ class _Bar:
 
 
 class _Lines:
-    """Writes a line to stderr each half minute: the stage, how far it is, the rate, the time left."""
+    """Writes a line to stderr every `LINE_EVERY` seconds: the stage, the work done, the rate, the time left."""
 
     def __init__(self, stage: Stage, unit: str, estimate: Estimate) -> None:
         self.name, self.unit, self.estimate = NAMES[stage], unit, estimate
-        self.last = 0.0  # seconds after the beginning
+        self.last = 0.0  # when the last line was written, in seconds since the stage began
 
     def __call__(self, more: int, *_: object) -> None:
         self.estimate.done += more
@@ -235,18 +236,18 @@ class _Lines:
             self._write(self._text())
 
     def end(self) -> None:
-        """Say that the stage is done, if anything was said of it."""
+        """Write that the stage is done, if it has written any line before."""
         if self.last:
             done, elapsed = _amount(self.estimate.done, self.unit), _duration(self.estimate.elapsed)
             self._write(f"{self.name}: done, {done} in {elapsed}")
 
     def _text(self) -> str:
-        at, left = self.estimate, self.estimate.left()
-        amount = _amount(at.done, self.unit)
-        if at.total is not None:
-            amount = f"{100 * at.done // max(at.total, 1)}%, {amount} of {_amount(at.total, self.unit)}"
-        rest = "" if left is None else f", {_duration(left)} left"
-        return f"{self.name}: {amount}, {_amount(int(at.rate), self.unit)}/s{rest}"
+        now, left = self.estimate, self.estimate.left()
+        amount = _amount(now.done, self.unit)
+        if now.total is not None:
+            amount = f"{100 * now.done // max(now.total, 1)}%, {amount} of {_amount(now.total, self.unit)}"
+        time_left = "" if left is None else f", {_duration(left)} left"
+        return f"{self.name}: {amount}, {_amount(int(now.rate), self.unit)}/s{time_left}"
 
     def _write(self, text: str) -> None:
         if sys.stderr is not None:
@@ -270,7 +271,7 @@ def _amount(number: int, unit: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as people read them.
+    """A duration in seconds, minutes or hours.
 
     >>> _duration(59.4), _duration(61), _duration(7322)
     ('59 s', '1:01 min', '2:02 h')

@@ -1,11 +1,11 @@
-r"""Spelling tokens in visible characters, the same everywhere.
+r"""Tokens in visible characters: the one spelling that all output uses.
 
-Text stays as it is. What a terminal would hide or mangle (control and format characters, white space other than the
-space, bytes that are not whole UTF-8) is spelled as `\xNN`, byte by byte; a backslash is doubled. Where colours do not
-show where tokens end, a space is `·`, and a real `·` or `|` gets a backslash before it.
+Visible text is unchanged. Characters that a terminal would hide or mangle (control and format characters, white space
+other than the space, bytes that are not valid UTF-8) are spelled `\xNN`, byte by byte; a backslash is doubled. Where no
+colours show the bounds of tokens, a space is spelled `·`, and a literal `·` or `|` gets a backslash before it.
 
-Tokens of one text, one after the other, can share a character. It then stands in each of them, with the numbers of its
-bytes there as subscripts; real subscripts after a character that is not ASCII get a backslash.
+Consecutive tokens of one text can share a character. Each of them then shows the character, with subscripts that
+number its bytes in the token; a literal subscript after a non-ASCII character gets a backslash.
 
 Not here: lines of tokens, with colours or separators (`bpe/show/colours.py`).
 """
@@ -18,16 +18,16 @@ from itertools import accumulate
 
 SEPARATOR = "|"
 SPACE = "·"
-#: The numbers of a character's bytes.
-_NUMBERS = "₁₂₃₄"
-#: Categories that a terminal shows as a mark of its own: letters, marks, numbers, punctuation, symbols.
+#: The subscripts that number a character's bytes.
+_SUBSCRIPTS = "₁₂₃₄"
+#: Major Unicode categories that a terminal shows: letters, marks, numbers, punctuation, symbols.
 _VISIBLE = frozenset("LMNPS")
 
 
 def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
     r"""One token in visible characters.
 
-    With `mark_spaces=False` spaces, `|` and `·` stand as they are, for where colours show the edges.
+    With `mark_spaces=False`, for output in which colours show the bounds of tokens, spaces, `|` and `·` are unchanged.
 
     >>> print(spell(b" caf\xc3"), spell("a\tb"), spell(" a|b", mark_spaces=False))
     ·caf\xc3 a\x09b  a|b
@@ -37,7 +37,7 @@ def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
 
 
 def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -> list[str]:
-    r"""Tokens that follow one another in a text, each in visible characters, also where they share a character.
+    r"""Consecutive tokens of a text, each in visible characters, even where they share a character.
 
     >>> spell_together([b"\xed", b"\x95", b"\x9c!"]), spell_together([b"\xed\x95"])
     (['한₁', '한₂', '한₃!'], ['\\xed\\x95'])
@@ -45,24 +45,24 @@ def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -
     data = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
     ends = list(accumulate(map(len, data)))
     spelled: list[list[str]] = [[] for _ in data]
-    start, number, before = 0, 0, ""
+    start, number, previous = 0, 0, ""
     for character in b"".join(data).decode("utf-8", "surrogateescape"):
         end = start + len(character.encode("utf-8", "surrogateescape"))
         while ends[number] <= start:
-            number, before = number + 1, ""
+            number, previous = number + 1, ""
         shown = _spelled(character, mark_spaces)
-        if mark_spaces and character in _NUMBERS and before > "\x7f":
+        if mark_spaces and character in _SUBSCRIPTS and previous > "\x7f":
             shown = "\\" + shown
         if end <= ends[number]:
             spelled[number].append(shown)
         else:
             visible = unicodedata.category(character)[0] in _VISIBLE
-            for place, byte in enumerate(character.encode()):
-                while ends[number] <= start + place:
+            for i, byte in enumerate(character.encode()):
+                while ends[number] <= start + i:
                     number += 1
-                first = place == 0 or start + place == ends[number - 1]
-                spelled[number].append(shown * first + _NUMBERS[place] if visible else f"\\x{byte:02x}")
-        start, before = end, character
+                first = i == 0 or start + i == ends[number - 1]
+                spelled[number].append(shown * first + _SUBSCRIPTS[i] if visible else f"\\x{byte:02x}")
+        start, previous = end, character
     return ["".join(parts) for parts in spelled]
 
 

@@ -1,6 +1,6 @@
-"""How many threads a call uses, and running its parts on them.
+"""Threads of a call: how many it uses, and running its parts on them.
 
-Threads are started per call and gone when it returns, so that a fork never meets a pool that it cannot copy.
+Threads are started per call and joined before it returns. There is no pool, because a fork would not copy its threads.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Result = TypeVar("Result")
 
 
 def thread_count(threads: int | None) -> int:
-    """The argument `threads` as a number: None is one per available core, and one inside a worker process.
+    """The argument `threads` as a number: None means one per available core, or one inside a worker process.
 
-    A process that `multiprocessing` started, or a PyTorch DataLoader's worker, already has its siblings on the other
+    Worker processes are those that `multiprocessing` or a PyTorch DataLoader started: their siblings use the other
     cores.
     """
     if threads is not None:
@@ -39,19 +39,19 @@ def thread_count(threads: int | None) -> int:
 
 
 def _in_child_process() -> bool:
-    process: Any = sys.modules.get("multiprocessing.process")  # in a child it is always loaded
+    process: Any = sys.modules.get("multiprocessing.process")  # always loaded in a child process
     return process is not None and process.parent_process() is not None
 
 
 def _in_data_loader_worker() -> bool:
-    worker: Any = sys.modules.get("torch.utils.data._utils.worker")  # only looked at where PyTorch is in use already
+    worker: Any = sys.modules.get("torch.utils.data._utils.worker")  # loaded only if PyTorch is; never imported here
     return worker is not None and worker.get_worker_info() is not None
 
 
 def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Iterator[Result]:
-    """`work(part)` of each part, in order, at most `2 * threads` of them begun ahead; the first exception is raised.
+    """Yield `work(part)` for each part, in order, with at most `2 * threads` parts in flight.
 
-    With one thread everything runs in the caller's.
+    The first exception is raised. With one thread, everything runs in the caller's thread.
     """
     if threads == 1:
         yield from map(work, parts)
@@ -73,25 +73,25 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
 
 
 def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
-    """`work(part)` of each part in whatever order they are done, on this thread and `threads - 1` more.
+    """Yield `work(part)` for each part as it completes, from this thread and `threads - 1` others.
 
-    Each takes the next part when it is free, so that `parts` is iterated on any of them, one at a time. Of several
-    exceptions that of the first part is raised. Threads that only waited for others would take their cores.
+    A free thread takes the next part, so any thread may iterate `parts`, under a lock. Of several exceptions, that of
+    the first part is raised. This thread works too, because one that only waited would still compete for a core.
     """
     import threading
 
     lock = threading.Lock()
-    waiting = enumerate(parts)
+    remaining = enumerate(parts)
     done: deque[Result] = deque()
     errors: list[tuple[int, BaseException]] = []
 
-    def one() -> bool:
-        number = sys.maxsize  # an error of `parts` itself comes behind all parts that were taken
+    def run_next() -> bool:
+        number = sys.maxsize  # an error of `parts` itself ranks after the errors of all parts
         try:
             with lock:
                 if errors:
                     return False
-                number, part = next(waiting, (-1, None))
+                number, part = next(remaining, (-1, None))
             if number >= 0:
                 done.append(work(part))  # type: ignore[arg-type]
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
@@ -99,22 +99,22 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
             return False
         return number >= 0
 
-    def all_others() -> None:
-        while one():
+    def run_all() -> None:
+        while run_next():
             pass
 
     started: list[threading.Thread] = []
     try:
         for number in range(1, threads):
-            thread = threading.Thread(target=all_others, name=f"bpe_{number}")
+            thread = threading.Thread(target=run_all, name=f"bpe_{number}")
             thread.start()
             started.append(thread)
-        while one():
+        while run_next():
             while done:
                 yield done.popleft()
     finally:
         with lock:
-            waiting = enumerate(())
+            remaining = enumerate(())
         for thread in started:
             thread.join()
     if errors:
@@ -123,9 +123,9 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
 
 
 def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
-    """Call `work` in this thread and in `threads - 1` more, and wait for all; the first exception is raised.
+    """Call `work` in this thread and in `threads - 1` others, and wait for all; the first exception is raised.
 
-    `stop` is called at an exception, Ctrl-C's among them: it has every `work` end soon.
+    `stop` is called at the first exception (KeyboardInterrupt included); it must make every `work` return soon.
     """
     import threading
 
@@ -158,7 +158,7 @@ def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -
 
 @contextmanager
 def helped(team: Team) -> Iterator[None]:
-    """Within, threads stand ready to do a team's parts."""
+    """Inside the block, `team.size - 1` threads wait for parts of the team's jobs."""
     import threading
 
     started: list[threading.Thread] = []

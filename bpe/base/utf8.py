@@ -1,4 +1,4 @@
-"""Text as bytes: how str, bytes and what is neither become the UTF-8 that the kernels read.
+"""Text as bytes: converts str and bytes to the UTF-8 that the kernels read, and rejects other types.
 
 Not here: normalization, special tokens, pretokenization.
 """
@@ -18,7 +18,7 @@ from bpe.errors import typed
 
 TextLike = str | bytes | bytearray | memoryview
 
-#: UTF-8 as the package passes it on: bytes of its own, or a view of a buffer.
+#: UTF-8 inside the package: bytes, or a view of a buffer.
 Bytes = bytes | memoryview
 
 
@@ -41,36 +41,36 @@ def to_bytes(text: TextLike) -> bytes:
             return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
     if type(text) is bytes:
         return text
-    if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ among them, which kernels do not take
+    if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ is one too, but kernels do not take it
         return bytes(text)
     raise no_text(text)
 
 
 def no_text(value: object, name: str = "text") -> TypeError:
-    """The error for a value that is no text; `name` says which one of several it is."""
+    """The error for a value that is not text; `name` is the name of the argument or item."""
     return TypeError(f"{name} is {typed(value)}; it must be str or bytes")
 
 
 def escape(data: bytes) -> str:
-    """Bytes as a str in which each byte that is not UTF-8 is one lone surrogate, so that nothing is lost."""
+    """Decode bytes losslessly: each byte that is not valid UTF-8 becomes one lone surrogate."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def unescape(text: str) -> bytes:
-    """The bytes that `escape` made a str of."""
+    """The inverse of `escape`."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def byte_offsets(text: str) -> NDArray[np.int64]:
-    """Where each character of an escaped text begins in its bytes, and where the last ends: int64, len(text) + 1."""
+    """The byte offset of each character of an escaped text, and of its end; int64, shape (len(text) + 1,)."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
-    widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(widths)))
+    lengths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    lengths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)))
 
 
 def utf8_error(data: Bytes) -> tuple[int, str] | None:
-    """The position of the first byte that is not UTF-8, and what is wrong with it; None if there is none.
+    """(offset of the first byte that is not valid UTF-8, reason), or None if all bytes are valid.
 
     >>> utf8_error(b"low\\xff"), utf8_error("é".encode())
     ((3, 'invalid start byte'), None)
@@ -82,13 +82,14 @@ def utf8_error(data: Bytes) -> tuple[int, str] | None:
         str(data[at : at + 4], "utf-8")
     except UnicodeDecodeError as error:
         return at, error.reason
-    raise AssertionError("the kernel finds an error where Python finds none")
+    raise AssertionError("the kernel reports invalid UTF-8 that Python accepts")
 
 
 def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
-    """Raise ValueError with the place where bytes are not UTF-8: a character model has no symbol for them.
+    """Raise ValueError, with the offset of the first bad byte, for bytes that are not valid UTF-8.
 
-    `offset` is where the data lies in what `what` names.
+    Character models need this check, because they have no symbols for invalid bytes. `offset` is the position of the
+    data in the text or file that `what` names.
     """
     found = utf8_error(data)
     if found is not None:
@@ -101,14 +102,14 @@ def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
 
 
 def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
-    """Refuse a device that is neither a terminal nor the null device: reading one, such as /dev/zero, may never end.
+    """Raise OSError for a device other than a terminal or the null device: reading /dev/zero would never end.
 
     Args:
         path: the file, for the error.
         file: its descriptor, if it is open.
 
     Raises:
-        OSError: for such a device, and for a file that is not there.
+        OSError: for such a device, and for a file that does not exist.
 
     """
     found = os.stat(path) if file is None else os.fstat(file)
@@ -126,7 +127,7 @@ def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file that is no device.
+    """The bytes of a file, which must not be a device.
 
     Raises:
         OSError: for a file that cannot be read.

@@ -269,9 +269,7 @@ def test_truncate() -> None:
         assert padded.tolist() == [[1, 2], [4, 0] if side == "right" else [0, 4], [0, 0]]
         assert lengths.tolist() == [2, 1, 0]
     assert batch.padded(0, truncate=True)[0].shape == (3, 0)
-    with pytest.raises(
-        ValueError, match="text 0 has 3 ids, more than length=2; pass truncate=True to cut it, or a greater"
-    ):
+    with pytest.raises(ValueError, match="text 0 has 3 ids, more than length=2; pass truncate=True or a greater"):
         batch.padded(2)
     with pytest.raises(ValueError, match="side is 'top'; it must be one of 'right', 'left'"):
         batch.padded(side="top")
@@ -312,7 +310,7 @@ def test_slices_of_a_batch() -> None:
         for end in (None, 0, 2, 4, 9, -1):
             assert batch[first:end].to_list() == rows[first:end]
     assert np.shares_memory(batch[1:3].ids, batch.ids)
-    with pytest.raises(ValueError, match=r"the slice has step 2; it must be 1: TokenBatch\.from_lists takes any rows"):
+    with pytest.raises(ValueError, match=r"the slice has step 2; it must be 1 \(for other rows, use TokenBatch"):
         batch[::2]
     for index in ("a", [0, 1], np.array([True, False]), 1.0):
         with pytest.raises(TypeError, match="it must be an int or a slice"):
