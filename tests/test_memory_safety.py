@@ -155,7 +155,7 @@ def test_arrays_of_counts_are_the_callers() -> None:
     """Those of counts that came from disk, too, which are not in a table."""
     counts = counted()
     total, words = counts.total, dict(counts.items())
-    counts._filled = counts.arrays()
+    counts._words = counts.arrays()
     for array in counts.arrays():
         array[:] = 77
     assert (counts.total, dict(counts.items())) == (total, words)

@@ -467,7 +467,7 @@ cdef class WordTable:
         if self.overflowed:
             self.overflowed = False
             raise ValueError(
-                "the counts sum to more than 2**63 - 1, the most that counts can be together; scale them down"
+                "the counts sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
             )
         return 0
 

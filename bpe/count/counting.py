@@ -1,7 +1,7 @@
 """Counting the words of a corpus, on several threads.
 
-Not here: what a document is (`bpe/corpus/blocks.py`) and a word (pretokenizers), the counts themselves
-(`bpe/count/word_counts.py`) and training.
+Not here: how files are divided into documents (`bpe/corpus/blocks.py`) and texts into words (`bpe/pretokenize`), and
+the class that holds the counts (`bpe/count/word_counts.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 
-#: The blocks of a corpus are this far apart in the order of first appearances.
+#: Block i of a corpus begins at position i * STRIDE. Positions only order the first appearances of words.
 STRIDE = 1 << 36
 
-#: A table begins with slots for its share of the files, at most so many: new memory to grow is what threads wait for.
+#: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
+#: most of their waiting time.
 BYTES_PER_SLOT, MOST_SLOTS = 256, 1 << 18
 
 
@@ -48,18 +49,18 @@ def count_words(
 
     Args:
         files: paths of UTF-8 text files; or
-        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
-            (a null is an empty text); exactly one of the two.
+        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
+            is an empty text). Give exactly one of `files` and `texts`.
         pretokenizer: how texts are split into words: a name, a `Pretokenizer`, or None (a text is one word).
-        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
+        normalizer: how a text is changed before it is split: one or several of `bpe.normalizers`, or names ("nfc").
         special_tokens: strings that separate text and are part of no word.
-        separator: the string between the documents of a file, which belongs to none; None makes each file one document.
+        separator: the string between the documents of a file, part of neither; None makes each file one document.
         per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).
         encoding_errors: how bytes in files that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
             `bytes.decode`; "bytes", they are counted unchanged.
-        threads: how many to use; None is one per core. The result does not depend on it.
-        progress: True shows a bar of the bytes done on stderr or in a notebook, and a line each 30 s where stderr is
-            no terminal; a function is called with a `bpe.Progress` from time to time.
+        threads: the number of threads; None means one per core. The result does not depend on it.
+        progress: True shows a progress bar on stderr or in a notebook, or prints a line every 30 s if stderr is not a
+            terminal. A function is called with a `bpe.Progress` from time to time.
 
     Raises:
         TypeError: if texts is a single str, or its items are neither str nor bytes, or it is an Arrow array of another
@@ -90,10 +91,10 @@ def corpus_source(
     *,
     chars: bool = False,
 ) -> TextFiles | Iterable[TextLike] | None:
-    """The corpus that the arguments of a call name: files, or the texts themselves.
+    """Check the arguments that name a corpus; return the files, or the texts themselves.
 
     Raises:
-        TypeError, ValueError: for arguments that are wrong, or that only files have.
+        TypeError, ValueError: for invalid arguments, or arguments for files given with texts.
         OSError: for a file that cannot be read.
 
     """
@@ -115,9 +116,9 @@ def count_into(
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
-    Each thread fills a table of its own with whole blocks of the corpus; every word remembers the place of its first
-    occurrence in the corpus, so the tables merge into the same counts however the blocks were shared out. Tables that
-    would have the process take more than `max_memory` bytes go to disk.
+    Each thread fills a table of its own with whole blocks of the corpus. A word keeps the position of its first
+    occurrence in the corpus, so the merged counts and their order do not depend on which thread counted which block.
+    Tables are spilled to disk before the process exceeds `max_memory` bytes.
     """
     splitter = Splitter(counts)
     total = source.size if isinstance(source, TextFiles) else None
@@ -133,12 +134,12 @@ def count_into(
         block.release()
         return size
 
-    # Texts may be bound to the caller's thread, and only that may wait for a pipe.
+    # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = shared_out if isinstance(source, TextFiles) and source.regular else in_order
     try:
         with (
             progress_bar(progress, "count", total, "B") as bar,
-            closing(_blocks(source, splitter, threads, utf8=utf8)) as blocks,  # an error leaves no file open
+            closing(_blocks(source, splitter, threads, utf8=utf8)) as blocks,  # closes the file after an error
         ):
             for done in share(count, enumerate(blocks), threads):
                 bar(done)
@@ -161,20 +162,20 @@ def _blocks(
 
 
 class _Tables:
-    """The tables that threads fill, and those that were full, on disk."""
+    """The threads' tables, and those that were spilled to disk."""
 
     def __init__(self, threads: int, slots: int, max_memory: int | None) -> None:
         self._threads = threads
         self._slots = slots
         self._idle: list[WordTable] = []
         self._spill: Spill | None = None
-        # A table that grows has its old slots beside the new ones, twice as many, and joining fills arrays beside it.
-        self._most = None if max_memory is None else max(max_memory - resident(), 0) // (3 * threads)
+        # A growing table needs three times its memory: the old slots, and twice as many new ones.
+        self._limit = None if max_memory is None else max(max_memory - resident(), 0) // (3 * threads)
         self._lock = Lock()
 
     @contextmanager
     def one(self) -> Iterator[WordTable]:
-        """A table that no other thread has."""
+        """Lend the calling thread a table that no other thread uses."""
         try:
             table = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
@@ -183,13 +184,13 @@ class _Tables:
             yield table
         finally:
             self._idle.append(table)
-        if self._most is not None and table.memory > self._most:
+        if self._limit is not None and table.memory > self._limit:
             self._idle.remove(table)
             self._spilled().add(table)
 
     def joined(self) -> WordTable | Arrays:
-        """What all tables hold; longer words lie apart in a table, so that two threads can do it."""
-        if self._most is not None and sum(table.memory for table in self._idle) > self._most:
+        """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
+        if self._limit is not None and sum(table.memory for table in self._idle) > self._limit:
             self._spilled()
         if self._spill is not None:
             while self._idle:
@@ -204,7 +205,7 @@ class _Tables:
         return whole
 
     def close(self) -> None:
-        """Delete what is on disk."""
+        """Delete the spilled tables."""
         if self._spill is not None:
             self._spill.close()
 

@@ -1,7 +1,8 @@
-"""Word counts that do not fit in memory: tables go to disk when they are full, in parts by hash, and are merged part by
-part at the end.
+"""Word counts that do not fit in memory.
 
-Not here: when a table is full (`bpe/count/counting.py`).
+A full table is written to a temporary file, divided into parts by the hash of the words. At the end the tables are
+merged part by part, so that only one part of all tables is in memory. Not here: when a table is full
+(`bpe/count/counting.py`).
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from bpe.count._word_table import WordTable, give_memory_back, scatter_words
 from bpe.count.word_counts import Arrays
 from bpe.errors import COUNT_LIMIT
 
-#: A table is stored in so many parts; one part of all tables is in memory while they are merged.
+#: The number of parts in which a table is stored.
 PARTS = 64
 
-_Stored = tuple[int, int, Any]  # an array in the file: where, how long, its dtype
+_Stored = tuple[int, int, Any]  # an array in the file: its position, its length, its dtype
 
 
 class Spill:
-    """The tables that were full, in a temporary file without a name, gone when it is closed or the process ends."""
+    """Spilled tables, in a temporary file without a name, which vanishes when it is closed or the process ends."""
 
     def __init__(self) -> None:
         self._file: Any = tempfile.TemporaryFile(prefix="bpe-counts-")  # noqa: SIM115 (closed by `close`)
-        self._lock = Lock()  # threads fill tables of their own, but there is one file
+        self._lock = Lock()  # each thread has a table of its own, but all share the file
         self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part
         self._total = 0
 
@@ -38,36 +39,37 @@ class Spill:
 
         Raises:
             OSError: naming the folder of temporary files, where the disk is full.
-            ValueError: where the counts of all tables together are more than 2**63 - 1.
+            ValueError: if the counts of all tables sum to more than 2**63 - 1.
 
         """
         with self._lock:
             self._total += table.total
             if self._total > COUNT_LIMIT:
                 raise ValueError(
-                    "the counts sum to more than 2**63 - 1, the most that counts can be together; scale them down"
+                    "the counts sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
                 )
             for number, part in enumerate(self._parts):
                 part.append([self._store(array) for array in table.arrays(number, PARTS)])
 
     def merged(self) -> Arrays:
-        """All words once, in order of first appearance: (blob, offsets, counts) as `WordCounts.arrays` has them.
+        """Merge all tables: (blob, offsets, counts) in order of first appearance, as `WordCounts.arrays` returns them.
 
-        The words themselves go back to the file part by part, until it is known where each belongs.
+        The merged words of each part are written back to the file. They are read again, and copied to their final
+        positions, when the order of all words is known.
         """
         words: list[list[_Stored]] = []
-        found: list[list[NDArray[Any]]] = [[], []]  # counts, places
+        found: list[list[NDArray[Any]]] = [[], []]  # counts, positions
         for part in self._parts:
             table = WordTable()
             for stored in part:
                 table.add_arrays(*map(self._load, stored))
-            blob, offsets, counts, places = table.arrays()
+            blob, offsets, counts, positions = table.arrays()
             del table
             words.append([self._store(blob), self._store(offsets)])
             found[0].append(counts)
-            found[1].append(places)
+            found[1].append(positions)
             del blob, offsets
-        give_memory_back()  # small pieces of many sizes
+        give_memory_back()  # the tables leave fragmented memory
         order = np.argsort(np.concatenate(found.pop()))
         counts = np.concatenate(found.pop())[order]
         lengths = np.concatenate([np.diff(self._load(offsets)) for _, offsets in words])
@@ -91,18 +93,18 @@ class Spill:
         self._file.close()
 
     def _store(self, array: NDArray[Any]) -> _Stored:
-        place = self._file.seek(0, os.SEEK_END)
+        position = self._file.seek(0, os.SEEK_END)
         try:
             self._file.write(array)
         except OSError as error:
-            rule = f"{error.strerror} for a temporary file of word counts; TMPDIR can name another folder"
+            rule = f"{error.strerror} for a temporary file of word counts; set TMPDIR to use another folder"
             raise OSError(error.errno, rule, tempfile.gettempdir()) from None
-        return place, len(array), array.dtype
+        return position, len(array), array.dtype
 
     def _load(self, stored: _Stored) -> NDArray[Any]:
-        place, size, dtype = stored
+        position, size, dtype = stored
         array = np.empty(size, dtype=dtype)
-        self._file.seek(place)
+        self._file.seek(position)
         if self._file.readinto(array) != array.nbytes:
             raise OSError("the temporary file of word counts is shorter than what was written to it")
         return array

@@ -1,8 +1,8 @@
 """`WordCounts`: how often each distinct pretoken of a corpus occurs.
 
-This is what a trainer needs to know of a corpus, and small: counts of the parts of a corpus, made anywhere, are merged
-into those of the whole. Not here: the table itself (`bpe/count/_word_table`), and counting files and many texts
-(`bpe/count/counting.py`).
+The counts are all that a trainer needs from a corpus, and they are much smaller. Parts of a corpus can be counted on
+different machines and their counts merged. Not here: the hash table (`bpe/count/_word_table.pyx`), and counting files
+and many texts (`bpe/count/counting.py`).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("bpe.wordcounts")
 
-#: Words as `WordCounts.arrays` gives them.
+#: Words as `WordCounts.arrays` returns them: blob, offsets, counts.
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 MAGIC = b"BPECOUNT"
 VERSION = 1
-#: What lengths and counts may be stored as: the narrowest of these that holds the greatest.
-_KINDS = ("|u1", "<u2", "<u4", "<u8")
-#: So many special tokens are sought one by one, which is the fastest for few.
+#: The dtypes of stored lengths and counts. `save` takes the narrowest that holds the largest value.
+_DTYPES = ("|u1", "<u2", "<u4", "<u8")
+#: Up to this many special tokens are searched for one by one, which is faster than one automaton for all.
 _FEW = 4
-#: The Unicode version of named pretokenizers in releases that did not write it.
-_BEFORE = "18.0"
+#: The Unicode version of the named pretokenizers in files that do not record it.
+_DEFAULT_UNICODE_VERSION = "18.0"
 
 
 class WordCounts:
@@ -92,13 +92,13 @@ class WordCounts:
         self.pretokenizer = as_pretokenizer(pretokenizer)
         self.normalizer = as_normalizer(normalizer)
         self.special_tokens = check_special_tokens(special_tokens)
-        # `pretokenizer.unicode_version`, except for files of other releases
+        # the pretokenizer's own, unless the counts come from a file of another release
         self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
-        self._filled: WordTable | Arrays = WordTable()
-        self._place = 0  # where in the corpus the next text begins
+        self._words: WordTable | Arrays = WordTable()
+        self._position = 0  # in the corpus, of the next text
         self._warned = False  # whether `update` has warned of spaces in words
-        #: Held while the table is filled or read, since that is done without the GIL. One thread may come again: a
-        #: normalizer or a mapping is code of the caller's. No call holds the locks of two objects.
+        #: Held while the table is filled or read, which happens without the GIL. Reentrant, because a normalizer or a
+        #: mapping is the caller's code and may use the counts. No call holds the locks of two objects.
         self._lock = RLock()
 
     # Filling ----------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class WordCounts:
         data = to_bytes(text)
         bounds = np.array([0, len(data)], dtype=np.int64)
         with self._lock:
-            self._place = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._place)
+            self._position = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._position)
 
     def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
         """Add words with their counts, in the mapping's order. A word is a pretoken; it is not split again.
@@ -158,8 +158,8 @@ class WordCounts:
             _check_total(self.total + total)
             table = self._table
             for word, count in checked:
-                table.add(word, count, self._place)
-                self._place += 1
+                table.add(word, count, self._position)
+                self._position += 1
 
     def merge(self, other: WordCounts) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.
@@ -187,16 +187,15 @@ class WordCounts:
             if ours != theirs:
                 raise ValueError(
                     f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made with the "
-                    "same settings can be merged: "
-                    "count one of the corpora anew"
+                    "same settings can be merged: count one of the corpora again"
                 )
         if self.unicode_version != other.unicode_version:
             raise ValueError(
-                f"the counts were made with Unicode {other.unicode_version}, these with {self.unicode_version}, which "
-                "cut newly assigned characters otherwise; only counts made with the same settings can be merged: count "
-                "one of the corpora anew"
+                f"the counts were made with Unicode {other.unicode_version}, these with {self.unicode_version}, and "
+                "the two split newly assigned characters differently; only counts made with the same settings can be "
+                "merged: count one of the corpora again"
             )
-        blob, offsets, counts = other._snapshot()  # whose lock is let go before ours is taken
+        blob, offsets, counts = other._snapshot()  # releases the other's lock before this one's is taken
         with self._lock:
             _check_total(self.total + int(counts.sum()))
             self._add_arrays(blob, offsets, counts)
@@ -208,31 +207,32 @@ class WordCounts:
     def clear(self) -> None:
         """Remove all words and free their memory."""
         with self._lock:
-            self._filled = WordTable()
-            self._place = 0
+            self._words = WordTable()
+            self._position = 0
 
     @property
     def _table(self) -> WordTable:
-        """The table to fill and to look words up in; made now of the arrays that counting left on disk came to.
+        """The table, for filling and look-ups. The caller holds the lock.
 
-        For who holds the lock.
+        Counting with spilled tables leaves arrays; the first use of the table builds it from them.
         """
-        if not isinstance(self._filled, WordTable):
-            arrays, self._filled, self._place = self._filled, WordTable(), 0
+        if not isinstance(self._words, WordTable):
+            arrays, self._words, self._position = self._words, WordTable(), 0
             self._add_arrays(*arrays)
-        return self._filled
+        return self._words
 
     def _add_arrays(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         table = self._table
-        table.add_arrays(blob, offsets, counts, np.arange(self._place, self._place + len(counts), dtype=np.uint64))
-        self._place += len(counts)
+        positions = np.arange(self._position, self._position + len(counts), dtype=np.uint64)
+        table.add_arrays(blob, offsets, counts, positions)
+        self._position += len(counts)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """The number of distinct words."""
         with self._lock:
-            return len(self._filled) if isinstance(self._filled, WordTable) else len(self._filled[2])
+            return len(self._words) if isinstance(self._words, WordTable) else len(self._words[2])
 
     def __getitem__(self, word: str | bytes) -> int:
         """The count of a word, 0 if it does not occur."""
@@ -258,13 +258,13 @@ class WordCounts:
         """
         with self._lock:
             blob, offsets, counts = self._snapshot()
-            held = not isinstance(self._filled, WordTable)
-        return (blob.copy(), offsets.copy(), counts.copy()) if held else (blob, offsets, counts)
+            shared = not isinstance(self._words, WordTable)
+        return (blob.copy(), offsets.copy(), counts.copy()) if shared else (blob, offsets, counts)
 
     def _snapshot(self) -> Arrays:
-        """The same for reading only: the arrays may be those that the counts are in."""
+        """Like `arrays`, without copying arrays that hold the counts: the caller must not write to them."""
         with self._lock:
-            return self._filled.arrays()[:3] if isinstance(self._filled, WordTable) else self._filled
+            return self._words.arrays()[:3] if isinstance(self._words, WordTable) else self._words
 
     def items(self) -> Iterator[tuple[bytes, int]]:
         """Iterate over (word, count), in order of first appearance."""
@@ -288,7 +288,7 @@ class WordCounts:
         if not isinstance(other, WordCounts):
             return NotImplemented
         ours, theirs = self._snapshot(), other._snapshot()
-        return self._made() == other._made() and all(np.array_equal(ours[i], theirs[i]) for i in range(3))
+        return self._settings() == other._settings() and all(np.array_equal(ours[i], theirs[i]) for i in range(3))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -296,10 +296,10 @@ class WordCounts:
         return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        ours = self.pretokenizer, self.normalizer, self.special_tokens
-        return _rebuild, (*ours, *self._snapshot(), self.unicode_version)
+        settings = self.pretokenizer, self.normalizer, self.special_tokens
+        return _rebuild, (*settings, *self._snapshot(), self.unicode_version)
 
-    def _made(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None]:
+    def _settings(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None]:
         return self.pretokenizer, self.normalizer, self.special_tokens, self.unicode_version
 
     # Files ------------------------------------------------------------------------------------------------------------
@@ -368,7 +368,9 @@ class WordCounts:
         data = memoryview(read_file(path))  # a view, so that no slice below is a copy
         if data[:8] != MAGIC:
             begin = bytes(data[:8])
-            raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: these are no word counts", path=path)
+            raise FormatError(
+                f"begins with {shown(begin)}, not {MAGIC!r}: this is not a file of word counts", path=path
+            )
         if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
             raise FormatError("the checksum is wrong: the file is truncated or altered; count again", path=path)
         version = int.from_bytes(data[8:12], "little")
@@ -377,20 +379,20 @@ class WordCounts:
         end = 20 + int.from_bytes(data[12:20], "little")
         try:
             header = json.loads(bytes(data[20:end]))
-            made = header["pretokenizer"], header["normalizer"]
+            pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
             loaded = cls(
-                None if made[0] is None else Pretokenizer.from_json(made[0]),
-                None if made[1] is None else normalizer_from_json(made[1]),
+                None if pretokenizer is None else Pretokenizer.from_json(pretokenizer),
+                None if normalizer is None else normalizer_from_json(normalizer),
                 header["special_tokens"],
             )
             loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
             arrays = _arrays_in(data[end:-32], header)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise FormatError(f"the header is not understood: {error}", path=path) from None
+            raise FormatError(f"the header is not valid: {error}", path=path) from None
         try:
             loaded._add_arrays(*arrays)
             if len(loaded) != len(arrays[2]):
-                raise ValueError("a word is there twice")
+                raise ValueError("a word occurs twice; each word must have one count")
         except ValueError as error:
             raise FormatError(str(error), path=path) from None
         return loaded
@@ -408,7 +410,7 @@ class WordCounts:
             raise ModuleNotFoundError(
                 "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
             ) from None
-        blob, offsets, counts = self.arrays()  # the table has them for good
+        blob, offsets, counts = self.arrays()  # copies, which the Arrow table keeps
         words = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
         )
@@ -422,12 +424,12 @@ class WordCounts:
         normalizer: NormalizerLike | None = None,
         special_tokens: Iterable[str] = (),
     ) -> WordCounts:
-        """The counts in an Arrow table, such as an engine's that has counted or added up.
+        """The counts in an Arrow table, such as the result of a group-by in Spark.
 
         Args:
-            table: with columns `word` (binary or string) and `count` (an integer type). Counts of a word that is there
-                several times are added up.
-            pretokenizer: what cut the texts, as for the class; an Arrow table does not say.
+            table: with columns `word` (binary or string) and `count` (an integer type). The counts of a word that
+                occurs in several rows are added.
+            pretokenizer: the pretokenizer that split the texts, as for the class; an Arrow table does not record it.
             normalizer: likewise.
             special_tokens: likewise.
 
@@ -435,7 +437,7 @@ class WordCounts:
             ValueError: for missing columns, nulls, empty words, negative counts or an invalid table.
 
         """
-        made = cls(pretokenizer, normalizer, special_tokens)
+        loaded = cls(pretokenizer, normalizer, special_tokens)
         for name in ("word", "count"):
             if name not in table.column_names:
                 raise ValueError(f"the table has columns {table.column_names}; it must have word and count")
@@ -444,39 +446,43 @@ class WordCounts:
                     f"column {name} has {counted(table.column(name).null_count, 'null')}; it must have none"
                 )
         table = table.select(["word", "count"])
-        table.validate(full=True)  # pyarrow reads by offsets that nobody has checked
+        table.validate(full=True)  # pyarrow itself does not check the offsets that it reads by
         for batch in table.to_batches():
             words, counts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
             merged: dict[bytes, int] = {}
             for word, count in zip(words, counts, strict=True):
                 data = to_bytes(word)
                 merged[data] = merged.get(data, 0) + count
-            made.update(merged)
-        return made
+            loaded.update(merged)
+        return loaded
 
 
 class Splitter:
-    """How the texts of some counts become words: special tokens out, normalize, pretokenize."""
+    """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize."""
 
     def __init__(self, counts: WordCounts) -> None:
         self.specials = [name.encode() for name in counts.special_tokens]
-        #: What finds them, where they are too many to be sought one by one.
+        #: Finds the special tokens where there are many.
         self._finder = Finder(self.specials) if len(self.specials) > _FEW else None
         self.normalizer = counts.normalizer
         self.pretokenizer = counts.pretokenizer
         own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
         if counts.unicode_version != own:
             raise ValueError(
-                f"the counts were made with Unicode {counts.unicode_version}; in this release {self.pretokenizer!r} "
-                f"has {own}, so no more texts can be added to them: count the corpus anew"
+                f"the counts were made with Unicode {counts.unicode_version}, but {self.pretokenizer!r} uses Unicode "
+                f"{own} in this release, so no more texts can be added to them: count the corpus again"
             )
         self.scanner = scanner_of(counts.pretokenizer)
         prefix = counts.pretokenizer is not None and counts.pretokenizer.add_prefix_space
-        self.changes = self.normalizer is not None or prefix
+        #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
+        self.changes_text = self.normalizer is not None or prefix
 
     def cutter(self) -> Cut | None:
-        """Where a document may be cut: certain starts of pretokens, in no special token; None: nowhere."""
-        if self.scanner is None or self.changes:
+        """A function that finds safe split points of a document: pretoken starts outside special tokens.
+
+        None if the pretokenizer has no scanner, or the text changes before it is split.
+        """
+        if self.scanner is None or self.changes_text:
             return None
         scanner, finder = self.scanner, Finder(self.specials)
 
@@ -490,45 +496,45 @@ class Splitter:
         return cut
 
     def end_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
-        """Where a block of a file may end."""
-        if self.scanner is None or self.scanner == WHOLE or self.changes:
+        """A function that finds where a block of a file may end: between documents, or at a safe split point."""
+        if self.scanner is None or self.scanner == WHOLE or self.changes_text:
             return document_cut(separators, keep)
         return safe_cut(partial(cutting.last, self.scanner), separators + self.specials)
 
     def count(
-        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], place: int
+        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int
     ) -> int:
-        """Count the words of the documents `text[starts[i]:ends[i]]`, which lie at `place` of the corpus.
+        """Count the words of the documents `text[starts[i]:ends[i]]`, where `text` is at `position` of the corpus.
 
         Returns:
-            The first place behind them.
+            The first position after them. Positions only order the first appearances of words.
 
         """
         if self._finder is not None:
             starts, ends = self._finder.between(text, starts, ends)
         elif self.specials:
             starts, ends = split(text, starts, ends, self.specials)
-        if self.changes:
+        if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
             text = b"".join(parts)
             offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]
         if self.scanner is not None:
-            table.count_scanned(self.scanner, text, starts, ends, place)
+            table.count_scanned(self.scanner, text, starts, ends, position)
         elif self.pretokenizer is not None:
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
                 found, found_ends = self.pretokenizer.spans(bytes(text[start:end]))
-                table.count_spans(text, found + start, found_ends + start, place)
-        return place + len(text) + 1
+                table.count_spans(text, found + start, found_ends + start, position)
+        return position + len(text) + 1
 
 
-#: A word as subword-nmt's papers and code spell it: symbols with spaces between, the last with an end-of-word mark.
+#: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.
 _SPACED = re.compile(r"(\S(?: \S)*)(?: (\S?)(<\S+>))?")
 
 
 def _spaced(words: Iterable[bytes]) -> re.Match[str] | None:
-    """The first word that is spelled as symbols with spaces between, if all words with a space inside are; else None.
+    """The first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
 
     >>> _spaced([b"l o w </w>", b"n e w </w>"])[0], _spaced([b" low", b"low"]), _spaced([b"a b", b"more than symbols"])
     ('l o w </w>', None, None)
@@ -546,8 +552,8 @@ def _spaced(words: Iterable[bytes]) -> re.Match[str] | None:
 def _warn_of_spaces(word: re.Match[str]) -> None:
     glued, mark = word[2], word[3]
     log.warning(
-        "the counts have words with a space between all symbols, such as %r; words are taken as they are, so each "
-        "space is a symbol too; write %r%s",
+        "the counts have words with a space between all symbols, such as %r; words are not split at spaces, so each "
+        "space becomes a symbol too; write %r%s",
         word[0],
         word[1].replace(" ", "") + (glued or ""),
         f", and train with end_of_word={mark!r}{', end_of_word_glued=True' * bool(glued)}" if mark else "",
@@ -556,41 +562,39 @@ def _warn_of_spaces(word: re.Match[str]) -> None:
 
 def _check_total(total: int) -> None:
     if total > COUNT_LIMIT:
-        raise ValueError(
-            f"the counts sum to {total}, more than 2**63 - 1, the most that counts can be together; scale them down"
-        )
+        raise ValueError(f"the counts sum to {total}; the sum must be at most 2**63 - 1: scale the counts down")
 
 
 def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
     """The numbers (none negative) in the narrowest little-endian unsigned type that holds them."""
-    kind = np.min_scalar_type(int(numbers.max(initial=0)))
-    return numbers.astype(kind.newbyteorder("<"))
+    dtype = np.min_scalar_type(int(numbers.max(initial=0)))
+    return numbers.astype(dtype.newbyteorder("<"))
 
 
 def _arrays_in(data: memoryview, header: Mapping[str, Any]) -> Arrays:
-    """The (blob, offsets, counts) in a file behind its header; ValueError where they are not what that says."""
+    """The (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
     words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
-    kinds = [check_choice(name, header[name], _KINDS) for name in ("lengths", "counts")]
-    ends = list(accumulate([*(words * np.dtype(kind).itemsize for kind in kinds), size]))
+    dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]
+    ends = list(accumulate([*(words * np.dtype(dtype).itemsize for dtype in dtypes), size]))
     if ends[-1] != len(data):
-        raise ValueError(f"it tells of {counted(ends[-1], 'byte')} behind it, but there are {len(data)}")
-    lengths = np.frombuffer(data[: ends[0]], dtype=kinds[0])
-    counts = np.frombuffer(data[ends[0] : ends[1]], dtype=kinds[1]).astype(np.uint64)
+        raise ValueError(f"header declares {counted(ends[-1], 'payload byte')}; the file has {len(data)}")
+    lengths = np.frombuffer(data[: ends[0]], dtype=dtypes[0])
+    counts = np.frombuffer(data[ends[0] : ends[1]], dtype=dtypes[1]).astype(np.uint64)
     longest = int(lengths.max(initial=0))
     offsets = offsets_of(lengths.astype(np.int64) if longest <= size else np.zeros(words, dtype=np.int64))
-    # No length is over the size, so that a sum that wraps round shows as a step backwards.
+    # No length is greater than size, so a sum that overflows shows as an offset smaller than the one before.
     if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():
         raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")
     highest = int(counts.max(initial=0))
     if highest > COUNT_LIMIT:
-        raise ValueError(f"the count {highest} is more than 2**63 - 1, the most that a count can be")
+        raise ValueError(f"a count is {highest}; it must be at most 2**63 - 1")
     return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
 
 
 def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
-    """The Unicode version by which the words in a file were cut; ValueError where the header cannot say so."""
+    """The Unicode version that split the words in a file; ValueError where the header's is not valid."""
     own = None if pretokenizer is None else pretokenizer.unicode_version
-    version = header.get("unicode_version", own and _BEFORE)
+    version = header.get("unicode_version", own and _DEFAULT_UNICODE_VERSION)
     if own is None and version is None:
         return None
     if own is None or not isinstance(version, str):
@@ -599,21 +603,25 @@ def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | 
 
 
 def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of several things of these lengths begins, one behind the other: int64, one more than there are."""
+    """Offsets of consecutive items with these lengths: int64, shape (n + 1,).
+
+    >>> offsets_of(np.array([3, 1, 2])).tolist()
+    [0, 3, 4, 6]
+    """
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def arrays_of(counts: WordCounts) -> Arrays:
-    """The words of counts as (their bytes in one buffer, offsets, counts), as they are at this moment."""
+    """A snapshot of the words: (their bytes in one buffer, offsets, counts), read-only."""
     return counts._snapshot()
 
 
 def fill(counts: WordCounts, words: WordTable | Arrays) -> None:
-    """Put the words of a whole corpus into counts, which have none yet."""
+    """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:
-        counts._filled, counts._place = words, 1 << 62  # after every position used so far
+        counts._words, counts._position = words, 1 << 62  # greater than every position used so far
 
 
 def _rebuild(
@@ -625,7 +633,8 @@ def _rebuild(
     counts: NDArray[np.int64],
     unicode_version: str | None = None,
 ) -> WordCounts:
-    made = WordCounts(pretokenizer, normalizer, special_tokens)
-    made.unicode_version = unicode_version if unicode_version is not None else made.unicode_version
-    made._add_arrays(blob, offsets, counts)
-    return made
+    counted_words = WordCounts(pretokenizer, normalizer, special_tokens)
+    if unicode_version is not None:
+        counted_words.unicode_version = unicode_version
+    counted_words._add_arrays(blob, offsets, counts)
+    return counted_words

@@ -57,7 +57,7 @@ def words_of(counts: WordCounts, options: TrainOptions) -> Words:
     cells, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
     if overflow:
         raise ValueError(
-            "the counts of the symbols sum to more than 2**63 - 1, the most that counts can be; scale them down"
+            "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
         )
     if cells + 2 * len(numbers) + 1 > CELL_LIMIT:
         raise ValueError(

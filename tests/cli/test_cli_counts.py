@@ -217,7 +217,7 @@ def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Pat
         (["count-words", text, gone, "-o", target], "gone: No such file"),
         (["count-words", str(tmp_path), "-o", target], "[Dd]irectory"),
         (["merge-counts", out, gone, "-o", target], "gone: No such file"),
-        (["merge-counts", out, text, "-o", target], r"0\.txt: begins with .*: these are no word counts"),
+        (["merge-counts", out, text, "-o", target], r"0\.txt: begins with .*: this is not a file of word counts"),
         (["merge-counts", out, str(damaged), "-o", target], r"damaged\.counts: the checksum is wrong"),
         (
             ["merge-counts", out, other, "-o", target],

@@ -265,7 +265,9 @@ def test_impossible_training(tmp_path, text_file, capsys):
     (tmp_path / "empty.txt").write_bytes(b"")
     fails(capsys, ["train", str(tmp_path / "empty.txt"), "-o", str(out), "--vocab-size", "300"], 1, "no words")
     fails(capsys, ["train", text_file, "-o", str(out), "--vocab-size", "100"], 1, "100")
-    fails(capsys, ["train", "--counts", text_file, "-o", str(out), "--vocab-size", "300"], 1, "no word counts")
+    fails(
+        capsys, ["train", "--counts", text_file, "-o", str(out), "--vocab-size", "300"], 1, "not a file of word counts"
+    )
     assert not out.exists()
 
 

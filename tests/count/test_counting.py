@@ -250,7 +250,7 @@ def test_identity() -> None:
         ({"a": True}, TypeError, "the count of 'a' is True; it must be an int"),
         ({"a": "1"}, TypeError, "the count of 'a' is '1'; it must be an int"),
         ({3: 1}, TypeError, "word 3 is an int; it must be str or bytes"),
-        ({"a": 2**63 - 1}, ValueError, rf"the counts sum to {2**63}, more than 2\*\*63 - 1"),
+        ({"a": 2**63 - 1}, ValueError, rf"the counts sum to {2**63}; the sum must be at most 2\*\*63 - 1"),
         ({"a": 2**62, "b": 2**62}, ValueError, "the counts sum to"),
         ([("a", 1)], TypeError, r"counts is \[\('a', 1\)\], a list; it must be a mapping of word to count"),
         ("a", TypeError, "counts is 'a', a str; it must be a mapping"),
@@ -436,7 +436,7 @@ def test_words_in_the_spelling_of_subword_nmt_are_warned_of(words, instead, capl
         call()
         warned = [record.getMessage() for record in caplog.records if "space" in record.getMessage()]
         assert len(warned) == 1
-        assert warned[0].endswith("each space is a symbol too; " + instead)
+        assert warned[0].endswith("each space becomes a symbol too; " + instead)
     caplog.clear()
     counts.update(words)  # which has warned
     bpe.train(counts=counts, num_merges=1)

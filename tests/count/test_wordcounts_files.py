@@ -154,7 +154,7 @@ def test_sums_over_63_bits_are_refused(tmp_path: Path) -> None:
     counts.update({"a": 2**62})
     counts.save(tmp_path / "a.counts")
     again = bpe.WordCounts.load(tmp_path / "a.counts")
-    with pytest.raises(ValueError, match=rf"the counts sum to {2**63}, more than 2\*\*63 - 1"):
+    with pytest.raises(ValueError, match=rf"the counts sum to {2**63}; the sum must be at most 2\*\*63 - 1"):
         again |= counts
     assert again == counts, "nothing was added"
 
@@ -216,16 +216,16 @@ def test_the_layout_is_as_documented(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (made_up(HEADER, version=2), "is of version 2; this release reads version 1"),
-        (made_up([]), "header is not understood"),
-        (made_up(b"{"), "header is not understood"),
-        (made_up(b"\xff"), "header is not understood"),
-        (made_up(b"[" * 100_000), "header is not understood"),
-        (made_up({}), "header is not understood: 'pretokenizer'"),
-        (made_up({**HEADER, "words": 3}), "it tells of 11 bytes behind it, but there are 9"),
+        (made_up([]), "header is not valid"),
+        (made_up(b"{"), "header is not valid"),
+        (made_up(b"\xff"), "header is not valid"),
+        (made_up(b"[" * 100_000), "header is not valid"),
+        (made_up({}), "header is not valid: 'pretokenizer'"),
+        (made_up({**HEADER, "words": 3}), "header declares 11 payload bytes; the file has 9"),
         (made_up({**HEADER, "words": -1}), "words is -1; it must be at least 0"),
         (made_up({**HEADER, "words": 1.0}), "words is 1.0, a float"),
         (made_up({**HEADER, "words": 10**30}), "words is 1000"),
-        (made_up({**HEADER, "bytes": 4}), "it tells of 8 bytes"),
+        (made_up({**HEADER, "bytes": 4}), "header declares 8 payload bytes"),
         (made_up({**HEADER, "bytes": -1}), "bytes is -1"),
         (made_up({**HEADER, "lengths": "|i1"}), "lengths is '|i1'; it must be one of"),
         (made_up({**HEADER, "lengths": "O"}), "lengths is 'O'; it must be one of"),
@@ -239,22 +239,22 @@ def test_the_layout_is_as_documented(tmp_path: Path) -> None:
         ),
         (
             made_up({**HEADER, "counts": "<u8"}, counts=np.array([2**63, 1], "<u8").tobytes()),
-            f"the count {2**63} is more than",
+            f"a count is {2**63}; it must be at most",
         ),
         (
             made_up({**HEADER, "counts": "<u8"}, counts=np.array([2**63 - 1, 1], "<u8").tobytes()),
             "the counts sum to more than",
         ),
-        (made_up({**HEADER, "bytes": 4}, b"\2\2", blob=b"abab"), "a word is there twice"),
-        (made_up({**HEADER, "pretokenizer": {"type": "Nope"}}), "header is not understood"),
-        (made_up({**HEADER, "pretokenizer": 3}), "header is not understood"),
-        (made_up({**HEADER, "normalizer": {"type": "Nope"}}), "header is not understood"),
-        (made_up({**HEADER, "normalizer": 3}), "header is not understood"),
-        (made_up({**HEADER, "special_tokens": 3}), "header is not understood"),
-        (made_up({**HEADER, "special_tokens": [""]}), "header is not understood"),
+        (made_up({**HEADER, "bytes": 4}, b"\2\2", blob=b"abab"), "a word occurs twice"),
+        (made_up({**HEADER, "pretokenizer": {"type": "Nope"}}), "header is not valid"),
+        (made_up({**HEADER, "pretokenizer": 3}), "header is not valid"),
+        (made_up({**HEADER, "normalizer": {"type": "Nope"}}), "header is not valid"),
+        (made_up({**HEADER, "normalizer": 3}), "header is not valid"),
+        (made_up({**HEADER, "special_tokens": 3}), "header is not valid"),
+        (made_up({**HEADER, "special_tokens": [""]}), "header is not valid"),
         (MAGIC + b"\0" * 44, "the checksum is wrong"),
         (MAGIC, "the checksum is wrong"),
-        (b"", "begins with b'', not b'BPECOUNT': these are no word counts"),
+        (b"", "begins with b'', not b'BPECOUNT': this is not a file of word counts"),
     ],
 )
 def test_a_file_with_a_right_checksum_is_not_believed_either(tmp_path: Path, data: bytes, message: str) -> None:
