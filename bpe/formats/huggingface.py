@@ -23,6 +23,7 @@ is refused; one without it, as everyone else writes them, is taken.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -43,6 +44,7 @@ from bpe.formats.huggingface_write import (
     differs,
     ending,
     from_text,
+    spelled_all,
     unreadable,
     write,
 )
@@ -122,7 +124,7 @@ class _Listed:
 
     def __init__(self, tokens: jsontokens.Listed, pairs: NDArray[np.int32], made: NDArray[np.int32]) -> None:
         self.tokens, self.pairs, self.made = tokens, pairs, made
-        self._taken: dict[int, int] = {}  # place → id
+        self._taken: dict[int, int] = {}  # index → id
         self.others: dict[str, int] = {}  # those that are not spelled in GPT-2's letters
         for string, number in tokens.others:
             token = load(string)
@@ -134,23 +136,18 @@ class _Listed:
         return len(self.tokens)
 
     def __contains__(self, token: str) -> bool:
-        return token in self.others or self._place(token) >= 0
+        return token in self.others or self.tokens.find(*spelled_all("byte", [token])) >= 0
 
-    def pop(self, token: str, default: int | None = None) -> int | None:
-        """Take a token out; its id, or `default` where it is not there."""
-        if token in self.others:
-            return self.others.pop(token)
-        place = self._place(token)
-        if place < 0 or place in self._taken:
-            return default
-        self._taken[place] = int(self.tokens.numbers[place])
-        return self._taken[place]
-
-    def _place(self, token: str) -> int:
-        try:
-            return self.tokens.find(from_text("byte", token))
-        except ValueError:
-            return -1
+    def pop_all(self, tokens: Iterable[str]) -> list[int | None]:
+        """Remove tokens, all different; the id of each, or None where it is absent."""
+        tokens = list(tokens)
+        numbers: list[int | None] = [None] * len(tokens)
+        for i, index in enumerate(map(self.tokens.find, spelled_all("byte", tokens))):
+            if index >= 0 and index not in self._taken:
+                numbers[i] = self._taken[index] = int(self.tokens.numbers[index])
+        if self.others:
+            numbers = [self.others.pop(token, number) for token, number in zip(tokens, numbers, strict=True)]
+        return numbers
 
     def vocabulary(self, special: dict[str, int]) -> Vocabulary:
         """The vocabulary of what is left and the special tokens; _UnusualError where an id is there twice."""
@@ -198,7 +195,7 @@ def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
     spec = _model(top["model"], own, byte, added, pretokenizer, normalizer, listed)
     template = _template(top.get("post_processor"), "post_processor", spec.vocabulary)
     spec = replace(spec, token_flags=flags, template=template if any(template) else None)
-    if not own and (reason := differs(spec)) is not None:
+    if not own and (reason := differs(spec, distinct=True)) is not None:
         raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
     _check_decoder(top.get("decoder"), byte, spec)
     return spec
@@ -379,13 +376,16 @@ def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, fro
         return None
     if len(set(ids)) < len(ids) or len(set(contents)) < len(contents):
         return None
-    of_row: dict[tuple[bool, ...], frozenset[str]] = {}
-    rows = list(zip(*columns, strict=True))
-    for row in set(rows):
-        given = dict(zip(_TOKEN[2:], row, strict=True))
+    codes = np.zeros(len(value), dtype=np.uint8)  # of each token, a bit for each flag
+    for i, column in enumerate(columns):
+        codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
+    of_code: dict[int, frozenset[str]] = {}
+    for code in np.unique(codes).tolist():
+        given = {flag: bool(code >> i & 1) for i, flag in enumerate(_TOKEN[2:])}
         own = {flag for flag in FLAGS[1:] if given[flag]}
-        of_row[row] = frozenset(own if given["special"] else {*own, "ordinary"})
-    return dict(zip(contents, ids, strict=True)), dict(zip(contents, map(of_row.__getitem__, rows), strict=True))
+        of_code[code] = frozenset(own if given["special"] else {*own, "ordinary"})
+    flags = map(of_code.__getitem__, codes.tolist())
+    return dict(zip(contents, ids, strict=True)), dict(zip(contents, flags, strict=True))
 
 
 def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
@@ -558,18 +558,18 @@ def _vocab(item: dict[str, Any]) -> dict[str, int]:
 
 def _specials_in_vocab(vocab: dict[str, int] | _Listed, added: dict[str, int], unk: str | None) -> dict[str, int]:
     """Take the special tokens out of the vocab; one that is not in it has the next id, as in `tokenizers`."""
-    special, following = {}, len(vocab)
-    for name, number in added.items():
-        known = vocab.pop(name, None)
-        wanted = following if known is None else known
-        following += known is None
+    special, following = dict(added), len(vocab)
+    known = [vocab.pop(name, None) for name in added] if isinstance(vocab, dict) else vocab.pop_all(added)
+    for (name, number), wanted in zip(added.items(), known, strict=True):
+        if wanted is None:
+            wanted = following
+            following += 1
         if number != wanted:
             refuse(f"added token {name!r}", number, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
-        special[name] = number
     if unk is not None and unk not in special:
         if unk not in vocab:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        special[unk] = cast("int", vocab.pop(unk))
+        (special[unk],) = [vocab.pop(unk)] if isinstance(vocab, dict) else cast("list[int]", vocab.pop_all([unk]))
     return special
 
 

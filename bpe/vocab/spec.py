@@ -192,7 +192,9 @@ def _check_names(spec: TokenizerSpec) -> None:
             raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
     numbers = [*spec.special_tokens.values(), *(number for part in spec.template or () for number in part)]
     numbers += spec.clip or ()
-    wrong = [number for number in numbers if not isinstance(number, (int, np.integer)) or not 0 <= number < ID_LIMIT]
+    wrong = []
+    if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
+        wrong = [one for one in numbers if not isinstance(one, (int, np.integer)) or not 0 <= one < ID_LIMIT]
     if not wrong:
         ids = np.array(numbers, dtype=np.int64)
         wrong = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()

@@ -87,9 +87,11 @@ class SpecialTokens:
         #: The tokens that are found where the others left text, and that is normalized before.
         self._late = frozenset(name for name, each in flags.items() if "normalized" in each)
         #: Names as they are spelled in a normalized text.
-        self._spelled = {name: name if normalizer is None else normalizer(name) for name in self._late}
+        late = self._late
+        self._spelled = dict(zip(late, late if normalizer is None else map(normalizer, late), strict=True))
         #: Whether a str holds a name exactly if its UTF-8 does; surrogates become such characters there.
-        self._exact = not any(char == "\ufffd" or char > "\uffff" for char in set("".join(self.ids)))
+        names = "".join(self.ids)
+        self._exact = names.isascii() or not any(char == "\ufffd" or char > "\uffff" for char in set(names))
         self._plans: dict[frozenset[str], _Plan] = {}
         self._unions: dict[frozenset[str], frozenset[str]] = {}  # names allowed → the same and those always found
 

@@ -117,14 +117,15 @@ class Vocabulary:
         where = slice(len(numbers)) if dense else numbers  # which is the slower way by far
         kinds[where] = ORDINARY
         lengths[1:][where] = np.diff(offsets)
+        own = np.array(sorted(special), dtype=numbers.dtype)
+        tokens = [special[number] for number in own.tolist()]
+        kinds[own] = SPECIAL
+        lengths[1:][own] = list(map(len, tokens))
         parts, done = [], 0
-        places = np.searchsorted(numbers, np.array(sorted(special), dtype=numbers.dtype)).tolist()
-        for (number, token), place in zip(sorted(special.items()), places, strict=True):
-            kinds[number] = SPECIAL
-            lengths[number + 1] = len(token)
-            start = int(offsets[place])
-            parts += [blob[done:start], token]
-            done = start
+        before, first = np.unique(np.searchsorted(numbers, own), return_index=True)  # runs between the same two tokens
+        for place, start, end in zip(before.tolist(), first.tolist(), [*first.tolist(), len(own)][1:], strict=True):
+            parts += [blob[done : int(offsets[place])], *tokens[start:end]]
+            done = int(offsets[place])
         made.blob = b"".join([*parts, blob[done:]])
         made._freeze(np.cumsum(lengths), kinds)
         return made
