@@ -14,6 +14,7 @@ import lzma
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -42,14 +43,23 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.chdir(before)
 
 
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """Nothing in the log of training that stops early, which some tests do thousands of times."""
+@contextmanager
+def only_errors_logged() -> Iterator[None]:
+    """Log no warnings; the level is restored afterwards, also if a test is skipped or fails inside."""
     logger = logging.getLogger("bpe")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Nothing in the log of training that stops early, which some tests do thousands of times."""
+    with only_errors_logged():
+        yield
 
 
 # What the command line is tested with --------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """What people read: tokens as text, and how many ids there are."""
 
 import pytest
-import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers import Peer
 
 import bpe
+
+tiktoken = Peer("tiktoken")
 
 KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size=300, special_tokens=["<|end|>"])
 

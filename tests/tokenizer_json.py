@@ -1,17 +1,21 @@
 """What the tests of tokenizer.json share: specs made of symbols, texts, and what `tokenizers` makes of a file."""
 
+from __future__ import annotations
+
 import unicodedata
 
 import numpy as np
-import tokenizers
 from hypothesis import strategies as st
-from tokenizers import pre_tokenizers
+from peers import Peer
 
 from bpe.formats.huggingface import write
 from bpe.formats.huggingface_write import ending
 from bpe.vocab.byte_letters import byte_alphabet
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
+
+tokenizers = Peer("tokenizers")
+pre_tokenizers = Peer("tokenizers.pre_tokenizers")
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
@@ -117,7 +121,8 @@ def split_then_bytes(pattern, behavior="isolated", invert=False):
     return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
+def byte_level():
+    return pre_tokenizers.ByteLevel(add_prefix_space=False)
 
 
 def split(pattern, behavior):

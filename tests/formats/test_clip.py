@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from bpe.normalizers import Lowercase
+from conftest import only_errors_logged
 
 import bpe
+from bpe.normalizers import Lowercase
 
 LIST = "bpe_simple_vocab_16e6.txt"
 START, END = 49406, 49407
@@ -51,11 +52,8 @@ def plain(shared_vocab: Callable[[str], Path]) -> reference.Clip:
 
 @pytest.fixture(scope="module")
 def tok(shared_vocab: Callable[[str], Path]) -> Iterator[bpe.Tokenizer]:
-    logger = logging.getLogger("bpe")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield bpe.Tokenizer.from_clip(shared_vocab(LIST))
-    logger.setLevel(level)
+    with only_errors_logged():
+        yield bpe.Tokenizer.from_clip(shared_vocab(LIST))
 
 
 def test_published_ids(tok: bpe.Tokenizer) -> None:

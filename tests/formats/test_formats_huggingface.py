@@ -1,12 +1,14 @@
 """tokenizer.json: our files through `tokenizers`, which takes exactly those that mean the same there."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np
 import pytest
-import tokenizers
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from peers import Peer
 from tokenizer_json import (
     BYTE_MERGES,
     CLIP_FILE,
@@ -22,7 +24,6 @@ from tokenizer_json import (
     replaced,
     saved,
 )
-from tokenizers import pre_tokenizers
 
 import bpe
 from bpe import normalizers as n
@@ -32,6 +33,9 @@ from bpe.formats.oniguruma import SPELLED, escaped, means_the_same
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
+
+tokenizers = Peer("tokenizers")
+pre_tokenizers = Peer("tokenizers.pre_tokenizers")
 
 
 def loads(spec: TokenizerSpec) -> bool:

@@ -1,25 +1,26 @@
 """tokenizer.json: files that `tokenizers` makes keep their ids here, and ours keep them there; trained ones too."""
 
+from __future__ import annotations
+
 import json
 
 import pytest
-import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers import Peer
 from tokenizer_json import (
-    BYTE_LEVEL,
     BYTE_MERGES,
     CLIP_FILE,
     LLAMA3,
     TEXTS,
     assert_same,
+    byte_level,
     hugging,
     make_spec,
     replaced,
     saved,
     split_then_bytes,
 )
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import bpe
 from bpe import normalizers as n
@@ -29,6 +30,14 @@ from bpe.formats.huggingface_write import PREFIXED, WORDS
 from bpe.formats.oniguruma import SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
+
+tokenizers = Peer("tokenizers")
+decoders = Peer("tokenizers.decoders")
+models = Peer("tokenizers.models")
+normalizers = Peer("tokenizers.normalizers")
+pre_tokenizers = Peer("tokenizers.pre_tokenizers")
+processors = Peer("tokenizers.processors")
+trainers = Peer("tokenizers.trainers")
 
 CORPUS = (
     "The lowest low, the newest new; it's we'll I'VE low lower lowest newest widest wider 12345 67 8.",
@@ -65,7 +74,7 @@ def bpe_file(
 CL100K_PUBLISHED = Pretokenizer("cl100k").pattern.replace("{1,3}+", "{1,3}")
 THEIRS = {
     "ByteLevel": (
-        lambda: bpe_file(pre=BYTE_LEVEL, decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
+        lambda: bpe_file(pre=byte_level(), decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
         Pretokenizer("gpt2"),
     ),
     "ByteLevel, prefix": (
@@ -74,14 +83,14 @@ THEIRS = {
     ),
     "ByteLevel, whole": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)), None),
     "ByteLevel, whole, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(use_regex=False)), PREFIXED),
-    "special": (lambda: bpe_file(pre=BYTE_LEVEL, special=["<s>", "</s>"]), Pretokenizer("gpt2")),
+    "special": (lambda: bpe_file(pre=byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
     "cl100k": (lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
     "cl100k removed": (
         lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
         Pretokenizer("cl100k"),
     ),
     "StarCoder": (
-        lambda: bpe_file(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTE_LEVEL])),
+        lambda: bpe_file(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level()])),
         Pretokenizer("starcoder"),
     ),
     "o200k": (lambda: bpe_file(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
@@ -276,11 +285,11 @@ def test_what_only_we_can_do_comes_back_and_is_refused_there(options, tmp_path):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
 
 
-def trained_there(unk=None, fuse=False, suffix=None, pre=BYTE_LEVEL, normalizer=None, **options):
+def trained_there(unk=None, fuse=False, suffix=None, pre=None, normalizer=None, **options):
     given_options = {"unk_token": unk, "end_of_word_suffix": suffix}
     known = {name: value for name, value in given_options.items() if value is not None}
     made = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **known))
-    made.pre_tokenizer = pre
+    made.pre_tokenizer = pre or byte_level()
     if normalizer is not None:
         made.normalizer = normalizer
     if suffix is not None:
@@ -290,11 +299,14 @@ def trained_there(unk=None, fuse=False, suffix=None, pre=BYTE_LEVEL, normalizer=
     return made
 
 
-BYTE_ALPHABET = pre_tokenizers.ByteLevel.alphabet()
 TRAINED = {
-    "bytes": lambda: trained_there(initial_alphabet=BYTE_ALPHABET, special_tokens=["<s>"]),
-    "bytes, Llama 3": lambda: trained_there(initial_alphabet=BYTE_ALPHABET, pre=split_then_bytes(LLAMA3)),
-    "bytes, NFKC": lambda: trained_there(initial_alphabet=BYTE_ALPHABET, normalizer=normalizers.NFKC()),
+    "bytes": lambda: trained_there(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"]),
+    "bytes, Llama 3": lambda: trained_there(
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), pre=split_then_bytes(LLAMA3)
+    ),
+    "bytes, NFKC": lambda: trained_there(
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), normalizer=normalizers.NFKC()
+    ),
     "characters": lambda: trained_there(unk="<unk>", special_tokens=["<unk>"], pre=pre_tokenizers.WhitespaceSplit()),
     "characters, fused": lambda: trained_there(
         unk="<unk>", fuse=True, limit_alphabet=20, special_tokens=["<unk>"], pre=pre_tokenizers.Whitespace()

@@ -1,5 +1,7 @@
 """Added tokens of a tokenizer.json with all their flags, and post-processors, beside `tokenizers`."""
 
+from __future__ import annotations
+
 import json
 import pickle
 import random
@@ -7,9 +9,9 @@ import re
 
 import numpy as np
 import pytest
-import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers import Peer
 
 import bpe
 from bpe import normalizers as n
@@ -17,6 +19,8 @@ from bpe.base._aho_corasick import Finder
 from bpe.formats.huggingface import read, write
 from bpe.tokenizer import engine_of
 from bpe.vocab.special_tokens import SpecialTokens
+
+tokenizers = Peer("tokenizers")
 
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 NAMES = ["<a>", "<a>b", "a<", "bb", "  ", "\n", "ÀB", "Ab", "éé", "<|end|>", "\uffffx", "𐐀"]

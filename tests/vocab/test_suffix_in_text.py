@@ -6,12 +6,16 @@ import random
 
 import numpy as np
 import pytest
-import tokenizers
-from tokenizers import models, pre_tokenizers, trainers
+from peers import Peer
 
 import bpe
 from bpe.formats.huggingface import read, write
 from bpe.vocab.spec import has_text_marks
+
+tokenizers = Peer("tokenizers")
+models = Peer("tokenizers.models")
+pre_tokenizers = Peer("tokenizers.pre_tokenizers")
+trainers = Peer("tokenizers.trainers")
 
 
 def words(rng: random.Random, letters: list[str], count: int, most: int = 8) -> list[str]:

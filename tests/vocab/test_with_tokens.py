@@ -8,14 +8,16 @@ import random
 
 import numpy as np
 import pytest
-import tokenizers
 from conftest import fails
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers import Peer
 
 import bpe
 from bpe.cli import main
 from bpe.vocab.vocabulary import ID_LIMIT
+
+tokenizers = Peer("tokenizers")
 
 COUNTS = {"b<": 9, " a": 8, "end": 7, "ab": 6, "low": 5, " low": 4}
 NAMES = ["<a>", "<a>b", "a<", "bb", "  ", "ÀB", "Ab", "éé", "<|end|>", "𐐀", "한국", "ending", "lowab"]
