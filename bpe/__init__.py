@@ -6,8 +6,6 @@
 'the merrier'
 """
 
-import sys
-
 try:
     import bpe.encode._encoder
     import bpe.training._trainer  # noqa: F401 (with the encoder, it imports most other kernels)
@@ -20,6 +18,7 @@ except (ImportError, TypeError, ValueError) as error:  # the last two: compiled 
 
     raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
+from bpe import normalizers
 from bpe._version import __version__
 from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
@@ -28,14 +27,11 @@ from bpe.count.word_counts import WordCounts
 from bpe.decode.decoder import IncrementalDecoder
 from bpe.errors import FormatError
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text import normalizers
 from bpe.tokenizer import Tokenizer
 from bpe.training.extend import extend
 from bpe.training.train import train
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
-
-sys.modules["bpe.normalizers"] = normalizers  # the public import path
 
 __all__ = [
     "FormatError",

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bpe.normalizers import Lowercase
 
 import bpe
+from bpe.normalizers import Lowercase
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

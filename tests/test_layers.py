@@ -28,6 +28,7 @@ ORDER = [
     {"errors", "_version", "_uncompiled"},
     {"base"},
     {"text"},
+    {"normalizers"},
     {"show"},
     {"pretokenize"},
     {"vocab"},

@@ -3,7 +3,7 @@
 In comes a str; out comes a str, and on request the spans of the given text that its characters were made from. The
 files, in the order in which text meets them:
 
-- `normalizers.py` the public normalizers (`bpe.normalizers`), each plain data with `normalize` and `to_json`;
+- `normalizers.py` what users import as `bpe.normalizers`, each plain data with `normalize` and `to_json`;
 - `unicode.py` over `_unicode.pyx`, `unicode_data.py` normal forms and lower case as the Unicode version of
   `tokenizers` has them, whatever Python's is;
 - `alignment.py` the spans; `streaming.py` normalizing a text that comes in chunks, with the same result;

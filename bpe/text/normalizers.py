@@ -1,18 +1,6 @@
-r"""Normalizers: functions that change a text before it is split into pretokens.
+"""The normalizers, which users import from `bpe.normalizers`; its docstring says how they are used.
 
-Each is a small immutable value that is called with a str, compared by content, picklable and saved with the tokenizer.
-Special tokens are found before normalization and are not changed by it.
-
-An argument named `normalizer` also accepts the name of a normalizer, or a list of names and normalizers:
-
-- "nfc", "nfd", "nfkc", "nfkd": `NFC()`, `NFD()`, `NFKC()`, `NFKD()`
-- "lower": `Lowercase()`
-- "strip": `Strip()`
-- "collapse": `CollapseWhitespace()`
-- "html": `UnescapeHTML()`
-
->>> Sequence(NFC(), Lowercase(), CollapseWhitespace())("A  Cafe\u0301")
-'a café'
+Not here: normal forms (`unicode.py`), and where each character of a normalized text comes from (`alignment.py`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bpe.normalizers import NFC, Lowercase, Remove
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import count_words as naive_count
@@ -22,6 +21,7 @@ from reference import split_specials
 
 import bpe
 from bpe.corpus.blocks import BLOCK
+from bpe.normalizers import NFC, Lowercase, Remove
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 
 ATOMS = ["a", "A", " ", "\n", "é", "e\u0301", "語", "12", "'s", "!", "<|x|>", "<|", "low", "lower", "\u3000", "x" * 20]

@@ -13,6 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.errors import FormatError
 from bpe.normalizers import (
     NAMES,
     NFC,
@@ -32,12 +37,7 @@ from bpe.normalizers import (
     by_name,
     from_json,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import bpe
-from bpe import normalizers
-from bpe.errors import FormatError
+from bpe.text import normalizers
 from bpe.text.unicode import is_new
 
 ALL: list[Normalizer] = [
