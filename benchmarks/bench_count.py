@@ -2,15 +2,15 @@
 
     python benchmarks/bench_count.py [FILE…] [--threads N]… [--repeat N] [-o results.json]
 
-Every measurement runs in a fresh process that keeps to as many cores as it has threads (run.py), the libraries taking
-turns; the median counts. All use GPT-2's pattern and take <|endoftext|> for what separates documents. Without FILE the
-shared corpora are used.
+Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). The libraries are
+alternated, and the table shows medians. All use GPT-2's pattern, and <|endoftext|> separates documents. Without FILE,
+the shared corpora are used.
 
-"from file" is everything; "counting" leaves out what brings the text into memory and into the form that the library
-takes (bytes for gigatoken, a list of str for ffbpe; this package maps the file while it counts, so that both are one).
-gigatoken hands its counts over as a list of Python objects, the others keep them in a table; making a dict to compare
-is in no library's time. Memory is the peak of the process, the interpreter and the text, or the pages of the mapped
-file, included. The counts of all libraries are compared word by word, and what differs is said.
+"from file" is the whole time; "counting" leaves out reading the text into the form that the library takes (bytes for
+gigatoken, a list of str for ffbpe; this package reads the file while it counts, so its two figures are equal).
+gigatoken returns its counts as a list of Python objects, the others keep them in a table. Making a dict for the
+comparison is not timed. Memory is the peak of the process, with the interpreter and the text. The counts of all
+libraries are compared word by word, and differences are printed.
 """
 
 from __future__ import annotations

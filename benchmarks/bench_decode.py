@@ -3,11 +3,11 @@
     python benchmarks/bench_decode.py [FILE…] [--vocab NAME]… [--peer NAME]… [--less MB] [--repeat N] [-o OUT.json]
                                       [--plot OUT.png]
 
-Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts. The ids
-of the whole file are one sequence: a uint32 array for this package and gigatoken, a list for the others, made before
-and not timed; the result is one bytes object, or a str that is encoded. Cold is a tokenizer's first call, warm its
-second. The result must be the file, or the run fails. The slower libraries get the first --less megabytes. Without FILE
-the shared corpora are used.
+Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians.
+The ids of the whole file are one sequence: a uint32 array for this package and gigatoken, a list for the others. Making
+it is not timed. The result is one bytes object, or a str that is encoded. Cold is a tokenizer's first call, warm its
+second. The run fails if the result differs from the file. The slower libraries get the first --less megabytes. Without
+FILE, the shared corpora are used.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print the medians side by side, and draw them; the ratio is how many times as fast as a library this one is."""
+    """Print and draw the medians; the ratio says how many times as fast as the other library this package is."""
     print(f"{machine()}; one core, median of {options.repeat}\n")
     groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:

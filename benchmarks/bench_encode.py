@@ -3,15 +3,15 @@
     python benchmarks/bench_encode.py [FILE…] [--vocab NAME]… [--threads N]… [--peer NAME]… [--less MB] [--repeat N]
                                       [-o OUT.json] [--plot OUT.png]
 
-Every measurement runs in a fresh process on as many cores as it has threads (run.py), libraries and numbers of threads
-taking turns; the median counts, and of how many times as fast as one thread each turn is. Cold is a new tokenizer's
-first pass, warm its second, both from a file of documents or a list of str to the ids of all documents, in the form in
-which the library gives them: flat arrays here and from gigatoken, fastokens and tokie's files, lists elsewhere. Loading
-the vocabulary is apart; reading the file is in the times of "file" alone.
+Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). Libraries and
+numbers of threads are alternated, and the table shows medians; "of one" is the median speedup over one thread. Cold is
+a new tokenizer's first pass, warm its second. Both go from a file of documents ("file") or a list of str ("batch") to
+the ids of all documents, in the form that the library returns: flat arrays from this package, gigatoken, fastokens and
+tokie's files, lists from the others. Loading the vocabulary is not timed; reading the file is timed for "file" only.
 
-This package and gigatoken encode the whole file, the others, which are slower, the first --less megabytes, and the
-ids are compared on both: one difference fails the run. Without FILE the shared corpora are used. Libraries that are not
-installed are named; more of them can be put on PYTHONPATH without installing them beside the package.
+This package and gigatoken encode the whole file; the others, which are slower, encode the first --less megabytes. The
+ids are compared on both, and one difference fails the run. Without FILE, the shared corpora are used. Libraries that
+are not installed are listed at the end; more of them can be put on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     for row in rows:
         cores = "one core" if row["threads"] == 1 else f"{row['threads']} cores"
         group = f"{Path(row['corpus']).stem}, {row['vocab']}, {cores}"
-        speed = row["bytes"] / middle(alike(rows, row), "cold") / 1e6
+        speed = row["bytes"] / middle(repetitions(rows, row), "cold") / 1e6
         bars.setdefault(group, {})[f"{row['peer']} {row['way']}"] = speed
     plot(options.plot, "Encoding, first pass of a new tokenizer", "MB/s", bars)
     finish(missing, differences)
@@ -82,7 +82,7 @@ def one_setting(
     missing: set[str],
     differences: list[str],
 ) -> list[dict[str, Any]]:
-    """All libraries in turn, each with every number of threads, on one corpus and vocabulary; their ids compared."""
+    """Measure all libraries with every number of threads on one corpus and vocabulary, and compare their ids."""
     rows: list[dict[str, Any]] = []
     compared = [measure("corpus", "bpe", part, 1, "file", described)]
     ways = [(peer, way) for peer in options.peer or TOKENIZERS for way in TOKENIZERS[peer].ways]
@@ -107,14 +107,14 @@ def one_setting(
     return rows
 
 
-def alike(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The measurements of the same thing."""
+def repetitions(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The repetitions of a row's measurement."""
     fields = ("corpus", "vocab", "threads", "peer", "way")
     return [other for other in rows if all(other[field] == row[field] for field in fields)]
 
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
-    """Print the medians side by side; the ratio is how many times as fast as a library this package's best way is."""
+    """Print the medians; the ratio says how many times as fast as the library this package's fastest way is."""
     print(f"{machine()}; median of {repeat}\n")
     settings = dict.fromkeys((row["corpus"], row["vocab"], row["threads"]) for row in rows)
     lines: list[tuple[object, ...]] = []
@@ -139,7 +139,7 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
 
 
 def times_one_thread(rows: list[dict[str, Any]], each: list[dict[str, Any]], field: str) -> str:
-    """How many times as fast as one thread in the same turn, the median of all turns; nothing where none was run."""
+    """The median speedup over one thread in the same repetition; empty where one thread was not measured."""
     fields = ("corpus", "vocab", "peer", "way", "turn")
     one = {tuple(row[name] for name in fields): row[field] for row in rows if row["threads"] == 1}
     times = [one[key] / row[field] for row in each if (key := tuple(row[name] for name in fields)) in one]

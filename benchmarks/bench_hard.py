@@ -1,14 +1,15 @@
-"""Texts that are hard for an encoder: a million and more of one letter, of random letters, of spaces, of CJK.
+"""Encoding texts that are hard for an encoder: a million bytes of one letter, random letters, spaces or CJK.
 
     python benchmarks/bench_hard.py [FILE] [--vocab NAME]… [--kind NAME]… [--size N]… [-o OUT.json]
 
-Every measurement runs in a fresh process on one core (run.py). Nanoseconds a byte for a new tokenizer's first pass and
-for the median of five more (of two, for 4 MB and more); the same of the beginning of FILE in the same process, the
-shared English corpus without FILE; and how many times as long a first pass is as the file's first, and a later one as
-its later ones. Random letters are new text at every byte, so that the file's first pass compares with them. "MB more"
-is the peak memory of the first pass beyond text, tokenizer and ids. Ids of the first 20,000 bytes are compared with
-tiktoken's where it is installed, and the whole is decoded: one difference fails the run, and so does a text of which
-later passes take more than LIMIT times as long as the file, or that takes too much memory.
+Every measurement runs in a new process on one core (run.py). The table shows nanoseconds per byte for a new tokenizer's
+first pass and the median of five later ones (two for 4 MB and more), the same for the beginning of FILE in the same
+process (without FILE, of the shared English corpus), and the ratio of the two. "MB more" is the peak memory of the
+first pass without the text, the tokenizer and the ids.
+
+The ids of the first 20,000 bytes are compared with tiktoken's where it is installed, and all ids are decoded. The run
+fails on a difference, on a text whose later passes take more than LIMIT times as long per byte as the file's, and on a
+text that needs more than MOST_MEMORY.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from typing import Any
 from report import VOCAB_NAMES, corpora, keep, machine, measure, table, vocabularies
 from run import HARD
 
-#: Times as long a byte as the file may take.
+#: The largest allowed ratio of a hard text's time per byte to the file's.
 LIMIT = 25
-#: Megabytes beyond text, tokenizer and ids.
+#: Megabytes in addition to the text, the tokenizer and the ids.
 MOST_MEMORY = 100
 
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text to measure by")
+    parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text to compare with")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all")
     parser.add_argument("--kind", choices=HARD, action="append", help="may be repeated; default all")
     parser.add_argument("--size", type=float, action="append", help="bytes, may be repeated; default 1e6")
@@ -51,24 +52,24 @@ def main() -> None:
     failed = [f"{row['vocab']}, {row['size']:,} of {row['kind']}: {fault}" for row in rows for fault in faults(row)]
     if failed:
         raise SystemExit("\n".join(failed))
-    print("\nAll ids are right; nothing takes more than it may.")
+    print("\nAll ids are right; no text exceeds the limits of time and memory.")
 
 
 def faults(row: dict[str, Any]) -> list[str]:
     """What is wrong with a measurement."""
     found = [row["different"]] if row["different"] else []
     if row["warm"] > LIMIT * row["english"]:
-        found.append(f"{row['warm'] / row['english']:.1f} times as long as the file")
+        found.append(f"takes {row['warm'] / row['english']:.1f} times as long per byte as the file")
     if row["more"] > MOST_MEMORY << 20:
-        found.append(f"{row['more'] >> 20} MB more than the text and its ids")
+        found.append(f"needs {row['more'] >> 20} MB in addition to the text and its ids")
     return found
 
 
 def report(rows: list[dict[str, Any]]) -> None:
-    """Print nanoseconds a byte, ratios and memory."""
-    print(f"{machine()}; one core, ns a byte\n")
-    passes = ("first pass", "then", "file's first", "then", "times", "then")
-    head = ("vocabulary", "kind", "bytes", *passes, "ids a byte", "MB more")
+    """Print nanoseconds per byte, ratios and memory."""
+    print(f"{machine()}; one core, ns per byte\n")
+    passes = ("first pass", "later", "file: first pass", "later", "ratio: first pass", "later")
+    head = ("vocabulary", "kind", "bytes", *passes, "ids per byte", "MB more")
     table(
         head,
         (

@@ -1,14 +1,14 @@
-"""Short texts, a call for each, with a vocabulary of OpenAI's, beside every encoder that installs.
+"""The latency of encoding one short text per call, with a vocabulary of OpenAI's, beside every encoder that installs.
 
     python benchmarks/bench_latency.py [FILE…] [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
                                        [--plot OUT.png]
 
-Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts.
-Microseconds by call, the loop's own time taken off, for texts of 20, 200 and 2,000 bytes: the same text again and again
-("same"), and 2,000 different ones, each for the first time ("new"). "each once" is 100,000 documents of the file (its
-lines, where it has few documents), each once, by a new tokenizer. The call is the library's own for a str: an array
-here and from gigatoken, a list elsewhere. Ids of 600 texts are compared: one difference fails the run. Without FILE the
-shared English and Korean corpora are used.
+Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians:
+microseconds per call, without the loop's own time, for texts of 20, 200 and 2,000 bytes. "same" encodes one text again
+and again; "new" encodes 2,000 different texts, each for the first time. "each once" encodes 100,000 documents of the
+file (its lines, if it has few documents) with a new tokenizer. Each library is called in its own way for a str, which
+returns an array here and in gigatoken and a list in the others. The ids of 600 texts are compared, and one difference
+fails the run. Without FILE, the shared English and Korean corpora are used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIELDS = ("same 20", "same 200", "same 2000", "new 20", "new 200", "new 2000", "
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    options = peers_parser(__doc__, TOKENIZERS, "cl100k", "the microseconds by call").parse_args()
+    options = peers_parser(__doc__, TOKENIZERS, "cl100k", "the microseconds per call").parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
     differences: list[str] = []
@@ -66,8 +66,8 @@ def main() -> None:
 
 
 def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print microseconds by call, and behind them how many times as long as here a call takes, and draw them."""
-    print(f"{machine()}; one core, microseconds by call (times ours), median of {options.repeat}\n")
+    """Print and draw microseconds per call, with the ratio to this package's in parentheses."""
+    print(f"{machine()}; one core, microseconds per call (ratio to bpe), median of {options.repeat}\n")
     groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"]), {}).setdefault(row["peer"], []).append(row)
@@ -83,7 +83,7 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
                 bars.setdefault(f"{Path(setting[0]).stem}, {setting[1]}, {field}", {})[peer] = took
             lines.append((*setting, f"{peer} {each[0]['version']}", *cells))
     table(("corpus", "vocabulary", "library", *FIELDS), lines)
-    plot(options.plot, "Short texts", "microseconds by call", bars, scale="log")
+    plot(options.plot, "Short texts", "microseconds per call", bars, scale="log")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_load.py [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
 
-Every measurement runs in a fresh process on one core (run.py), the libraries taking turns: the first load in a process,
-the library imported before, from the call to a tokenizer, and the first text's ids after it. Milliseconds, the median
-and the worst. "ranks" is the rank file (for tiktoken its lines read into a dict are part of it, as in its own loader),
-"json" the same vocabulary as a tokenizer.json that this package wrote. The ids of the text are compared.
+Every measurement runs in a new process on one core (run.py), and the libraries are alternated. It times the first load
+in the process, after the library's import, and the encoding of a first text. The table shows milliseconds: the median
+and the worst. "ranks" loads the rank file (for tiktoken, this includes reading the lines into a dict, as its own loader
+does), "json" loads the same vocabulary from a tokenizer.json that this package wrote. The ids of the text are compared.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Finding where pretokens begin, alone, beside the `regex` package, Hugging Face's `tokenizers` and gigatoken.
+"""Finding pretokens, without encoding, beside the `regex` package, Hugging Face's `tokenizers` and gigatoken.
 
     python benchmarks/bench_pretokenize.py [FILE…] [--pattern NAME]… [--size MB] [--less MB] [--repeat N] [-o OUT.json]
 
-Every measurement runs in a fresh process on one core (run.py), the libraries taking turns; the median counts. This
-package scans the first --size megabytes of a file, the others, which are slower, the first --less; of those the numbers
-of pretokens are compared. Without FILE the shared corpora are used.
+Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians.
+This package scans the first --size megabytes of a file; the others, which are slower, scan the first --less. The
+numbers of pretokens in the first --less megabytes are compared. Without FILE, the shared corpora are used.
 
-What is timed is what each library gives a caller: this package the number of pretokens without an object for any (or
-two arrays of offsets, where its build has no such function), `regex` a list of str (findall on the decoded text),
-`tokenizers` a list of str with offsets (Split with the pattern, as tokenizer.json files have it, pre_tokenize_str),
-gigatoken an iterator of bytes objects (GPT-2's pattern only). Decoding the text is not timed. tiktoken is not here: it
-has no pretokenizer to call, and encoding with a vocabulary of bytes would time its merging and its lists of ids.
+Each library is timed at what it returns to a caller: this package the number of pretokens, without an object for each
+(or two arrays of offsets, where its build has no such function), `regex` a list of str (findall on the decoded text),
+`tokenizers` a list of str with offsets (pre_tokenize_str of a Split with the pattern of tokenizer.json files), and
+gigatoken an iterator of bytes objects (GPT-2's pattern only). Decoding the text is not timed. tiktoken is left out: it
+has no pretokenizer to call, and encoding with a vocabulary of bytes would also time merging and lists of ids.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""Training, whole, from a file: time and memory beside the peers, and how both grow with the corpus and the vocabulary.
+"""Training from a file: time and memory beside the peers, and how both grow with the corpus and the vocabulary.
 
     python benchmarks/bench_train.py [FILE…] [--peer NAME]… [--size MB]… [--vocab-size N]… [--threads N]…
         [--repeat N] [--limit SECONDS] [-o results.json [--add]] [--plots FOLDER]
 
-Every measurement runs in a fresh process that keeps to as many cores as it has threads (run.py), the libraries taking
-turns; the median counts. Without FILE the shared corpora are used; --size takes the first so many megabytes of each, to
-the end of a document. Seconds are from the file to the library's own result: neither its import nor listing its tokens
-is timed. Memory is the peak resident size of the whole process as the kernel reports it, the interpreter, the imports
-and the pages of mapped files included.
+Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). The libraries are
+alternated, and the table shows medians. Without FILE, the shared corpora are used; --size takes the first MB megabytes
+of each, up to the end of a document. Seconds are from the file to the library's own result, without its import and
+without listing its tokens. Memory is the peak resident size of the whole process as the kernel reports it, with the
+interpreter, the imports and the pages of mapped files.
 
-All use GPT-2's pattern and take <|endoftext|> for what separates documents, but for sentencepiece and YouTokenToMe,
-which cut words their own way. The tokens of every library whose rule for ties is one of ours are compared with ours, in
-order, and what differs is said. A library that is not installed is left out, and said to be.
+All use GPT-2's pattern, and <|endoftext|> separates documents, except for sentencepiece and YouTokenToMe, which split
+words by rules of their own. If this package has a library's tie rule, the tokens of both are compared in order, and
+differences are printed. Libraries that are not installed are named and left out.
 
-With --add the measurements join those in results.json, and the table is of all: a long comparison can be made in parts.
---plots draws cost against corpus size and against vocabulary size, where matplotlib is installed and there are several.
+With --add, the measurements are added to those in results.json and the table shows all of them, so that a long
+comparison can be made in parts. --plots draws cost against corpus size and against vocabulary size, if matplotlib is
+installed and several sizes were measured.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from peers import SEPARATOR, TRAINERS
 from report import at_least, corpora, keep, machine, measure, middle, table
 
 HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "times ours", "MB/s", "peak MB", "times ours", "tokens")
-#: Whose alphabet is ordered as ours is by default; the others' rules for ties are those of `bpe` or none that we have.
+#: Libraries that order their alphabet as this package does by default (by GPT-2's letters), which decides ties.
 BY_LETTERS = ("tokenizers",)
+#: Libraries with a tie rule that this package does not have; their tokens are not compared.
 NO_RULE = ("sentencepiece", "youtokentome", "minbpe")
 
 Row = dict[str, Any]
@@ -50,8 +52,8 @@ def main() -> None:
     parser.add_argument("--size", type=float, action="append", metavar="MB", help="may be repeated; default the whole")
     parser.add_argument("--vocab-size", type=at_least(256), action="append", help="may be repeated; default 32000")
     parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
-    parser.add_argument("--repeat", type=at_least(0), default=5, help="default 5; 0 only reports what results.json has")
-    parser.add_argument("--limit", type=float, help="give up a measurement after so many seconds")
+    parser.add_argument("--repeat", type=at_least(0), default=5, help="default 5; 0 only prints what results.json has")
+    parser.add_argument("--limit", type=float, help="stop a measurement after this many seconds")
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--add", action="store_true", help="keep the measurements that the file has")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw into this folder")
@@ -61,18 +63,18 @@ def main() -> None:
         rows = json.loads(options.output.read_text())["rows"]
     for row in measured(options) if options.repeat else ():
         rows.append(row)
-        keep(options.output, rows)  # each at once, so that whatever ends this loses nothing
+        keep(options.output, rows)  # after each row, so that an interrupted run loses nothing
     report(rows)
     if options.plots is not None:
         draw(rows, options.plots)
 
 
 def measured(options: argparse.Namespace) -> Iterable[Row]:
-    """Every library in turn, again and again, for each corpus, size of it and of the vocabulary."""
+    """Measure every library for each corpus, corpus size, vocabulary size and number of threads, alternated."""
     chosen = options.peer or [name for name in TRAINERS if name not in ("bpe-letters", "minbpe")]
     absent = [name for name in chosen if importlib.util.find_spec(name.split("-")[0]) is None]
     for name in absent:
-        print(f"{name} is not installed and left out", file=sys.stderr)
+        print(f"{name} is not installed: left out", file=sys.stderr)
     peers = [name for name in chosen if name not in absent]
     with tempfile.TemporaryDirectory() as folder:
         for path in corpora(options.files, folder):
@@ -86,7 +88,7 @@ def measured(options: argparse.Namespace) -> Iterable[Row]:
 
 
 def parts(path: Path, sizes: Sequence[float] | None, folder: str) -> Iterable[Path]:
-    """The beginnings of a file of so many megabytes, each up to the end of a document; or the file itself."""
+    """The first megabytes of a file, for each of `sizes`, up to the end of a document; without sizes, the file."""
     for size in sizes or ():
         with open(path, "rb") as file:
             data = file.read(int(size * 1e6))
@@ -101,7 +103,7 @@ def parts(path: Path, sizes: Sequence[float] | None, folder: str) -> Iterable[Pa
 def turns(
     peers: list[str], path: Path, vocab_size: int, threads: int, limit: float | None, folder: Path
 ) -> Iterable[Row]:
-    """One measurement of each library, with how its tokens compare with ours."""
+    """Measure each library once, and compare its tokens with this package's."""
     for peer in peers:
         try:
             row = measure("train", peer, path, threads, vocab_size, folder / peer, limit=limit)
@@ -121,7 +123,7 @@ def tokens_of(path: Path) -> list[bytes]:
 
 
 def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
-    """How two lists of tokens compare: their lengths, how long they are the same, how many they share."""
+    """Compare two lists of tokens: their lengths, the length of the common prefix, the number of shared tokens."""
     same = next((i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours)))
     return {"tokens": len(theirs), "same": same, "shared": len({*theirs} & {*ours}), "ours": len(ours)}
 
@@ -130,7 +132,7 @@ def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
 
 
 def groups(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
-    """The rows by what was done, and by library."""
+    """The rows by setting (corpus, bytes, vocabulary size, threads), then by library."""
     found: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in sorted(rows, key=lambda row: (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])):
         key = (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])
@@ -139,7 +141,7 @@ def groups(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
 
 
 def report(rows: list[Row]) -> None:
-    """Print the medians side by side; ratios are how many times our time or memory a library takes."""
+    """Print the medians; a ratio says how many times this package's time or memory a library takes."""
     runs = sorted({len(each) for found in groups(rows).values() for each in found.values()})
     print(f"{machine()}; median of {' or '.join(map(str, runs))}\n")
     lines: list[tuple[object, ...]] = []
@@ -160,19 +162,19 @@ def report(rows: list[Row]) -> None:
 
 
 def agreement(rows: list[Row]) -> str:
-    """Whether a library's tokens are ours, in all runs."""
+    """Whether a library's tokens equal this package's in all runs."""
     if "tokens" not in rows[0]:
-        return "by another rule"
+        return "not compared: another rule"
     if len({row["output"] for row in rows}) > 1:
         return "not the same in all runs"
     row = rows[0]
     if row["tokens"] == row["same"] == row["ours"]:
-        return f"the same {row['tokens']}"
-    return f"{row['tokens']}, the first {row['same']} the same, {row['shared']} shared"
+        return f"{row['tokens']}, all equal"
+    return f"{row['tokens']}, the first {row['same']} equal, {row['shared']} shared"
 
 
 def draw(rows: list[Row], folder: Path) -> None:
-    """Cost against corpus size and against vocabulary size, a picture for each corpus and number of threads."""
+    """Draw cost against corpus size and against vocabulary size, one picture per corpus and number of threads."""
     if importlib.util.find_spec("matplotlib") is None:
         print("matplotlib is not installed: no plots", file=sys.stderr)
         return
@@ -193,7 +195,7 @@ def draw(rows: list[Row], folder: Path) -> None:
 
 
 def draw_one(path: Path, lines: dict[str, list[tuple[float, float, float]]], label: str, title: str) -> None:
-    """Seconds and megabytes side by side, a line for each library, on logarithmic scales."""
+    """Draw seconds and megabytes side by side, one line per library, on logarithmic scales."""
     from matplotlib import pyplot as plt
 
     figure, (seconds, memory) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")

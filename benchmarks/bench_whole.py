@@ -1,10 +1,10 @@
-"""The whole of a corpus, end to end, beside the peers: training beside rustbpe, encoding beside tiktoken.
+"""Training beside rustbpe and encoding beside tiktoken on a whole corpus, as one short comparison.
 
     python benchmarks/bench_whole.py [FILE] [--vocab-size N] [--threads N] [--repeat N] [-o results.json]
 
-Every measurement runs in a fresh process (run.py), the libraries taking turns; the median counts. Both trainers must
-learn the same tokens and both encoders must give the same ids, or this fails. Without FILE the shared English corpus
-is used.
+Every measurement runs in a new process (run.py). The libraries are alternated, and the table shows medians. The run
+fails if the trainers learn different tokens or the encoders return different ids. Without FILE, the shared English
+corpus is used.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def main() -> None:
 
 
 def report(rows: dict[str, list[dict[str, Any]]], size: int, options: argparse.Namespace) -> None:
-    """Print the medians side by side."""
+    """Print the medians."""
     print(
         f"{machine()}; {size / 1e6:.0f} MB, V={options.vocab_size}, {options.threads} threads, "
         f"median of {options.repeat}"
     )
-    print("| job | library | seconds | MB/s | peak MB | ratio to us |")
+    print("| job | library | seconds | MB/s | peak MB | ratio to bpe |")
     print("|---|---|---|---|---|---|")
     for job, field, label in (
         ("train", "seconds", "train"),
@@ -77,7 +77,7 @@ def report(rows: dict[str, list[dict[str, Any]]], size: int, options: argparse.N
                 print(
                     f"| {label} | {library} | {took:.2f} | {size / took / 1e6:.0f} | {memory:.0f} | {took / ours:.1f} |"
                 )
-    print("The trainers learned the same tokens, the encoders gave the same ids.")
+    print("The trainers learned the same tokens, and the encoders returned the same ids.")
 
 
 if __name__ == "__main__":

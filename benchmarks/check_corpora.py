@@ -1,11 +1,11 @@
-"""Whole corpora, every way to encode, against tiktoken: the ids must be the same, or this fails.
+"""Compare every way to encode with tiktoken, on whole corpora; a different id fails the run.
 
     python benchmarks/check_corpora.py [FILE…] [--vocab NAME]… [--threads N]
 
-For each file and vocabulary: `encode_files` and `encode_batch` document by document; `encode` of each document;
-`encode_stream` of the whole file with its separators allowed, cut at random places, in chunks of a few bytes and of
-many; `encode_with_offsets`, whose spans must be the tokens' own bytes; and `decode_bytes`, which must give the file
-back. It takes minutes, most of them tiktoken's. Without FILE the shared corpora are used.
+For each file and vocabulary, this checks `encode_files` and `encode_batch` document by document; `encode` of each
+document; `encode_stream` of the whole file with its separators as special tokens, in random chunks from a few bytes to
+megabytes; `encode_with_offsets`, whose spans must be the tokens' own bytes; and `decode_bytes`, which must return the
+file. It takes minutes, most of them in tiktoken. Without FILE, the shared corpora are used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
-    """Each way to encode, and whether it gave tiktoken's ids."""
+    """Each way to encode, and whether it returned tiktoken's ids."""
     data = path.read_bytes()
     documents = data.decode().split(SEPARATOR)
     tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, {SEPARATOR: END[vocab.name]})
@@ -76,7 +76,7 @@ def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
 
 
 def theirs(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """The ids of all documents by tiktoken and their numbers, a part of them at a time: its lists are large."""
+    """Encode all documents with tiktoken, in parts because its lists are large: the ids and how many each has."""
     peer = TOKENIZERS["tiktoken"]()
     encoding: Any = peer.load(vocab, threads)
     parts, lengths, at = [np.empty(0, dtype=np.uint32)], [], 0
@@ -93,7 +93,7 @@ def theirs(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np
 
 
 def chunks(data: bytes, least: int, most: int) -> Iterator[bytes]:
-    """A file's bytes cut at random places."""
+    """Split a file's bytes into chunks of random sizes."""
     choose = random.Random(1)
     at = 0
     while at < len(data):

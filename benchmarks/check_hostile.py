@@ -1,19 +1,19 @@
-"""Hostile text, made up without end, every way to encode it, against tiktoken: the ids must be the same, or this fails.
+"""Compare every way to encode with tiktoken, on generated hostile text; a different id fails the run.
 
     python benchmarks/check_hostile.py [--vocab NAME]… [--pattern NAME]… [--bytes N] [--seconds S] [--state FILE]
         [--first SEED]
     python benchmarks/check_hostile.py --code-points
 
-Each seed is a megabyte of texts: what the patterns treat apart, drawn so that it meets at every place; tokens of the
-vocabulary end to end, which tempts merges across their ends; characters of any block and plane of Unicode, those that
-are unassigned or new included; long runs; words of many scripts. Each goes through `encode`, `encode_batch`,
-`encode_files`, `encode_stream` (cut at random places, with the separators as special tokens), `encode_with_offsets`
-and back through `decode_bytes`. With --state the seeds done are kept, by vocabulary and by the version that --label
-names, so that a run can be stopped, by --seconds or otherwise, and gone on with.
+Each seed gives a megabyte of texts: random sequences of the characters that the patterns distinguish; tokens of the
+vocabulary end to end, so that merges across their ends are possible; characters of any block and plane of Unicode,
+unassigned and new ones included; long runs; words of many scripts. Each text goes through `encode`, `encode_batch`,
+`encode_files`, `encode_stream` (in random chunks, with the separators as special tokens), `encode_with_offsets` and
+back through `decode_bytes`. --state records the seeds that are done, by vocabulary and by the version that --label
+names, so that a run that was stopped, by --seconds or otherwise, can be resumed.
 
-With --pattern the same texts are cut by `tokenizers`, as a tokenizer.json of that pretokenizer says: the pretokens must
-be the same. With --code-points every code point is, in several contexts and by every pattern that `tokenizers` has, and
-normalized by its normalizers. Not here: texts that people wrote (`check_corpora.py`).
+With --pattern, the pretokens of the same texts are compared with those of `tokenizers`, for the pre_tokenizer that
+tokenizer.json files have. With --code-points, every code point is compared so, in several contexts and by every pattern
+that `tokenizers` has, and normalized by its normalizers. `check_corpora.py` checks texts that people wrote.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ import bpe
 from bpe.formats.oniguruma import SPELLED
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 
-#: Bytes of text by seed.
+#: Bytes of text per seed.
 SIZE = 1_000_000
 
-APART = (  # noqa: SIM905
+#: Characters and words of each class that some pattern distinguishes.
+DISTINCT = (  # noqa: SIM905
     "' ' ' s S t d m ll LL ve re VE l L ſ K A B a b c x É é ß ǅ ʰ ا 語 モ 한 글 \u0301 \u0308 0 1 2 9 ٣ ½ ３ Ⅷ "
     ". , ! - / / _ “ ” — … € 😀 👩‍🔬 🇰🇷 word Hello HELLO hello the don't 1234567 语言处理 日本語の文 한국어 "
     "Привет Ελλάδα שלום नमस्ते ภาษาไทย"
 ).split()
 SPACES = [*"      ", "  ", "    ", *"\t\n\n\r\x0b\x1c\0", "\n\n", "\r\n", *"\x85\xa0\u3000\u2028\u180e\u200b\ufeff"]
-BLOCKS = (  # Unicode's, joined
+BLOCKS = (  # ranges of code points, of one or more blocks of Unicode
     (0x20, 0x7F), (0x80, 0x250), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE80), (0x1E00, 0x2BFF), (0x3000, 0x3100),
     (0x4E00, 0x9FFF), (0xAC00, 0xD7A4), (0xF900, 0xFFFE), (0x10000, 0x10FFFF),
-    # and the planes that have most of what is new or has no characters
+    # and those with most of the new or unassigned code points
     (0x10D40, 0x11200), (0x11A00, 0x12000), (0x16D40, 0x17000), (0x1C880, 0x1CCFF), (0x323A0, 0x33500),
     (0x3D000, 0x3FD00), (0xE0000, 0xE0200),
 )  # fmt: skip
@@ -57,23 +58,32 @@ BLOCKS = (  # Unicode's, joined
 PATTERN_NAMES = (
     "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "deepseek_v3", "starcoder", "whitespace",
 )  # fmt: skip
-#: For --code-points: between letters, before a number, doubled after a space, as a contraction, beside newlines.
+#: Contexts for --code-points: between letters, before a number, doubled after a space, as a contraction, near newlines.
 CONTEXTS = ("a{0}b\n", " {0}1\n", "'{0}s {0}{0}\n", "A{0}A\t{0}/\n")
-#: The same for normalizers: a mark after it, marks around it, between parts of Hangul syllables, beside sigma.
-AROUND = ("{0}\u0301|", "a\u0345{0}\u0334 ", "\u1100{0}\u11a8 ", "\uac00{0}", "o{0}\u0323\u0301", "AΣ{0}A", "A{0}Σ ")
+#: Contexts for normalizers: before a mark, between marks, between parts of Hangul syllables, beside sigma.
+NORMALIZER_CONTEXTS = (
+    "{0}\u0301|",
+    "a\u0345{0}\u0334 ",
+    "\u1100{0}\u11a8 ",
+    "\uac00{0}",
+    "o{0}\u0323\u0301",
+    "AΣ{0}A",
+    "A{0}Σ ",
+)
+#: Code points per text with --code-points.
 PART = 40_000
 
 
 def main() -> None:
-    """Compare until there is enough, or no more time."""
+    """Compare until --bytes or --seconds is reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
     parser.add_argument("--pattern", choices=PATTERN_NAMES, action="append", help="may be repeated; pretokens only")
-    parser.add_argument("--code-points", action="store_true", help="every code point, once, and nothing else")
-    parser.add_argument("--bytes", type=float, default=1e8, help="by vocabulary; default 1e8")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after about so many")
-    parser.add_argument("--state", type=Path, help="a JSON file that says how far earlier runs came")
-    parser.add_argument("--label", default="", help="of what is checked, such as a commit: another one begins anew")
+    parser.add_argument("--code-points", action="store_true", help="only compare every code point, once")
+    parser.add_argument("--bytes", type=float, default=1e8, help="per vocabulary; default 1e8")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after about this many seconds")
+    parser.add_argument("--state", type=Path, help="a JSON file that records the seeds that are done")
+    parser.add_argument("--label", default="", help="the version checked, such as a commit; a new one starts over")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
     done: dict[str, int] = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
@@ -82,11 +92,11 @@ def main() -> None:
         code_points()
         return
     if options.pattern:
-        words = [one + other for one in APART for other in APART]  # for a vocabulary's tokens
+        words = [one + other for one in DISTINCT for other in DISTINCT]  # instead of a vocabulary's tokens
         for name in options.pattern:
-            cutter, size, seed = Cutter(name), 0, options.first
+            pretokens, size, seed = PretokenChecker(name), 0, options.first
             while size < options.bytes and time.monotonic() < until:
-                size += sum(cutter.check(text, f"seed {seed}") for text in texts(random.Random(seed), words, SIZE))
+                size += sum(pretokens.check(text, f"seed {seed}") for text in texts(random.Random(seed), words, SIZE))
                 seed += 1
             print(f"{name}: {size:,} bytes the same", flush=True)
         return
@@ -103,7 +113,7 @@ def main() -> None:
 
 
 class Checker:
-    """One vocabulary, by this package and by tiktoken."""
+    """Compares this package with tiktoken for one vocabulary."""
 
     def __init__(self, vocab: Vocab, folder: Path) -> None:
         self.name = vocab.name
@@ -114,13 +124,13 @@ class Checker:
         self.words = [token.decode("utf-8", "ignore") for token in self.tok.vocab() if token != SEPARATOR.encode()]
 
     def check(self, seed: int) -> None:
-        """Raise SystemExit where ids of a seed's texts differ."""
+        """End the run if any ids of a seed's texts differ."""
         source = random.Random(seed)
         documents = list(texts(source, self.words, SIZE))
         rows = [np.array(self.peer.encode_ordinary(text), dtype=np.uint32) for text in documents]
         expected = bpe.TokenBatch.from_lists(rows)
-        for place, (text, row) in enumerate(zip(documents, rows, strict=True)):
-            self.same(np.array_equal(self.tok.encode(text), row), f"encode of text {place}", seed)
+        for number, (text, row) in enumerate(zip(documents, rows, strict=True)):
+            self.same(np.array_equal(self.tok.encode(text), row), f"encode of text {number}", seed)
         self.same(self.tok.encode_batch(documents, threads=2) == expected, "encode_batch", seed)
         data = SEPARATOR.join(documents).encode()
         self.file.write_bytes(data)
@@ -136,14 +146,14 @@ class Checker:
         self.same(self.tok.decode_bytes(whole) == data, "decode_bytes", seed)
 
     def same(self, same: bool, way: str, seed: int) -> None:
-        """End the run unless it is."""
+        """End the run unless the results of a way to encode are the same."""
         if not same:
             print(f"{self.name}, seed {seed}, {way}: DIFFERENT", flush=True)
             sys.exit(1)
 
 
-class Cutter:
-    """One pretokenizer, by this package and by `tokenizers`."""
+class PretokenChecker:
+    """Compares this package with `tokenizers` for one pretokenizer."""
 
     def __init__(self, name: str) -> None:
         from tokenizers import Regex, pre_tokenizers
@@ -163,7 +173,7 @@ class Cutter:
         self.own = bpe.Pretokenizer(name)
 
     def check(self, text: str, where: str) -> int:
-        """Raise SystemExit where pretokens differ; the bytes of the text."""
+        """End the run if pretokens differ; return the text's length in bytes."""
         data = text.encode()
         expected = np.array([span for _, span in self.peer.pre_tokenize_str(text)], dtype=np.int64).reshape(-1, 2)
         begun = np.cumsum(np.frombuffer(data, dtype=np.uint8) & 0xC0 != 0x80) - 1
@@ -180,20 +190,20 @@ class Cutter:
 
 
 def code_points() -> None:
-    """Every code point, by every pattern and normalizer that `tokenizers` has."""
+    """Check every code point with every pattern and normalizer that `tokenizers` has."""
     from tokenizers import normalizers
 
     codes = [*range(0xD800), *range(0xE000, 0x110000)]
     parts = [list(map(chr, codes[start : start + PART])) for start in range(0, len(codes), PART)]
     for name in PATTERN_NAMES:
-        cutter = Cutter(name)
+        checker = PretokenChecker(name)
         for context in CONTEXTS:
             for part in parts:
-                cutter.check("".join(map(context.format, part)), f"U+{ord(part[0]):04X} and on")
+                checker.check("".join(map(context.format, part)), f"U+{ord(part[0]):04X} and on")
         print(f"{name}: every code point the same", flush=True)
     for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
         own, peer = getattr(bpe.normalizers, name)(), getattr(normalizers, name)()
-        for context in AROUND:
+        for context in NORMALIZER_CONTEXTS:
             for part in parts:
                 text = "".join(map(context.format, part))
                 if own(text) != peer.normalize_str(text):
@@ -202,7 +212,7 @@ def code_points() -> None:
 
 
 def texts(source: random.Random, words: list[str], size: int) -> Iterator[str]:
-    """Texts of a few characters to some 10,000, `size` bytes in all; none has the separator in it."""
+    """Texts of a few to tens of thousands of characters, `size` bytes in all; none contains the separator."""
     while size > 0:
         pieces = drawn(source, words)
         text = "".join(source.choices(pieces, k=source.choice([1, 3, 10, 30, 100, 300, 3000, 10000])))
@@ -213,29 +223,29 @@ def texts(source: random.Random, words: list[str], size: int) -> Iterator[str]:
 
 
 def drawn(source: random.Random, words: list[str]) -> list[str]:
-    """What a text is made of."""
+    """Pieces of one random kind, of which a text is made."""
     kind = source.randrange(7)
     if kind == 0:
-        return APART + SPACES
+        return DISTINCT + SPACES
     if kind == 1:
-        return source.sample(APART + SPACES, source.choice([2, 3, 4, 12]))
+        return source.sample(DISTINCT + SPACES, source.choice([2, 3, 4, 12]))
     if kind == 2:
         return source.sample(words, source.choice([2, 10, 1000]))
     if kind == 3:
-        return source.sample(words, 200) + source.sample(APART, 10) + source.sample(SPACES, 5) + [" "] * 40
+        return source.sample(words, 200) + source.sample(DISTINCT, 10) + source.sample(SPACES, 5) + [" "] * 40
     if kind == 4:
         return [characters(source, 1) for _ in range(source.choice([2, 30, 500]))] + source.sample(SPACES, 2)
-    if kind == 5:  # runs, at the lengths where ways part
-        run = source.choice(APART + SPACES)
+    if kind == 5:  # runs, of lengths at which the encoder changes its method
+        run = source.choice(DISTINCT + SPACES)
         return [
             run * source.choice([1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257]),
-            *source.sample(APART, 2),
+            *source.sample(DISTINCT, 2),
         ]
     return [source.choice([*"etaoin shrdlu", *SPACES[:4]]) for _ in range(20)] + source.sample(words, 20)
 
 
 def characters(source: random.Random, n: int) -> str:
-    """Characters of one block of Unicode, assigned or not, but no surrogates."""
+    """Random characters of one range of Unicode, assigned or not, but no surrogates."""
     low, high = source.choice(BLOCKS)
     drawn = (source.randrange(low, high) for _ in range(n))
     return "".join(chr(code) for code in drawn if not 0xD800 <= code < 0xE000)

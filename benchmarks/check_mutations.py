@@ -1,8 +1,8 @@
-"""Mutated rank files, CLIP merge lists and .npy files: each is refused with a FormatError or read right.
+"""Read mutated rank files, CLIP merge lists and .npy files: each must raise FormatError or be read correctly.
 
     python benchmarks/check_mutations.py [COUNT] [SEED]
 
-COUNT mutations (20,000) of each kind of file, from small files of our own. A naive reader says what is right.
+Makes COUNT mutations (default 20,000) of a small file of each kind. A naive reader gives the correct result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXTS = ("low lower lowest newer newest", "abc ab abab", "\x00\xff low\n")
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
-    """A file with one to four bits, bytes or stretches changed, removed, doubled or moved."""
+    """The data after one to four changes: a bit flipped, bytes removed, repeated or inserted, lines swapped."""
     for _ in range(rng.randint(1, 4)):
         if not data:
             break
@@ -52,7 +52,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
 
 
 def naive_ranks(data: bytes) -> dict[bytes, int] | None:
-    """The ranks in a file as `tiktoken` reads it; None where a line is none."""
+    """The ranks in a file as `tiktoken` reads it; None if a line is not a token and a rank."""
     ranks: dict[bytes, int] = {}
     for line in data.splitlines():
         fields = line.split()
@@ -64,7 +64,7 @@ def naive_ranks(data: bytes) -> dict[bytes, int] | None:
 
 
 def naive_encode(word: bytes, ranks: dict[bytes, int]) -> list[int]:
-    """`tiktoken`'s rule: the neighbours that spell the token of the lowest rank are joined, until none do."""
+    """Encode by `tiktoken`'s rule: repeatedly merge the two adjacent parts that make the token of the lowest rank."""
     if word in ranks:
         return [ranks[word]]
     parts = [word[i : i + 1] for i in range(len(word))]
@@ -77,7 +77,7 @@ def naive_encode(word: bytes, ranks: dict[bytes, int]) -> list[int]:
 
 
 def check_ranks(rng: random.Random, path: Path, original: bytes) -> bool:
-    """Whether a mutated rank file was read, which it then was right."""
+    """Check one mutated rank file: False if it was refused, True if it was read and encodes correctly."""
     data = mutated(rng, original)
     path.write_bytes(data)
     try:
@@ -89,14 +89,14 @@ def check_ranks(rng: random.Random, path: Path, original: bytes) -> bool:
     for text in TEXTS:
         word = text.encode("latin-1")
         if any(bytes([byte]) not in ranks for byte in word):
-            continue  # a word with such a byte is refused when it is encoded
+            continue  # encoding a word with a byte that has no token raises an error
         assert tok.encode(word).tolist() == naive_encode(word, ranks), (data, word)
         assert tok.decode_bytes(tok.encode(word)) == word
     return True
 
 
 def check_clip(rng: random.Random, path: Path, original: bytes) -> bool:
-    """The same of a merge list; the naive reader is CLIP's own `bpe` on the listed pairs."""
+    """Check one mutated merge list; the naive twin is CLIP's own `bpe` function on the listed pairs."""
     data = mutated(rng, original)
     path.write_bytes(data)
     try:
@@ -121,14 +121,14 @@ def check_clip(rng: random.Random, path: Path, original: bytes) -> bool:
 
 
 def check_npy(rng: random.Random, path: Path, original: bytes) -> bool:
-    """The same of ids with offsets beside them, either of which is mutated; NumPy is the naive reader."""
+    """Check an .npy file of ids and its offsets file, one of which is mutated; NumPy is the naive reader."""
     offsets = io.BytesIO()
     np.save(offsets, np.array([0, 3, 3, 20], dtype=np.int64))
     which = rng.random() < 0.5
     first = mutated(rng, original) if which else original
     second = offsets.getvalue() if which else mutated(rng, offsets.getvalue())
     if not first.startswith(b"\x93NUMPY"):
-        return False  # it is text then
+        return False  # without the magic number, the file is read as text
     path.write_bytes(first)
     Path(idfiles.offsets_path(str(path))).write_bytes(second)
     try:
@@ -157,7 +157,7 @@ CHECKS = {"ranks": check_ranks, "clip": check_clip, "npy": check_npy}
 
 
 def check(count: int, seed: int) -> dict[str, int]:
-    """Run `count` mutations of each kind; how many were read."""
+    """Check `count` mutations of each kind; return how many of each were read."""
     found = {}
     with TemporaryDirectory() as folder:
         for name, original in originals().items():
@@ -168,4 +168,5 @@ def check(count: int, seed: int) -> dict[str, int]:
 
 if __name__ == "__main__":
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    print(f"{total} of each; read right: {check(total, int(sys.argv[2]) if len(sys.argv) > 2 else 0)}, others refused")
+    read = check(total, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    print(f"{total} mutations of each kind; read correctly: {read}; the others were refused")

@@ -1,12 +1,16 @@
-"""Whole corpora, every way to train: the tokenizer must be the same to the last merge, or this fails.
+"""Train on whole corpora in every way; the run fails unless all tokenizers are the same to the last merge.
 
     python benchmarks/check_training.py [FILE…] [--vocab-size N] [--seed N]
 
-For each file and each rule for ties: one, two and eight threads. Then, with the default rule: blocks of other sizes;
-budgets of memory, each in a fresh process whose peak, as the kernel reports it, must not be over the budget: as much as
-training takes without one, three quarters of that, and the least that is accepted (found by doing what the errors say),
-which must have sent counts to the disk; and a training with a checkpoint that is killed (SIGKILL) at random moments and
-goes on, until it ends. Without FILE the shared corpora are used. It takes minutes.
+For each file and each tie rule, training runs with one, two and eight threads. With the default rule, it also runs
+
+- with blocks of other sizes;
+- with memory limits, in new processes whose peak, as the kernel reports it, must stay within the limit: the peak of a
+  training without a limit, three quarters of that, and the smallest limit that is accepted (found by following the
+  error messages), with which counts must be written to disk;
+- with a checkpoint, killed by SIGKILL at random moments and resumed until it ends.
+
+Without FILE, the shared corpora are used. It takes minutes.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ def main() -> None:
         for path in corpora(options.files, folder):
             began = time.perf_counter()
             base = {"files": str(path), "separator": SEPARATOR, "vocab_size": options.vocab_size}
-            expected = fresh(base)
+            expected = in_new_process(base)
             choose = random.Random(f"{options.seed} {path.name}")
             for way, same in (*threads(base), *blocks(base, expected), *budgets(base, expected)):
                 wrong += report(path, way, same)
@@ -64,24 +68,24 @@ def main() -> None:
 
 
 def report(path: Path, way: str, same: bool) -> list[str]:
-    """Say how a way to train went; what was wrong."""
+    """Print the outcome of a way to train; return it as a list if it was wrong."""
     print(f"{path.name} {way}: {'the same' if same else 'DIFFERENT'}", flush=True)
     return [] if same else [f"{path.name} {way}"]
 
 
 def one(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Train, in a process of its own: the tokenizer's fingerprint, the peak in bytes, the seconds; or the error."""
+    """Train in this process: the tokenizer's fingerprint, the peak in bytes and the seconds, or the error."""
     tuning = arguments.pop("tuning", {})
     checkpoint.SAVE_EVERY = tuning.get("save_every", checkpoint.SAVE_EVERY)
     corpus.BLOCK = tuning.get("block", corpus.BLOCK)
     spilled: list[int] = []
     add = Spill.add
 
-    def noted(spill: Spill, table: WordTable) -> None:
+    def recording_add(spill: Spill, table: WordTable) -> None:
         spilled.append(table.memory)
         add(spill, table)
 
-    Spill.add = noted  # type: ignore[assignment,method-assign]
+    Spill.add = recording_add  # type: ignore[assignment,method-assign]
     began = time.perf_counter()
     try:
         tok = bpe.train(**arguments)
@@ -94,49 +98,49 @@ def one(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def command(arguments: dict[str, Any]) -> list[str]:
-    """What to run for `one` in a fresh process."""
+    """The command that runs `one` in a new process."""
     return [sys.executable, __file__, "--child", json.dumps(arguments)]
 
 
-def fresh(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What `one` says, in a fresh process."""
+def in_new_process(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The result of `one` in a new process."""
     done = subprocess.run(command(arguments), stdout=subprocess.PIPE, check=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def threads(base: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    """One thread, two, eight, with every rule."""
+    """Train with one, two and eight threads and every tie rule."""
     for rule in TIE_BREAKS:
-        made = {each: fresh(base | {"tie_break": rule, "threads": each})["fingerprint"] for each in (1, 2, 8)}
+        made = {each: in_new_process(base | {"tie_break": rule, "threads": each})["fingerprint"] for each in (1, 2, 8)}
         yield f"{rule}, 1, 2 and 8 threads ({made[1][:8]})", len({*made.values()}) == 1
 
 
 def blocks(base: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    """The corpus in blocks of other sizes."""
+    """Train with blocks of other sizes."""
     for size in (100_003, 1 << 26):
-        found = fresh(base | {"threads": 2, "tuning": {"block": size}})
+        found = in_new_process(base | {"threads": 2, "tuning": {"block": size}})
         yield f"blocks of {size} bytes", found["fingerprint"] == expected["fingerprint"]
 
 
 def budgets(base: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Budgets of memory, down to the least."""
+    """Train with memory limits, down to the smallest that is accepted."""
     for share in (1, 0.75, 0):
         budget = int(expected["peak"] * share) or 1
-        found = fresh(base | {"max_memory": budget})
+        found = in_new_process(base | {"max_memory": budget})
         while "error" in found:
             budget = 1 + max(int(number) for number in re.findall(r"(?:least|need) (\d+)", found["error"]))
-            found = fresh(
+            found = in_new_process(
                 base | {"max_memory": budget + (1 << 20)}
-            )  # what a process has at first is not always the same
-        about = f"{'' if share else 'the least, '}{budget / 1e6:.0f} MB (took {found['peak'] / 1e6:.0f} MB, "
+            )  # 1 MB more, since a process's initial memory varies
+        about = f"{'' if share else 'smallest, '}{budget / 1e6:.0f} MB (took {found['peak'] / 1e6:.0f} MB, "
         about += f"{found['seconds']:.1f} s{', counts on disk' if found['spilled'] else ''})"
         kept = found["peak"] <= budget + (1 << 20) and (found["spilled"] or share > 0)
         yield f"max_memory {about}", found["fingerprint"] == expected["fingerprint"] and kept
 
 
 def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random, path: Path) -> tuple[str, bool]:
-    """A training that is killed several times."""
+    """Train with a checkpoint, and kill the process several times."""
     arguments = base | {"checkpoint": str(path), "tuning": {"save_every": 0.05}}
     had = []
     for _ in range(KILLS):
@@ -148,7 +152,7 @@ def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random
         process.wait()
         if path.exists():
             had.append(len(checkpoint._parsed(path.read_bytes(), str(path))[1]))
-    found = fresh(arguments)
+    found = in_new_process(arguments)
     for each in (path, Path(f"{path}.counts")):
         os.unlink(each)
     return f"killed and resumed, with {had} merges saved", found["fingerprint"] == expected["fingerprint"]

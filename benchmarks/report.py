@@ -1,4 +1,4 @@
-"""What the bench_*.py scripts share: corpora, measurements in processes of their own, medians, tables."""
+"""Shared by the bench_*.py scripts: corpora, measurements in separate processes, medians, tables and plots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("english", "korean", "japanese", "python")
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """A `type` for argparse: a whole number that is not less."""
+    """A `type` for argparse: a whole number that is at least `least`."""
 
     def convert(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -36,13 +36,16 @@ def at_least(least: int) -> Callable[[str], int]:
 def peers_parser(
     doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
 ) -> argparse.ArgumentParser:
-    """The options of a benchmark that has corpora, vocabularies (the default in words) and peers, some on less text."""
+    """A parser for benchmarks with corpora, vocabularies (`vocabs`: the default, in words) and peers.
+
+    `drawn` is what --plot draws; `less` is the default of --less, the megabytes for slower libraries.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help=f"may be repeated; default {vocabs}")
     parser.add_argument("--peer", choices=list(peers), action="append", help="may be repeated; default all")
     if less is not None:
-        help_ = f"for the slower ones; default {less}"
+        help_ = f"text for the slower libraries; default {less}"
         parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
     parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
@@ -51,22 +54,22 @@ def peers_parser(
 
 
 def corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str] = NAMES) -> list[Path]:
-    """The files named, or the shared corpora unpacked into a folder."""
+    """The given files, or else the shared corpora, decompressed into a folder."""
     for path in files:
         if not path.is_file():
-            raise SystemExit(f"{path} is no file")
+            raise SystemExit(f"{path} is not a file")
     paths = list(files)
     for name in () if files else names:
         packed = SHARED / f"{name}.txt.xz"
         if not packed.exists():
-            raise SystemExit(f"{packed} is absent: name a text file")
+            raise SystemExit(f"{packed} is absent: give a text file")
         paths.append(Path(folder) / f"{name}.txt")
         paths[-1].write_bytes(lzma.decompress(packed.read_bytes()))
     return paths
 
 
 def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
-    """Published vocabularies by name, unpacked into a folder, and written as tokenizer.json: NAME,RANKS,JSON."""
+    """Decompress published vocabularies into a folder, and write each as a tokenizer.json too: NAME,RANKS,JSON."""
     import bpe
 
     found = {}
@@ -83,7 +86,7 @@ def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
 
 
 def beginning(path: Path, size: int, folder: str | Path) -> Path:
-    """The first documents of a file, of about `size` bytes, as a file of its own; of a smaller file, itself."""
+    """A file with the first documents of a file, about `size` bytes; a smaller file is returned as it is."""
     data = path.read_bytes()
     if len(data) <= size:
         return path
@@ -94,7 +97,7 @@ def beginning(path: Path, size: int, folder: str | Path) -> Path:
 
 
 def different(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
-    """Which libraries gave another output than this package; nothing if all are the same."""
+    """The libraries whose output differs from this package's, or between their own runs."""
     outputs: dict[str, set[str]] = {}
     for row in rows:
         outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
@@ -103,16 +106,16 @@ def different(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
 
 
 def finish(missing: Iterable[str], differences: Sequence[str]) -> None:
-    """Say which libraries are not installed; end the run in failure if outputs differ."""
+    """Print which libraries are not installed; fail the run if outputs differ."""
     if missing:
         print(f"\nNot installed: {', '.join(sorted(missing))}.")
     if differences:
-        raise SystemExit("other outputs than this package's:\n" + "\n".join(differences))
+        raise SystemExit("these outputs differ from this package's:\n" + "\n".join(differences))
     print("\nAll outputs are the same.")
 
 
 def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, float]], *, scale: str = "linear") -> None:
-    """Draw a group of bars by setting, a bar by library, where matplotlib is installed."""
+    """Draw one group of bars per setting, one bar per library, if matplotlib is installed."""
     if path is None:
         return
     try:
@@ -123,9 +126,9 @@ def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, flo
     libraries = list(dict.fromkeys(name for group in bars.values() for name in group))
     figure, axes = plt.subplots(figsize=(2 + 2 * len(bars), 5))
     width = 0.8 / len(libraries)
-    for place, library in enumerate(libraries):
+    for index, library in enumerate(libraries):
         heights = [group.get(library, 0) for group in bars.values()]
-        axes.bar([at + place * width for at in range(len(bars))], heights, width, label=library)
+        axes.bar([at + index * width for at in range(len(bars))], heights, width, label=library)
     axes.set_xticks([at + 0.4 - width / 2 for at in range(len(bars))], list(bars), rotation=20, ha="right")
     axes.set_yscale(scale)
     axes.set_ylabel(unit)
@@ -137,7 +140,7 @@ def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, flo
 
 
 def measure(job: str, peer: str, path: Path, threads: int, *more: object, limit: float | None = None) -> dict[str, Any]:
-    """One measurement in a process of its own; subprocess.TimeoutExpired where it takes more than `limit` seconds."""
+    """Measure in a new process; raise subprocess.TimeoutExpired after `limit` seconds."""
     command = [sys.executable, str(HERE / "run.py"), job, peer, str(path), str(threads), *map(str, more)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
     if done.returncode:
@@ -152,7 +155,7 @@ def middle(rows: list[dict[str, Any]], field: str) -> float:
 
 
 def machine() -> str:
-    """What this ran on."""
+    """The processor, the Python version and the system."""
     cpu = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),

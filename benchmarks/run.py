@@ -1,24 +1,24 @@
-"""One measurement in a process of its own: `python run.py JOB PEER FILE THREADS …`, one line of JSON to stdout.
+"""Take one measurement in this process and print it as one line of JSON: `python run.py JOB PEER FILE THREADS …`.
 
-    train … VOCAB_SIZE RANKS   the whole of training from a file; writes the tokens to RANKS (rank files' format)
-    encode … RANKS             a list of documents to ids, once cold (a new tokenizer's first pass) and once warm; the
-                               tokenizer from RANKS
-    corpus … WAY VOCAB         a corpus with a published vocabulary, once cold and once warm; VOCAB is NAME,RANKS,JSON
-    latency … VOCAB            a text by a call: of 20, 200 and 2,000 bytes, the same again and again and each once; and
-                               each document of the file once
-    load … WAY VOCAB           a vocabulary from the file that WAY names (ranks or json), then a first text; FILE is not
-                               read
-    decode … VOCAB             the ids of a file to bytes, once cold and once warm
-    hard … KIND SIZE VOCAB     a text of one of HARD's kinds, of SIZE bytes, once cold and then warm; and the file's
-                               first 16 MB, warm
-    count … WORDS              the words of a file and their counts; pickles them as a sorted list to WORDS
-    scan … PATTERN SIZE LESS   the number of pretokens in the file's first SIZE bytes, less what breaks a character, and
-                               in the first LESS bytes, which are not timed but compared
+    train … VOCAB_SIZE RANKS   train from a file; writes the tokens to RANKS (in the format of rank files)
+    encode … RANKS             encode a list of documents with the tokenizer of RANKS, once cold (a new tokenizer's
+                               first pass) and once warm
+    corpus … WAY VOCAB         encode a corpus with a published vocabulary, once cold and once warm; VOCAB is
+                               NAME,RANKS,JSON
+    latency … VOCAB            encode one text per call, of 20, 200 and 2,000 bytes, the same one repeatedly and
+                               different ones; then each document of the file once
+    load … WAY VOCAB           load a vocabulary from the file that WAY names (ranks or json), then encode a first text;
+                               FILE is not read
+    decode … VOCAB             decode the ids of a file to bytes, once cold and once warm
+    hard … KIND SIZE VOCAB     encode SIZE bytes of text of a kind in HARD, cold and warm; then the file's first 16 MB
+    count … WORDS              count the words of a file; pickles them as a sorted list to WORDS
+    scan … PATTERN SIZE LESS   count the pretokens in the file's first SIZE bytes (timed) and first LESS bytes (to
+                               compare), each up to the end of a character
 
-The process keeps to as many cores as THREADS.
+The process is pinned to THREADS cores.
 
-Seconds are wall-clock; memory is the peak resident size of the process as the kernel reports it, the interpreter and
-the text included, and for encoding the size before, with the texts and the tokenizer in memory.
+Seconds are wall-clock time. Memory is the peak resident size of the process as the kernel reports it, with the
+interpreter and the text; encoding also reports the size before it, with the texts and the tokenizer in memory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from report import at_least
 def peak() -> int:
     """The peak resident size so far, in bytes.
 
-    Not ru_maxrss where it can be helped: that begins with what the parent had when it started this process.
+    Read from /proc where possible, since ru_maxrss starts at the parent's size when it started this process.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -68,8 +68,8 @@ def peak() -> int:
 
 
 def train(peer: Any, path: str, threads: int, vocab_size: str, ranks: str) -> dict[str, Any]:
-    """Train from a file and keep the tokens."""
-    importlib.import_module(peer.name.split("-")[0])  # what an import takes is no training
+    """Train from a file and write the tokens."""
+    importlib.import_module(peer.name.split("-")[0])  # so that the import is not timed
     began = time.perf_counter()
     tokens = peer.train(path, int(vocab_size), threads)
     seconds = time.perf_counter() - began
@@ -96,7 +96,7 @@ def encode(peer: Any, path: str, threads: int, ranks: str) -> dict[str, Any]:
 
 
 def twice(work: Callable[[], Any]) -> tuple[list[float], Any]:
-    """The seconds of a first and of a second call, and what the second gave; the first's is let go before."""
+    """The seconds of a first and a second call, and the second's result. The first's is freed in between."""
     took = []
     result: Any = None
     for _ in range(2):
@@ -108,7 +108,7 @@ def twice(work: Callable[[], Any]) -> tuple[list[float], Any]:
 
 
 def vocab_of(described: str) -> Vocab:
-    """NAME,RANKS,JSON."""
+    """Parse NAME,RANKS,JSON."""
     return Vocab(*described.split(","))
 
 
@@ -118,7 +118,7 @@ def absent(peer: Any) -> bool:
 
 
 def corpus(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
-    """Encode a file's documents twice. Empty ones are left out of what is compared: not all libraries give them."""
+    """Encode a file's documents twice. Empty documents are not compared, since some libraries skip them."""
     if absent(peer):
         return {"absent": True}
     texts = [] if way == "file" else Path(path).read_bytes().decode().split(SEPARATOR)
@@ -142,12 +142,12 @@ def corpus(peer: Any, path: str, threads: int, way: str, described: str) -> dict
     }
 
 
-#: Of each size so many texts; the texts of a file that are encoded once.
+#: The number of texts of each size, and of documents that are encoded once.
 TEXTS, DOCUMENTS = 2000, 100_000
 
 
 def latency(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]:
-    """Encode short texts, a call for each, in microseconds by call; an empty loop's time is taken off."""
+    """Encode one short text per call, in microseconds per call, without the time of an empty loop."""
     if absent(peer):
         return {"absent": True}
     data = whole_characters(Path(path).read_bytes()[: 40 << 20])
@@ -157,28 +157,28 @@ def latency(peer: Any, path: str, threads: int, described: str) -> dict[str, Any
     for size in (20, 200, 2000):
         step = max(len(data) // TEXTS, size)
         texts = [whole_characters(data[at : at + size]).decode("utf-8", "ignore") for at in range(0, len(data), step)]
-        found[f"new {size}"] = by_call(encode, texts)
-        found[f"same {size}"] = min(by_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
+        found[f"new {size}"] = per_call(encode, texts)
+        found[f"same {size}"] = min(per_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
         for text in texts[:200]:
             digest.update(np.array(encode(text), dtype=np.int64).tobytes())
     documents = [text for text in data.decode().split(SEPARATOR) if text.strip()][:DOCUMENTS]
-    if len(documents) < 1000:  # long documents: their lines
+    if len(documents) < 1000:  # a file of few, long documents: take its lines
         documents = [text for text in data.decode().splitlines() if text.strip()][:DOCUMENTS]
     encode = peer.one(peer.load(vocab_of(described), threads))
-    found["each once"] = by_call(encode, documents)
+    found["each once"] = per_call(encode, documents)
     return found | {"documents": len(documents), "output": digest.hexdigest()}
 
 
 def load(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
-    """Load a vocabulary, the first in the process, and encode a first text, in milliseconds."""
+    """Load the first vocabulary of the process, and encode a first text, in milliseconds."""
     del path
     if absent(peer):
         return {"absent": True}
-    importlib.import_module(peer.name)  # what an import takes is no loading
+    importlib.import_module(peer.name)  # so that the import is not timed
     began = time.perf_counter()
     try:
         tok = (peer.load_json if way == "json" else peer.load)(vocab_of(described), threads)
-    except BaseException as error:  # noqa: BLE001  # a panic of Rust is no Exception
+    except BaseException as error:  # noqa: BLE001  # a Rust panic does not derive from Exception
         return {"way": way, "failed": repr(error)}
     loaded = time.perf_counter()
     ids = peer.one(tok)("The first text, and what it takes: 12,345 words\n")
@@ -187,8 +187,8 @@ def load(peer: Any, path: str, threads: int, way: str, described: str) -> dict[s
     return {"way": way, "load": (loaded - began) * 1e3, "first": (ended - loaded) * 1e3, "output": digest}
 
 
-def by_call(encode: Callable[[str], Any], texts: list[str]) -> float:
-    """Microseconds by call."""
+def per_call(encode: Callable[[str], Any], texts: list[str]) -> float:
+    """Microseconds per call, without the time of an empty loop."""
     began = time.perf_counter()
     for _ in texts:
         pass
@@ -200,7 +200,7 @@ def by_call(encode: Callable[[str], Any], texts: list[str]) -> float:
 
 
 def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]:
-    """Decode the ids of a file, as this package gives them, to the file's bytes."""
+    """Decode a file's ids, which this package encodes, and compare the result with the file."""
     if absent(peer):
         return {"absent": True}
     data = Path(path).read_bytes()
@@ -213,7 +213,7 @@ def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]
         began = time.perf_counter()
         result = decoder(given)
         took.append(time.perf_counter() - began)
-        different = "" if result == data else f"{peer.name} does not give {Path(path).name} back"
+        different = "" if result == data else f"{peer.name} does not decode to {Path(path).name}"
         del result
     return {
         "cold": took[0],
@@ -225,7 +225,7 @@ def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]
     }
 
 
-#: A text of so many bytes, from a generator of random numbers.
+#: Each makes a text from its size in bytes and a generator of random numbers.
 HARD: dict[str, Callable[[int, np.random.Generator], str]] = {
     "one letter": lambda size, _: "a" * size,
     "letters": lambda size, choose: choose.integers(97, 123, size, dtype=np.uint8).tobytes().decode(),
@@ -241,7 +241,7 @@ SAMPLE = 20_000
 
 
 def hard(peer: Any, path: str, threads: int, kind: str, size: str, described: str) -> dict[str, Any]:
-    """Encode a text that is hard, and then the beginning of the file, in nanoseconds a byte."""
+    """Encode a hard text, then the beginning of the file, in nanoseconds per byte."""
     vocab = vocab_of(described)
     text = HARD[kind](int(size), np.random.default_rng(1))
     encode = peer.one(peer.load(vocab, threads))
@@ -251,14 +251,16 @@ def hard(peer: Any, path: str, threads: int, kind: str, size: str, described: st
     ids = encode(text)
     cold = time.perf_counter() - began
     more = peak() - before - ids.nbytes
-    different = "" if peer.decode(peer.load(vocab, threads))(ids) == text.encode() else "other text comes back"
+    different = (
+        "" if peer.decode(peer.load(vocab, threads))(ids) == text.encode() else "decoding does not return the text"
+    )
     n_ids = len(ids)
     del ids
     warm = seconds(encode, text, 5 if int(size) < 4e6 else 2)
     judge = TOKENIZERS["tiktoken"]()
     sample = text[:SAMPLE]
     if not absent(judge) and list(judge.one(judge.load(vocab, threads))(sample)) != encode(sample).tolist():
-        different = "other ids than tiktoken's"
+        different = "ids differ from tiktoken's"
     english = whole_characters(Path(path).read_bytes()[: 16 << 20]).decode()
     encode = peer.one(peer.load(vocab, threads))
     encode("a few words, so that every table is built")
@@ -276,7 +278,7 @@ def hard(peer: Any, path: str, threads: int, kind: str, size: str, described: st
 
 
 def seconds(encode: Callable[[str], Any], text: str, times: int) -> float:
-    """The median of so many calls."""
+    """The median time of so many calls, in seconds."""
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -286,8 +288,8 @@ def seconds(encode: Callable[[str], Any], text: str, times: int) -> float:
 
 
 def count(peer: Any, path: str, threads: int, words: str) -> dict[str, Any]:
-    """Count the words of a file; reading it apart, for libraries that take texts and not files."""
-    importlib.import_module(peer.name)  # what an import takes is no counting
+    """Count the words of a file. Reading is timed separately, for libraries that take texts instead of files."""
+    importlib.import_module(peer.name)  # so that the import is not timed
     began = time.perf_counter()
     text = peer.read(path)
     read = time.perf_counter()
@@ -308,7 +310,7 @@ def count(peer: Any, path: str, threads: int, words: str) -> dict[str, Any]:
 
 
 def scan(peer: Any, path: str, threads: int, pattern: str, size: str, less: str) -> dict[str, Any]:
-    """Find the pretokens of the beginning of a file; what makes a str of bytes is not timed."""
+    """Find the pretokens of the beginning of a file. Converting bytes to str is not timed."""
     del threads  # scanning uses one
     with open(path, "rb") as file:
         data = whole_characters(file.read(int(size)))
@@ -316,7 +318,7 @@ def scan(peer: Any, path: str, threads: int, pattern: str, size: str, less: str)
     if scanner is None:
         return {}
     text, part = peer.text(data), peer.text(whole_characters(data[: int(less)]))
-    pretokens = scanner(part)  # everything is loaded and compiled then
+    pretokens = scanner(part)  # also loads and compiles everything before the timed call
     began = time.perf_counter()
     every = scanner(text)
     seconds = time.perf_counter() - began
@@ -324,7 +326,7 @@ def scan(peer: Any, path: str, threads: int, pattern: str, size: str, less: str)
 
 
 def whole_characters(data: bytes) -> bytes:
-    """The data less a last character that is cut."""
+    """The data without an incomplete character at its end."""
     return codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data).encode("utf-8", "surrogateescape")
 
 
@@ -348,17 +350,17 @@ def main() -> None:
     parser.add_argument("peer", metavar="PEER", help="the library, as benchmarks/peers names it")
     parser.add_argument("file", metavar="FILE", type=Path, help="UTF-8 text")
     parser.add_argument("threads", metavar="THREADS", type=at_least(1))
-    parser.add_argument("more", metavar="…", nargs="*", help="what the job takes besides, as above")
+    parser.add_argument("more", metavar="…", nargs="*", help="further arguments of the job, as listed above")
     options = parser.parse_args()
     job, name, path, threads, more = options.job, options.peer, str(options.file), options.threads, options.more
     work, peers = JOBS[job]
     if name not in peers:
-        parser.error(f"PEER is {name!r}; of {job} it is one of {', '.join(peers)}")
+        parser.error(f"PEER is {name!r}; for {job} it must be one of {', '.join(peers)}")
     if job != "load" and not options.file.is_file():
-        parser.error(f"FILE is {path!r}, which is no file")
+        parser.error(f"FILE is {path!r}, which is not a file")
     wanted = len(inspect.signature(work).parameters) - 3
     if len(more) != wanted:
-        parser.error(f"behind THREADS {job} takes what is listed in --help, {wanted} in number, not {len(more)}")
+        parser.error(f"{job} takes {wanted} arguments after THREADS, not {len(more)}; --help lists them")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     for variable in THREAD_VARIABLES:

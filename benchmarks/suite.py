@@ -1,15 +1,15 @@
-"""All benchmarks as one named run, and the pages that are made from it.
+"""Run all benchmarks under one name, and write the results page and README's table from that run.
 
     python benchmarks/suite.py run NAME [--only BENCHMARK]… [--tiny] [--again]
     python benchmarks/suite.py report NAME [--readme]
 
-`run` starts the bench_*.py scripts with the arguments in RUNS below and keeps every measurement, with the date, the
-machine and the commands, in results/NAME.json. A benchmark that the file has already is left out (unless --again), so
-that an interrupted run resumes. --tiny takes the first megabytes of each corpus and one repetition: it tries the
-command, and its figures mean nothing.
+`run` starts the bench_*.py scripts with the arguments in RUNS below and writes every measurement, with the date, the
+machine and the commands, to results/NAME.json. It skips benchmarks that the file already has (unless --again), so that
+an interrupted run resumes. --tiny takes the first megabytes of each corpus and one repetition, to try the command; its
+figures mean nothing.
 
-`report` writes results/RESULTS.md from results/NAME.json: the tables that the scripts print. With --readme it also
-replaces the table of README.md, whose rows are READ_ME below. Not here: any measurement.
+`report` writes results/RESULTS.md from results/NAME.json, with the tables that the scripts print. With --readme it also
+replaces the table of README.md, whose rows are README_ROWS below. This module measures nothing itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """One benchmark of the suite: its script, its arguments, the corpora that it reads, what its table shows."""
+    """One benchmark of the suite: its script and arguments, what its table shows, the corpora that it reads."""
 
     script: str
     arguments: str
@@ -69,7 +69,7 @@ RUNS = {
     "latency": Run(
         "bench_latency.py",
         "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --repeat 5",
-        "Short texts, a call for each, in microseconds.",
+        "Encoding one short text per call, in microseconds.",
         ("english", "korean"),
     ),
     "decode": Run(
@@ -78,8 +78,10 @@ RUNS = {
         "Decoding ids to bytes.",
         tiny="--repeat 1 --less 0.5",
     ),
-    "load": Run("bench_load.py", "--repeat 9", "Loading a vocabulary, first in a process.", ()),
-    "hard": Run("bench_hard.py", "", "Texts that are hard for an encoder.", ("english",), "--kind letters --size 1e5"),
+    "load": Run("bench_load.py", "--repeat 9", "Loading the first vocabulary of a process.", ()),
+    "hard": Run(
+        "bench_hard.py", "", "Encoding texts that are hard for an encoder.", ("english",), "--kind letters --size 1e5"
+    ),
 }
 
 
@@ -87,14 +89,14 @@ RUNS = {
 
 
 def run(name: str, only: Iterable[str], *, tiny: bool, again: bool) -> None:
-    """Measure what results/NAME.json lacks, and write it there as each benchmark ends."""
+    """Run the benchmarks that results/NAME.json lacks, and add each to it as it ends."""
     path = RESULTS / f"{name}.json"
     kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
     kept |= {"name": name, "date": dt.date.today().isoformat(), "machine": machine(), "tiny": tiny}
     with tempfile.TemporaryDirectory() as folder:
         for chosen in only or RUNS:
             if chosen in kept["benchmarks"] and not again:
-                print(f"{path.name} has {chosen} already; --again measures it anew", file=sys.stderr)
+                print(f"{path.name} already has {chosen}; --again measures it again", file=sys.stderr)
                 continue
             kept["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), tiny=tiny)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +105,7 @@ def run(name: str, only: Iterable[str], *, tiny: bool, again: bool) -> None:
 
 
 def measured(chosen: Run, folder: Path, *, tiny: bool) -> dict[str, Any]:
-    """Run one script; its command, its rows, and the last lines that it printed."""
+    """Run one script; return its command, its rows, and the lines that it printed after the table."""
     arguments = [*chosen.arguments.split(), *(chosen.tiny.split() if tiny else ())]
     files: list[str] = []
     if tiny:
@@ -130,7 +132,7 @@ def measured(chosen: Run, folder: Path, *, tiny: bool) -> dict[str, Any]:
 
 
 def report(name: str) -> str:
-    """The page of a run: what it ran on, and each benchmark's command and table."""
+    """The results page of a run: date, machine, and each benchmark's command and table."""
     kept = loaded(name)
     parts = [
         f"# Results: {kept['name']}",
@@ -153,7 +155,7 @@ def report(name: str) -> str:
 
 
 def loaded(name: str) -> dict[str, Any]:
-    """What a run measured."""
+    """The contents of a run's file."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
         raise SystemExit(f"{path} is absent; python benchmarks/suite.py run {name} makes it")
@@ -162,7 +164,7 @@ def loaded(name: str) -> dict[str, Any]:
 
 
 def table_of(chosen: str, rows: list[Row]) -> str:
-    """The table that the script prints of its rows, without its first line, which names the machine."""
+    """The table that the script prints for its rows, without the first line, which names the machine."""
     module = importlib.import_module(RUNS[chosen].script.removesuffix(".py"))
     repeat = len({row.get("turn", 0) for row in rows})
     given: list[Any] = [rows]
@@ -181,7 +183,10 @@ def table_of(chosen: str, rows: list[Row]) -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of README's table: which measurements, and how their figure is shown. A rate is better when higher."""
+    """A row of README's table: which measurements it uses, and how it shows their figure.
+
+    Rows of `benchmark` count if their fields have the values in `among`. If `rate`, higher values are better.
+    """
 
     task: str
     benchmark: str
@@ -192,7 +197,7 @@ class Figure:
 
 
 def rate(field: str, unit: float = 1e6) -> Callable[[Row], float]:
-    """Bytes by seconds, in millions by default."""
+    """Bytes per second, in millions by default."""
     return lambda row: float(row["bytes"] / row[field] / unit)
 
 
@@ -209,7 +214,7 @@ def training(corpus: str) -> Figure:
 
 
 ONE = {"corpus": "english", "threads": 1}
-READ_ME = (
+README_ROWS = (
     training("english"),
     training("korean"),
     training("japanese"),
@@ -231,11 +236,11 @@ HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python b
 
 
 def readme_table(name: str) -> str:
-    """The table of README.md, and the line below it, from a run."""
+    """The table of README.md for a run, and the line below it."""
     kept = loaded(name)
     done = kept["benchmarks"]
     versions: dict[str, str] = {}
-    figures = [figure for figure in READ_ME if figure.benchmark in done]
+    figures = [figure for figure in README_ROWS if figure.benchmark in done]
     lines = [HEAD, *(readme_row(figure, done[figure.benchmark]["rows"], versions) for figure in figures)]
     libraries = ", ".join(f"{peer} {version}" for peer, version in sorted(versions.items()))
     day = dt.date.fromisoformat(kept["date"])
@@ -244,7 +249,7 @@ def readme_table(name: str) -> str:
 
 
 def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
-    """One row: the median of the fastest way of this package and of the fastest other library."""
+    """One row: the medians of this package and of the fastest other library, each used in its fastest way."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         same = all(Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.among.items())
@@ -270,26 +275,26 @@ def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str
 
 
 def into_readme(table: str) -> None:
-    """Replace what is between the two comments in README.md."""
+    """Replace the text between the two comments in README.md."""
     text = README.read_text(encoding="utf-8")
     before, begin, rest = text.partition("<!-- made by benchmarks/suite.py -->\n")
     _, end, after = rest.partition("<!-- end -->\n")
     if not begin or not end:
-        raise SystemExit("README.md lacks the comments between which its table is")
+        raise SystemExit("README.md lacks the comments that enclose its table")
     README.write_text(before + begin + table + "\n" + end + after, encoding="utf-8")
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Parse the command line and run or report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", metavar="run | report", required=True)
     running = commands.add_parser("run", help="measure, and write results/NAME.json")
-    running.add_argument("name", metavar="NAME", help="of the run, such as 2026-11-epyc")
+    running.add_argument("name", metavar="NAME", help="the run's name, such as 2026-11-epyc")
     running.add_argument("--only", choices=RUNS, action="append", default=[], help="may be repeated; default all")
-    running.add_argument("--tiny", action="store_true", help="a few megabytes, once: to try the command")
-    running.add_argument("--again", action="store_true", help="measure again what the file has")
+    running.add_argument("--tiny", action="store_true", help="a few megabytes, one repetition: to try the command")
+    running.add_argument("--again", action="store_true", help="repeat benchmarks that the file already has")
     reporting = commands.add_parser("report", help="write results/RESULTS.md")
-    reporting.add_argument("name", metavar="NAME", help="of the run")
+    reporting.add_argument("name", metavar="NAME", help="the run's name")
     reporting.add_argument("--readme", action="store_true", help="replace the table of README.md too")
     options = parser.parse_args()
     if options.command == "run":

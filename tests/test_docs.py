@@ -296,8 +296,8 @@ def test_every_row_of_the_table_names_its_script(suite: Any) -> None:
     table = (ROOT / "README.md").read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
     rows = table.partition("\n\n")[0].splitlines()
     assert table.startswith(suite.HEAD)
-    assert len(rows) == 2 + len(suite.READ_ME)
-    for row, figure in zip(rows[2:], suite.READ_ME, strict=True):
+    assert len(rows) == 2 + len(suite.README_ROWS)
+    for row, figure in zip(rows[2:], suite.README_ROWS, strict=True):
         script = suite.RUNS[figure.benchmark].script
         assert row.endswith(f"| `{script}` |")
         assert (ROOT / "benchmarks" / script).exists()

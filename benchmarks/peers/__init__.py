@@ -1,9 +1,9 @@
-"""The libraries that are measured, by job: one adapter per library and job. Nothing here measures.
+"""Adapters for the libraries that are measured, one per library and job. Nothing here measures.
 
-An adapter is a class with `name`, `version()` and one job: training (`trainers.py`), encoding with what was trained
-(`encoders.py`), encoding and decoding with a published vocabulary (`published.py`), counting words (`counters.py`) or
-finding pretokens (`scanners.py`). Outputs are compared as they are. Each library is given its own fastest way that
-gives the right result.
+An adapter is a class with `name`, `version()` and one job: training (`trainers.py`), encoding with a vocabulary that
+was just trained (`encoders.py`), encoding and decoding with a published vocabulary (`published.py`), counting words
+(`counters.py`) or finding pretokens (`scanners.py`). Each adapter uses the library's fastest way that gives the right
+result.
 """
 
 from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab, flat

@@ -1,4 +1,4 @@
-"""What the adapters share: the pattern, the separator, the documents of a file, what outputs are compared as."""
+"""Shared by the adapters: the pattern, the separator, the documents of a file, outputs in a comparable form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# How each peer takes the number of threads; read when its module is loaded.
+# Environment variables from which peers take the number of threads when they are imported.
 THREAD_VARIABLES = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS")
 
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -20,13 +20,13 @@ SEPARATOR = "<|endoftext|>"
 
 Ranks = dict[bytes, int]
 
-#: What training gives: a function that lists the tokens of merges in order, so that listing them is not timed.
+#: The result of training: a function that lists the tokens of the merges in order, so that listing is not timed.
 Tokens = Callable[[], list[bytes]]
 
 
 @dataclass(frozen=True)
 class Vocab:
-    """A published vocabulary: its short name, its rank file, and the same as a tokenizer.json."""
+    """A published vocabulary: its short name, its rank file and its tokenizer.json."""
 
     name: str
     ranks: str
@@ -34,7 +34,7 @@ class Vocab:
 
     @property
     def pattern(self) -> str:
-        """The name of its pattern here."""
+        """This package's name for its pattern."""
         return "gpt2" if self.name == "r50k" else self.name
 
     def table(self) -> Ranks:
@@ -72,7 +72,7 @@ def documents(path: str) -> list[str]:
 
 
 def flat(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What an encoder gave, as int64 ids and lengths."""
+    """An encoder's result as int64 ids and lengths."""
     if isinstance(result, tuple):
         return result[0].astype(np.int64), result[1].astype(np.int64)
     if hasattr(result, "offsets") and hasattr(result, "ids"):

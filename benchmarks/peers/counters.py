@@ -1,4 +1,4 @@
-"""Counting words: `read` a file into what the library takes, `count` it, and make a dict of that with `words`."""
+"""Counting words: `read` converts a file to the library's input, `count` counts it, `words` makes a dict of it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Ours(Own):
     """This package."""
 
     def read(self, path: str) -> str:
-        """The path: the file is mapped while it is counted."""
+        """The path: `count` reads the file."""
         return path
 
     def count(self, path: str, threads: int) -> Any:
-        """Counts in a table of ours."""
+        """Counts in this package's table."""
         import bpe
 
         return bpe.count_words(files=path, separator=SEPARATOR, threads=threads)
@@ -36,14 +36,14 @@ class Gigatoken(Peer):
             return file.read()
 
     def count(self, data: bytes, threads: int) -> Any:
-        """A list of (word, count), which is how it hands them over."""
+        """A list of (word, count), gigatoken's own result."""
         del threads  # from the environment
         from gigatoken import gigatoken_rs
 
         return gigatoken_rs.pretokenized_counts(data, SEPARATOR.encode())
 
     def words(self, counted: Any) -> Ranks:
-        """The counts as a dict; a word that is there twice has both counts."""
+        """The counts as a dict; counts of a word that is listed twice are added."""
         found: Ranks = {}
         for word, count in counted:
             found[word] = found.get(word, 0) + count
@@ -51,7 +51,7 @@ class Gigatoken(Peer):
 
 
 class FFBPE(Peer):
-    """ffbpe's WordCounter; with no pattern named, it has its own scanner for GPT-2's."""
+    """ffbpe's WordCounter, which uses its own scanner for GPT-2's pattern by default."""
 
     name = "ffbpe"
 
@@ -60,7 +60,7 @@ class FFBPE(Peer):
         return documents(path)
 
     def count(self, texts: list[str], threads: int) -> Any:
-        """Counts in a table of its own."""
+        """Counts in ffbpe's table."""
         del threads  # from the environment
         import ffbpe
 

@@ -35,7 +35,7 @@ class Tiktoken(Peer):
     name = "tiktoken"
 
     def encoder(self, ranks: Ranks, threads: int) -> Any:
-        """A function from texts to (ids, lengths); its lists are taken as they are, not made arrays of."""
+        """A function from texts to lists of ids, which are not converted to arrays."""
         import tiktoken
 
         encoding = tiktoken.Encoding("measured", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})

@@ -1,8 +1,8 @@
 """Encoding and decoding with a published vocabulary.
 
-`load` makes a tokenizer of a `Vocab`; `ways` are the ways in which a library takes a corpus, "file" (it reads the
-documents itself) or any other name (a list of str), and `corpus` encodes it so; `one` is a function from a str to its
-ids, `decode` one from ids (`takes` makes of an array what it takes) to bytes.
+`load` makes a tokenizer from a `Vocab`. `ways` are the ways in which a library takes a corpus: "file" (it reads the
+documents itself) or any other name (a list of str); `corpus` encodes it in one of them. `one` returns a function from a
+str to its ids, and `decode` a function from ids to bytes; `takes` converts an array to the ids that it accepts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Gigatoken(Peer):
         """From the rank file."""
         import gigatoken
 
-        self._parallel = threads > 1  # how many is in the environment
+        self._parallel = threads > 1  # the number is in the environment
         return gigatoken.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, {})
 
     def load_json(self, vocab: Vocab, threads: int) -> Any:
@@ -77,7 +77,7 @@ class Gigatoken(Peer):
         return gigatoken.Tokenizer(vocab.json)
 
     def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
-        """A ragged array of awkward's; a list of lists by the way of tiktoken."""
+        """A ragged array of the library awkward; a list of lists by gigatoken's tiktoken interface."""
         if way == "file":
             from gigatoken import TextFileSource
 
@@ -138,7 +138,7 @@ class Tiktoken(Peer):
 
 
 class Riptoken(Tiktoken):
-    """riptoken, which has tiktoken's interface; its threads are in the environment."""
+    """riptoken, which has tiktoken's interface and takes the number of threads from the environment."""
 
     name = "riptoken"
 
@@ -158,7 +158,7 @@ class Riptoken(Tiktoken):
 
 
 class Wordchipper(Tiktoken):
-    """wordchipper, which knows its vocabularies by name only, and looks for them in a cache before it fetches them."""
+    """wordchipper, which loads vocabularies by name only, from a cache or else from the network."""
 
     name = "wordchipper"
 
@@ -166,11 +166,11 @@ class Wordchipper(Tiktoken):
         """By name, from a cache that has the rank file."""
         cache = Path(vocab.ranks).parent / "cache"
         name = f"{vocab.name}_base"
-        place = cache / "io.crates.wordchipper" / "openai" / name / f"{name}.tiktoken"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(Path(vocab.ranks).read_bytes())
+        cached = cache / "io.crates.wordchipper" / "openai" / name / f"{name}.tiktoken"
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        cached.write_bytes(Path(vocab.ranks).read_bytes())
         os.environ["XDG_CACHE_HOME"] = str(cache)  # read at the first load
-        wordchipper: Any = importlib.import_module("wordchipper")  # its types leave out what is compiled
+        wordchipper: Any = importlib.import_module("wordchipper")  # its type stubs lack the compiled classes
         options = wordchipper.TokenizerOptions.default()
         options.set_parallel(threads > 1)
         options.set_accelerated_lexers(True)
@@ -187,7 +187,7 @@ class Wordchipper(Tiktoken):
 
 
 class RsBpe(Tiktoken):
-    """rs_bpe, which has cl100k and o200k within."""
+    """rs_bpe, which contains cl100k and o200k."""
 
     name = "rs_bpe"
 
@@ -233,7 +233,7 @@ class HuggingFace(Peer):
         return tok.encode_batch_fast(texts, add_special_tokens=False)
 
     def one(self, tok: Any) -> Any:
-        """A list, of an encoding."""
+        """A list, taken from an Encoding."""
         return lambda text: tok.encode(text, add_special_tokens=False).ids
 
     def takes(self, ids: NDArray[np.uint32]) -> Any:
@@ -258,13 +258,13 @@ class Fastokens(HuggingFace):
         return Tokenizer.from_tiktoken(vocab.ranks, encoding=f"{vocab.name}_base")
 
     def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
-        """Two buffers."""
+        """Ids and offsets, from two buffers."""
         del way, path
         ids, offsets = tok.encode_batch_flat(texts)
         return np.frombuffer(ids, dtype=np.uint32), np.diff(np.frombuffer(offsets, dtype=np.uint64))
 
     def one(self, tok: Any) -> Any:
-        """A list, of an encoding."""
+        """A list, taken from an Encoding."""
         return lambda text: tok.encode(text).ids
 
 

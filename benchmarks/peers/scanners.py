@@ -1,6 +1,7 @@
-"""Finding pretokens in two steps: `text`, which makes of bytes what the library takes, and `scanner`.
+"""Finding pretokens: `text` converts bytes to the library's input, and `scanner` returns the function to time.
 
-That gives a function from such a text to the number of its pretokens, or None for a pattern that the library has not.
+That function takes such an input and returns the number of its pretokens. `scanner` returns None for a pattern that the
+library lacks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from peers.common import PATTERN, Own, Peer
 
-# Hugging Face's spellings: Oniguruma reads `{1,3}+` and `$` otherwise than tiktoken's engine does.
+# Hugging Face's spellings: Oniguruma interprets `{1,3}+` and `$` differently from tiktoken's engine.
 HUGGINGFACE = {
     "gpt2": PATTERN,
     "cl100k": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -27,13 +28,13 @@ class Ours(Own):
         return data
 
     def scanner(self, pattern: str) -> Callable[[Any], int]:
-        """The scanner's count of pretokens, none of which becomes an object."""
+        """The scanner's count of pretokens, without an object for each."""
         from bpe.pretokenize import _scanner as scan
         from bpe.pretokenize.patterns import PATTERNS
 
         number = PATTERNS[pattern].scanner
         count = getattr(scan, "count", None)
-        if count is None:  # arrays of where pretokens begin and end are made as well
+        if count is None:  # then the arrays of offsets are timed too
             return lambda data: len(scan.spans(number, data)[0])
         return lambda data: int(count(number, data))
 

@@ -1,6 +1,6 @@
-"""Training from a file: a function that lists the merged tokens in order as bytes, so that listing them is not timed.
+"""Training from a file. `train` returns a function that lists the merged tokens, so that listing them is not timed.
 
-All use the same pattern.
+The tokens are bytes, in the order of the merges. All adapters use the same pattern unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Ours(Own):
     """This package."""
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
-        """Tokens of merges in order; ids of single bytes as the peers number them, so that ties break alike."""
+        """Tokens of merges in order. Bytes have the same ids as in the peers, so that ties break alike."""
         import bpe
 
         tok = bpe.train(
@@ -26,7 +26,7 @@ class Ours(Own):
 
 
 class OursByLetters(Ours):
-    """This package with the alphabet in the order of GPT-2's letters, as `tokenizers` has it: ties break otherwise."""
+    """This package with the alphabet in the order of GPT-2's letters, as in `tokenizers`; ties break differently."""
 
     name = "bpe-letters"
 
@@ -44,7 +44,7 @@ class Gigatoken(Peer):
     name = "gigatoken"
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
-        """Tokens of merges in order, from the file itself, which it maps."""
+        """Tokens of merges in order; gigatoken maps the file."""
         del threads  # from the environment
         from gigatoken import gigatoken_rs
 
@@ -94,7 +94,7 @@ class BPEasy(Peer):
         del threads  # from the environment
         import bpeasy
 
-        longest = 1 << 20  # a limit has to be given
+        longest = 1 << 20  # bpeasy requires a limit
         vocab = bpeasy.train_bpe(iter(documents(path)), PATTERN, longest, vocab_size)
         return lambda: tokens_by_id(vocab)
 
@@ -123,12 +123,12 @@ class HuggingFace(Peer):
 
 
 class SentencePiece(Peer):
-    """google/sentencepiece's BPE: another way of cutting words, characters and not bytes; no equal output."""
+    """google/sentencepiece's BPE, which splits words by its own rule and merges characters; outputs differ."""
 
     name = "sentencepiece"
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
-        """Its pieces but the three special ones; the text as it is, and no line left out."""
+        """All pieces except the three special ones; without normalization, and with long lines."""
         import io
 
         import sentencepiece
@@ -151,12 +151,12 @@ class SentencePiece(Peer):
 
 
 class YouTokenToMe(Peer):
-    """VKCOM/YouTokenToMe: words are cut at white space, characters and not bytes; no equal output."""
+    """VKCOM/YouTokenToMe, which splits words at white space and merges characters; outputs differ."""
 
     name = "youtokentome"
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
-        """Its pieces but the four special ones."""
+        """All pieces except the four special ones."""
         import tempfile
 
         import youtokentome
@@ -169,17 +169,17 @@ class YouTokenToMe(Peer):
 
 
 class MinBPE(Peer):
-    """karpathy/minbpe: Python to learn from; ties are broken by what comes first, so that its tokens may be others."""
+    """karpathy/minbpe, in Python, for teaching. It breaks ties by first occurrence, so its tokens may differ."""
 
     name = "minbpe"
 
     def version(self) -> str:
-        """What is measured; it is on no package index."""
+        """The source is used, since minbpe has no release."""
         return "source"
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
-        """Tokens of merges in order; documents one behind the other."""
-        del threads  # one
+        """Tokens of merges in order; the documents are concatenated."""
+        del threads  # minbpe has one
         import minbpe
 
         tok = minbpe.RegexTokenizer(PATTERN)
@@ -188,7 +188,7 @@ class MinBPE(Peer):
 
 
 def tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
-    """The tokens of a vocabulary in the order of their ids, less the 256 bytes."""
+    """The tokens of a vocabulary in the order of their ids, without the 256 bytes."""
     return [token for token, number in sorted(vocab.items(), key=lambda item: item[1]) if number >= 256]
 
 
