@@ -19,8 +19,8 @@ def explanation(error: Exception, package: Path) -> str:
     if any(KERNEL + suffix in compiled for suffix in EXTENSION_SUFFIXES):
         return f"{error}: the compiled kernels of bpe in {package} do not match its source or this NumPy; {install}"
     if compiled:
-        problem = f"the kernels of bpe in {package} are compiled for another Python ({compiled[0]}), not for {python}"
-        return f"{problem}; {install} with this Python"
+        other = f"another Python ({compiled[0]}), not for this {python}"
+        return f"the kernels of bpe in {package} are compiled for {other}; {install} with this Python"
     problem = f"{package} is source code that is not compiled"
     if (installed := _elsewhere(package)) is not None:
         return f"{problem}, and it hides the installed copy in {installed}; leave the folder {folder}, or {install}"
