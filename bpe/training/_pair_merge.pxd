@@ -1,50 +1,50 @@
-"""Merging one pair wherever it stands, and what that needs to remember."""
+"""Merging one pair at all its occurrences, and the state of a training that this changes."""
 
-from bpe.base._team cimport Team
+from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport cell_t, count_t, token_t
-from bpe.training._pair_table cimport Pairs
+from bpe.training._pair_table cimport TrackedPairs
 from bpe.training._symbol_array cimport Symbols
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint32_t
 
 cdef enum:
-    SPARE = 16                # cells that each part of a job has to itself, a line of a cache
+    SPARE = 16                # cells that each part of a job has to itself: a cache line
 
-cdef struct Pool:             # the memory of all lists of places; written from its begin to its end until a recount
-    cell_t* cells             # (size + MOST_PARTS * SPARE,): the last ones are for what nobody reads
+cdef struct Pool:             # the memory of all lists of positions; filled from its start until a recount empties it
+    cell_t* cells             # (size + MOST_PARTS * SPARE,): the last ones are written and never read
     size_t n
     size_t size
     size_t longest            # a longer list is not written: reading all cells costs less
     size_t most_pairs
     bint full                 # something did not fit: recount before the next merge
 
-cdef struct Keep:             # which pairs are tracked
-    count_t threshold         # those with at least this count,
-    uint32_t max_length       # whose token has at most this many symbols;
-    const Pairs* given        # or, where not NULL, those that are in this table of merges,
-    size_t first              # from this rank
-    size_t limit              # to before this one
+cdef struct TrackingPolicy:   # which pairs are tracked: those
+    count_t threshold         # with at least this count
+    uint32_t max_length       # whose token has at most this many symbols
 
-cdef struct Side:             # a pair with one neighbour of the token that a merge makes
-    token_t token             # the neighbour
+cdef struct Neighbour:        # a token next to the token that a merge makes: the new pair with it, the old one is lost
+    token_t token
     uint32_t n                # occurrences, each word counted once
     count_t count
-    size_t cursor             # where in the pool its next place goes, or NO_LIST
+    size_t cursor             # where in the pool the new pair's next position goes, or NO_LIST
 
-cdef struct Gather:           # what one merge meets: room for every token, used again by each merge
-    uint32_t* slot[2]         # by token: its index in `sides` + 1, 0 where it was not met (left, right)
-    Side* sides[2]
+cdef struct Neighbours:       # of one merge: room for every token, used again by each merge
+    uint32_t* slot[2]         # by token: its index in `items` + 1, 0 where it was not met (left, right)
+    Neighbour* items[2]
     size_t n[2]
     size_t room
-    Side chain                # the pair of two new tokens
+    Neighbour chain           # the pair of two new tokens
 
-cdef int fit_gather(Gather* gather, size_t n_tokens) except -1 nogil
-cdef void free_gather(Gather* gather) noexcept nogil
-cdef bint is_kept(const Keep* keep, const Tokens* tokens, token_t left, token_t right, count_t count) noexcept nogil
-cdef int merge_pair(
-    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gathers, const Keep* keep, uint32_t number,
-    token_t made, Team team, size_t long_list,
-) except -1 nogil
-cdef cell_t first_place(
-    const Symbols* symbols, const Tokens* tokens, Pairs* pairs, const Pool* pool, uint32_t number
-) noexcept nogil
+cdef struct TrainingState:
+    Symbols symbols
+    Tokens tokens
+    TrackedPairs pairs
+    Pool pool
+    TrackingPolicy policy
+    Neighbours neighbours[MOST_PARTS]    # by part; the sums of all parts are in the first
+    size_t long_list                     # the least positions in a part of a list
+
+cdef void free_state(TrainingState* state) noexcept nogil
+cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil
+cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except -1 nogil
+cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil

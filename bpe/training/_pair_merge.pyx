@@ -5,33 +5,37 @@ Merging at p writes three cells:
         p        q = p + width(a)               p
     | a . . a | b . b |          becomes    | c . . . x . c |      x: the first cell of b is NONE now
 
-A list holds the first cells of a pair's occurrences, ascending. Entries go stale when a neighbour's merge takes an
-occurrence away, and the cells show it: a stale position no longer starts an `a` with a `b` after it, since a token
-that grew has another id, and the first cell of a token that became a right part is NONE (or holds the id of a token
-that is wider than any that began there). So `aaaa` merges at 0 and 2: the occurrence at 1 is gone when it is reached.
+A list holds the first cells of a pair's occurrences, ascending. An entry goes stale when another merge takes one of the
+two tokens, and the cells show it: a stale position no longer starts an `a` with a `b` after it, since a token that grew
+has another id, and the first cell of a token that became a right part is NONE (or holds the id of a token that is wider
+than any that began there). So `aaaa` merges at 0 and 2: the occurrence at 1 is gone when it is reached.
 
-At each occurrence the pair with the left neighbour and the pair with the right one are lost, and two are won. Where two
-occurrences touch, as in `abab`, what lies between them is lost once, (b, a), and won once, (c, c): the right side of
+Each occurrence loses its pair with the left neighbour and its pair with the right one, and gains two. Where two
+occurrences touch, as in `abab`, what lies between them is lost once, (b, a), and gained once, (c, c): the right side of
 the first is left to the left side of the second.
 
-The list is walked twice. The first walk merges and sums up by neighbour what is lost and won, so that the table of
-pairs is touched once per distinct neighbour and not once per occurrence; a new pair's count is complete then. The
-second walk writes the lists of the new pairs that are worth tracking, and is left out where there is none.
+The list is walked twice. The first walk merges and adds up by neighbour what is lost and gained, so that the table of
+pairs is read once per distinct neighbour and not once per occurrence; a new pair's count is complete then. The second
+walk writes the lists of the new pairs that are tracked, and is left out where there is none.
 
-A long list is cut where words begin and walked by several threads: no occurrence has to do with one in another word.
-Each sums up by itself; the sums are added in the order of the parts, and the new lists lie in that order, too.
+A long list is divided at word starts and walked by several threads: occurrences in different words are independent.
+Each thread adds up by itself; the sums are added in the order of the parts, and the new lists are in that order, too.
 
 No two merges spell the same string: an occurrence of a token's string that is about to become one token has had no
 merge across its ends, so what happened inside is what happens to the string alone, and that is always the same.
+
+Cost: linear in the pair's occurrences, or in all cells for a pair without a list.
 """
 
 from bpe.base._binary_search cimport first_from
 from bpe.base._memory cimport prefetch
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
-from bpe.training._pair_table cimport NO_LIST, NO_PAIR, Pair, Pairs, add_pair, find_pair, pair_hash, prefetch_pair
-from bpe.training._symbol_array cimport ANCHORS, Symbols, class_of, id_t
-from bpe.training._token_table cimport Tokens
+from bpe.training._pair_table cimport (
+    NO_LIST, NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash, prefetch_pair,
+)
+from bpe.training._symbol_array cimport ANCHORS, Symbols, class_of, free_symbols, id_t
+from bpe.training._token_table cimport Tokens, free_tokens
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
@@ -39,424 +43,375 @@ from libc.string cimport memset
 cdef enum:
     LEFT = 0
     RIGHT = 1
-    AHEAD = 24                # places and pairs prefetched ahead of the one at hand
-    CHUNK = 4096              # places found at once for a pair without a list
+    AHEAD = 24                # how many positions and pairs are prefetched before they are used
+    CHUNK = 4096              # positions found at once for a pair without a list
 
-cdef struct Merge:
+cdef struct Merge:            # the pair (a, b) becomes c
     token_t a
     token_t b
     token_t c
     uint32_t width_a
     uint32_t width
-    size_t touched            # the place behind the last occurrence that was merged
+    size_t merged_until       # where the last occurrence that was merged ends
     size_t k                  # the class of that occurrence
+
+cdef struct MergeJob:         # a merge at all occurrences of a pair, done in parts
+    TrainingState* state
+    Merge merge
+    bint writes_lists         # this is the second walk
+    cell_t* positions         # of the pair, or NULL where it has no list
+    size_t begins[MOST_PARTS + 1]
+    size_t live[MOST_PARTS]   # positions of a part that are not stale; they are moved to its front
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------
 
-cdef int fit_gather(Gather* gather, size_t n_tokens) except -1 nogil:
-    """Make room for the neighbours of a merge: at most every token."""
-    cdef size_t room = max(n_tokens, gather.room + gather.room // 2)
+cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
+    """Make room for the neighbours of a merge, at most every token; none has been met."""
+    cdef size_t room = max(n_tokens, found.room + found.room // 2)
     cdef int side
     cdef void* moved
-    if n_tokens <= gather.room:
+    found.chain.n, found.chain.count = 0, 0
+    if n_tokens <= found.room:
         return 0
     for side in range(2):
-        moved = realloc(gather.slot[side], room * sizeof(uint32_t))
+        moved = realloc(found.slot[side], room * sizeof(uint32_t))
         if moved != NULL:
-            gather.slot[side] = <uint32_t*>moved
-            memset(gather.slot[side] + gather.room, 0, (room - gather.room) * sizeof(uint32_t))
-            moved = realloc(gather.sides[side], room * sizeof(Side))
+            found.slot[side] = <uint32_t*>moved
+            memset(found.slot[side] + found.room, 0, (room - found.room) * sizeof(uint32_t))
+            moved = realloc(found.items[side], room * sizeof(Neighbour))
         if moved == NULL:
             with gil:
                 raise MemoryError(f"no memory for the neighbours of {room} tokens")
-        gather.sides[side] = <Side*>moved
-    gather.room = room
+        found.items[side] = <Neighbour*>moved
+    found.room = room
     return 0
 
 
-cdef void free_gather(Gather* gather) noexcept nogil:
+cdef void clear_neighbours(Neighbours* found) noexcept nogil:
+    cdef size_t i
+    cdef int side
     for side in range(2):
-        free(gather.slot[side])
-        free(gather.sides[side])
+        for i in range(found.n[side]):
+            found.slot[side][found.items[side][i].token] = 0
+        found.n[side] = 0
 
 
-# Places ---------------------------------------------------------------------------------------------------------------
+cdef void free_state(TrainingState* state) noexcept nogil:
+    cdef int part, side
+    free_symbols(&state.symbols)
+    free_tokens(&state.tokens)
+    free_pairs(&state.pairs)
+    free(state.pool.cells)
+    for part in range(MOST_PARTS):
+        for side in range(2):
+            free(state.neighbours[part].slot[side])
+            free(state.neighbours[part].items[side])
 
-cdef size_t read_places(
-    const id_t* cells, const uint32_t* width, size_t end, token_t a, token_t b, bint alone, size_t* at, cell_t* places,
-    size_t room,
+
+# Positions ------------------------------------------------------------------------------------------------------------
+
+cdef size_t read_positions(
+    const id_t* cells, const TrainingState* state, token_t a, token_t b, size_t* at, cell_t* positions, size_t room
 ) noexcept nogil:
-    """Find places where `a` stands with `b` behind it (`alone`: whatever is behind it), from the token at `at[0]` on.
+    """Find where `a` has `b` after it (NO_TOKEN: anything) in all cells from the token at `at[0]` on.
 
-    Returns how many were written to `places`, at most `room`; `at[0]` is then where to go on.
+    Returns how many were written to `positions`, at most `room`; `at[0]` is then where to continue.
     """
+    cdef const uint32_t* width = state.tokens.width
     cdef size_t p = at[0], n = 0
     cdef id_t token
-    while p < end and n < room:
+    while p < state.symbols.n and n < room:
         token = cells[p]
         if token == <id_t>NO_TOKEN:
             p += 1
             continue
-        if token == a and (alone or cells[p + width[token]] == b):
-            places[n] = <cell_t>p
+        if token == a and (b == NO_TOKEN or cells[p + width[token]] == b):
+            positions[n] = <cell_t>p
             n += 1
         p += width[token]
     at[0] = p
     return n
 
 
-cdef cell_t find_first(
-    const id_t* cells, const uint32_t* width, size_t end, Pair* pair, const cell_t* places
-) noexcept nogil:
+cdef cell_t find_first(const id_t* cells, const TrainingState* state, TrackedPair* pair) noexcept nogil:
+    cdef const uint32_t* width = state.tokens.width
     cdef size_t at = 1
-    cdef cell_t place = 0xFFFFFFFF
-    if pair.places == NO_LIST:
-        read_places(cells, width, end, pair.left, pair.right, False, &at, &place, 1)
-        return place
-    places += pair.places
+    cdef cell_t position = 0xFFFFFFFF
+    if pair.list_start == NO_LIST:
+        read_positions(cells, state, pair.left, pair.right, &at, &position, 1)
+        return position
     while pair.head < pair.n:
-        place = places[pair.head]
-        if cells[place] == pair.left and cells[place + width[pair.left]] == pair.right:
-            return place
+        position = state.pool.cells[pair.list_start + pair.head]
+        if cells[position] == pair.left and cells[position + width[pair.left]] == pair.right:
+            return position
         pair.head += 1
     return 0xFFFFFFFF
 
 
-cdef cell_t first_place(
-    const Symbols* symbols, const Tokens* tokens, Pairs* pairs, const Pool* pool, uint32_t number
-) noexcept nogil:
-    """The first occurrence of a pair; stale places before it are passed for good."""
-    if symbols.wide:
-        return find_first(
-            <const uint32_t*>symbols.cells, tokens.width, symbols.n, &pairs.items[number], pool.cells
-        )
-    return find_first(<const uint16_t*>symbols.cells, tokens.width, symbols.n, &pairs.items[number], pool.cells)
+cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil:
+    """The first occurrence of a pair; stale positions before it are skipped for good."""
+    if state.symbols.wide:
+        return find_first(<const uint32_t*>state.symbols.cells, state, &state.pairs.items[number])
+    return find_first(<const uint16_t*>state.symbols.cells, state, &state.pairs.items[number])
 
 
 # Walking --------------------------------------------------------------------------------------------------------------
 
-cdef inline void meet(Gather* gather, int side, token_t token, count_t count) noexcept nogil:
-    """Add an occurrence with a neighbour."""
-    cdef uint32_t at = gather.slot[side][token]
-    cdef Side* met
+cdef inline void add_neighbour(Neighbours* found, int side, token_t token, uint32_t n, count_t count) noexcept nogil:
+    """Add occurrences with a neighbour."""
+    cdef uint32_t at = found.slot[side][token]
+    cdef Neighbour* item
     if at == 0:
-        met = &gather.sides[side][gather.n[side]]
-        gather.n[side] += 1
-        gather.slot[side][token] = <uint32_t>gather.n[side]
-        met.token, met.n, met.count = token, 1, count
+        item = &found.items[side][found.n[side]]
+        found.n[side] += 1
+        found.slot[side][token] = <uint32_t>found.n[side]
+        item.token, item.n, item.count = token, n, count
     else:
-        met = &gather.sides[side][at - 1]
-        met.n += 1
-        met.count += count
+        item = &found.items[side][at - 1]
+        item.n += n
+        item.count += count
 
 
-cdef size_t merge_places(
-    id_t* cells, const Symbols* symbols, Merge* merge, Gather* gather, cell_t* places, size_t n
+cdef size_t merge_positions(
+    id_t* cells, const Symbols* symbols, Merge* merge, Neighbours* found, cell_t* positions, size_t n
 ) noexcept nogil:
-    """Merge at those of n ascending places that are not stale, which are moved to the front; returns their number."""
-    cdef size_t i, live = 0, place, middle, behind, k = merge.k
-    cdef size_t class_end = symbols.starts[k + 1], touched = merge.touched
+    """Merge at those of n ascending positions that are not stale, and move these to the front; returns their number."""
+    cdef size_t i, live = 0, position, middle, after, k = merge.k
+    cdef size_t class_end = symbols.starts[k + 1], merged_until = merge.merged_until
     cdef count_t count = symbols.counts[k]
     cdef id_t a = <id_t>merge.a, b = <id_t>merge.b, c = <id_t>merge.c, none = <id_t>NO_TOKEN, left, right
     for i in range(n):
-        prefetch(&cells[places[min(i + AHEAD, n - 1)]])
-        place = places[i]
-        middle = place + merge.width_a
-        if cells[place] != a or cells[middle] != b:
+        prefetch(&cells[positions[min(i + AHEAD, n - 1)]])
+        position = positions[i]
+        middle = position + merge.width_a
+        if cells[position] != a or cells[middle] != b:
             continue
-        places[live] = <cell_t>place
+        positions[live] = <cell_t>position
         live += 1
-        if place >= class_end:
-            k = class_of(symbols, <cell_t>place, k)
+        if position >= class_end:
+            k = class_of(symbols, <cell_t>position, k)
             class_end, count = symbols.starts[k + 1], symbols.counts[k]
-        behind = place + merge.width
-        left, right = cells[place - 1], cells[behind]
+        after = position + merge.width
+        left, right = cells[position - 1], cells[after]
         cells[middle] = none
-        cells[place] = c
-        cells[behind - 1] = c
-        if place == touched:
-            gather.chain.n += 1
-            gather.chain.count += count
+        cells[position] = c
+        cells[after - 1] = c
+        if position == merged_until:
+            found.chain.n += 1
+            found.chain.count += count
         elif left != none:
-            meet(gather, LEFT, left, count)
-        touched = behind
-        if right != none and not (right == a and cells[behind + merge.width_a] == b):
-            meet(gather, RIGHT, right, count)
-    merge.k, merge.touched = k, touched
+            add_neighbour(found, LEFT, left, 1, count)
+        merged_until = after
+        if right != none and not (right == a and cells[after + merge.width_a] == b):
+            add_neighbour(found, RIGHT, right, 1, count)
+    merge.k, merge.merged_until = k, merged_until
     return live
 
 
-cdef inline void put(cell_t* pool, Side* side, size_t place) noexcept nogil:
-    if side.cursor != NO_LIST:
-        pool[side.cursor] = <cell_t>place
-        side.cursor += 1
+cdef inline void append_position(cell_t* pool, Neighbour* item, size_t position) noexcept nogil:
+    if item.cursor != NO_LIST:
+        pool[item.cursor] = <cell_t>position
+        item.cursor += 1
 
 
-cdef void list_places(
-    const id_t* cells, const uint32_t* width, const Merge* merge, Gather* gather, const cell_t* places, size_t n,
-    cell_t* pool,
+cdef void list_positions(
+    const id_t* cells, const TrainingState* state, const Merge* merge, Neighbours* found, const cell_t* positions,
+    size_t n,
 ) noexcept nogil:
-    """Write the lists of the new pairs, from the places of the new token."""
-    cdef size_t i, place
+    """Write the lists of the new pairs, from the positions of the new token."""
+    cdef const uint32_t* width = state.tokens.width
+    cdef cell_t* pool = state.pool.cells
+    cdef size_t i, position
     cdef id_t c = <id_t>merge.c, none = <id_t>NO_TOKEN, left, right
     for i in range(n):
-        prefetch(&cells[places[min(i + AHEAD, n - 1)]])
-        place = places[i]
-        left, right = cells[place - 1], cells[place + merge.width]
+        prefetch(&cells[positions[min(i + AHEAD, n - 1)]])
+        position = positions[i]
+        left, right = cells[position - 1], cells[position + merge.width]
         if left == c:
-            put(pool, &gather.chain, place - merge.width)
+            append_position(pool, &found.chain, position - merge.width)
         elif left != none:
-            put(pool, &gather.sides[LEFT][gather.slot[LEFT][left] - 1], place - width[left])
+            append_position(pool, &found.items[LEFT][found.slot[LEFT][left] - 1], position - width[left])
         if right != none and right != c:
-            put(pool, &gather.sides[RIGHT][gather.slot[RIGHT][right] - 1], place)
+            append_position(pool, &found.items[RIGHT][found.slot[RIGHT][right] - 1], position)
+
+
+cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
+    """Do one of the two walks over a part of the pair's list, or over all cells where it has none."""
+    cdef TrainingState* state = job.state
+    cdef Neighbours* found = &state.neighbours[part]
+    cdef Merge merge = job.merge
+    cdef cell_t chunk[CHUNK]
+    cdef cell_t* positions
+    cdef size_t n = CHUNK, at = 1
+    if job.positions != NULL:
+        positions = job.positions + job.begins[part]
+        if job.writes_lists:
+            list_positions(cells, state, &merge, found, positions, job.live[part])
+        else:
+            n = job.begins[part + 1] - job.begins[part]
+            job.live[part] = merge_positions(cells, &state.symbols, &merge, found, positions, n)
+        return
+    while n == CHUNK:
+        if job.writes_lists:
+            n = read_positions(cells, state, merge.c, NO_TOKEN, &at, chunk, CHUNK)
+            list_positions(cells, state, &merge, found, chunk, n)
+        else:
+            n = read_positions(cells, state, merge.a, merge.b, &at, chunk, CHUNK)
+            merge_positions(cells, &state.symbols, &merge, found, chunk, n)
+            at = max(at, merge.merged_until)
+
+
+cdef int walk_part(void* data, int part) except -1 nogil:
+    cdef MergeJob* job = <MergeJob*>data
+    if job.state.symbols.wide:
+        walk_cells(<uint32_t*>job.state.symbols.cells, job, part)
+    else:
+        walk_cells(<uint16_t*>job.state.symbols.cells, job, part)
+    return 0
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------
 
-cdef bint is_kept(const Keep* keep, const Tokens* tokens, token_t left, token_t right, count_t count) noexcept nogil:
+cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil:
     """Whether a pair with this count is to be tracked."""
-    cdef size_t rank
-    if keep.given != NULL:
-        rank = find_pair(keep.given, left, right, pair_hash(left, right))
-        return keep.first <= rank and rank < keep.limit
-    if count < keep.threshold:
+    cdef const Tokens* tokens = &state.tokens
+    if count < state.policy.threshold:
         return False
-    return <uint64_t>tokens.items[left].length + tokens.items[right].length <= keep.max_length
+    return <uint64_t>tokens.items[left].length + tokens.items[right].length <= state.policy.max_length
 
 
-cdef inline void lose(Pairs* pairs, token_t left, token_t right, count_t count) noexcept nogil:
+cdef inline void subtract_pair_count(TrackedPairs* pairs, token_t left, token_t right, count_t count) noexcept nogil:
     cdef uint32_t number = find_pair(pairs, left, right, pair_hash(left, right))
     if number != NO_PAIR:
         pairs.items[number].count -= count
 
 
-cdef int win(
-    Pairs* pairs, Pool* pool, const Keep* keep, const Tokens* tokens, token_t left, token_t right, Side* side
-) except -1 nogil:
-    """Enter a new pair with its complete count, and make room for its list, if it is to be tracked."""
-    cdef Pair* pair
-    side.cursor = NO_LIST
-    if side.n == 0 or not is_kept(keep, tokens, left, right, side.count):
+cdef int add_pair_count(TrainingState* state, token_t left, token_t right, Neighbour* item) except -1 nogil:
+    """Enter a new pair with its complete count and make room for its list, if it is to be tracked."""
+    cdef Pool* pool = &state.pool
+    cdef TrackedPair* pair
+    item.cursor = NO_LIST
+    if item.n == 0 or not is_tracked(state, left, right, item.count):
         return 0
-    pair = &pairs.items[add_pair(pairs, left, right, pair_hash(left, right))]
-    pair.count = side.count
-    if pairs.n > pool.most_pairs:
+    pair = &state.pairs.items[add_pair(&state.pairs, left, right, pair_hash(left, right))]
+    pair.count = item.count
+    if state.pairs.n > pool.most_pairs:
         pool.full = True
-    if side.n > pool.longest:
+    if item.n > pool.longest:
         return 0
-    if side.n > pool.size - pool.n:
+    if item.n > pool.size - pool.n:
         pool.full = True
         return 0
-    pair.n = side.n
-    pair.places = side.cursor = pool.n
-    pool.n += side.n
+    pair.n = item.n
+    pair.list_start = item.cursor = pool.n
+    pool.n += item.n
     return 0
 
 
-cdef int settle(
-    Pairs* pairs, Pool* pool, Gather* gather, const Keep* keep, const Tokens* tokens, const Merge* merge
-) except -1 nogil:
-    """Take what the neighbours' old pairs lost and enter the new pairs, once per distinct neighbour."""
-    cdef size_t i, n
-    cdef Side* sides = gather.sides[LEFT]
-    n = gather.n[LEFT]
+cdef int update_counts(TrainingState* state, const Merge* merge) except -1 nogil:
+    """Subtract what the neighbours' old pairs lost and enter the new pairs, once per distinct neighbour."""
+    cdef TrackedPairs* pairs = &state.pairs
+    cdef Neighbours* found = &state.neighbours[0]
+    cdef size_t i, n = found.n[LEFT]
+    cdef Neighbour* items = found.items[LEFT]
     for i in range(n):
-        prefetch_pair(pairs, pair_hash(sides[min(i + AHEAD, n - 1)].token, merge.a))
-        lose(pairs, sides[i].token, merge.a, sides[i].count)
-        win(pairs, pool, keep, tokens, sides[i].token, merge.c, &sides[i])
-    sides, n = gather.sides[RIGHT], gather.n[RIGHT]
+        prefetch_pair(pairs, pair_hash(items[min(i + AHEAD, n - 1)].token, merge.a))
+        subtract_pair_count(pairs, items[i].token, merge.a, items[i].count)
+        add_pair_count(state, items[i].token, merge.c, &items[i])
+    items, n = found.items[RIGHT], found.n[RIGHT]
     for i in range(n):
-        prefetch_pair(pairs, pair_hash(merge.b, sides[min(i + AHEAD, n - 1)].token))
-        lose(pairs, merge.b, sides[i].token, sides[i].count)
-        win(pairs, pool, keep, tokens, merge.c, sides[i].token, &sides[i])
-    if gather.chain.n > 0:
-        lose(pairs, merge.b, merge.a, gather.chain.count)
-    win(pairs, pool, keep, tokens, merge.c, merge.c, &gather.chain)
+        prefetch_pair(pairs, pair_hash(merge.b, items[min(i + AHEAD, n - 1)].token))
+        subtract_pair_count(pairs, merge.b, items[i].token, items[i].count)
+        add_pair_count(state, merge.c, items[i].token, &items[i])
+    if found.chain.n > 0:
+        subtract_pair_count(pairs, merge.b, merge.a, found.chain.count)
+    add_pair_count(state, merge.c, merge.c, &found.chain)
     return 0
 
 
-# Long lists, in parts ------------------------------------------------------------------------------------------------
+# Parts ----------------------------------------------------------------------------------------------------------------
 
-cdef struct Job:              # a list that several threads walk
-    const Symbols* symbols
-    const Tokens* tokens
-    const Merge* merge
-    Gather* gathers           # one for each part
-    cell_t* places
-    size_t begins[MOST_PARTS + 1]
-    size_t live[MOST_PARTS]   # places of a part that are not stale, then at its front
-    cell_t* pool
-
-
-cdef void cut_list(Job* job, size_t n, int parts) noexcept nogil:
-    """Cut a list into parts of about the same length that have no word in common: where an anchor is."""
-    cdef const cell_t* anchors = &job.symbols.anchors[0]
+cdef void divide_list(MergeJob* job, size_t n, int parts) noexcept nogil:
+    """Divide a list at anchors into parts of about the same length, so that no word is in two parts."""
+    cdef const cell_t* anchors = &job.state.symbols.anchors[0]
     cdef size_t anchor
     cdef int part
     job.begins[0], job.begins[parts] = 0, n
     for part in range(1, parts):
-        anchor = first_from(anchors, ANCHORS, job.places[n * part // parts])
-        job.begins[part] = first_from(job.places, n, anchors[anchor])
+        anchor = first_from(anchors, ANCHORS, job.positions[n * part // parts])
+        job.begins[part] = first_from(job.positions, n, anchors[anchor])
 
 
-cdef int merge_part(void* data, int part) except -1 nogil:
-    cdef Job* job = <Job*>data
-    cdef Merge merge = job.merge[0]
-    cdef cell_t* places = job.places + job.begins[part]
-    cdef size_t n = job.begins[part + 1] - job.begins[part]
-    cdef void* cells = job.symbols.cells
-    if job.symbols.wide:
-        job.live[part] = merge_places(<uint32_t*>cells, job.symbols, &merge, &job.gathers[part], places, n)
-    else:
-        job.live[part] = merge_places(<uint16_t*>cells, job.symbols, &merge, &job.gathers[part], places, n)
-    return 0
-
-
-cdef int list_part(void* data, int part) except -1 nogil:
-    cdef Job* job = <Job*>data
-    cdef const cell_t* places = job.places + job.begins[part]
-    cdef const uint32_t* width = job.tokens.width
-    cdef Gather* gather = &job.gathers[part]
-    cdef void* cells = job.symbols.cells
-    if job.symbols.wide:
-        list_places(<uint32_t*>cells, width, job.merge, gather, places, job.live[part], job.pool)
-    else:
-        list_places(<uint16_t*>cells, width, job.merge, gather, places, job.live[part], job.pool)
-    return 0
-
-
-cdef inline void add_side(Side* whole, Side* more) noexcept nogil:
-    """Add what a part has met; its cursor says how many places are before its own."""
+cdef inline void add_part(Neighbour* whole, Neighbour* more) noexcept nogil:
+    """Add a part's sums; its cursor then says how many positions come before its own."""
     more.cursor = whole.n
     whole.n += more.n
     whole.count += more.count
 
 
-cdef void join_gathers(Gather* gathers, int parts) noexcept nogil:
-    """Add up in the first part's what all have met: in the order in which one would have met it."""
-    cdef Gather* whole = &gathers[0]
-    cdef Side* more
+cdef void add_parts(Neighbours* parts, int n_parts) noexcept nogil:
+    """Add the sums of all parts to the first's, neighbours in the order in which one thread would have met them."""
+    cdef Neighbours* whole = &parts[0]
+    cdef Neighbour* more
     cdef size_t i
     cdef int part, side
-    for part in range(1, parts):
-        add_side(&whole.chain, &gathers[part].chain)
+    for part in range(1, n_parts):
+        add_part(&whole.chain, &parts[part].chain)
         for side in range(2):
-            for i in range(gathers[part].n[side]):
-                more = &gathers[part].sides[side][i]
-                if whole.slot[side][more.token] == 0:
-                    meet(whole, side, more.token, 0)
-                    whole.sides[side][whole.n[side] - 1].n = 0
-                add_side(&whole.sides[side][whole.slot[side][more.token] - 1], more)
+            for i in range(parts[part].n[side]):
+                more = &parts[part].items[side][i]
+                add_neighbour(whole, side, more.token, 0, 0)
+                add_part(&whole.items[side][whole.slot[side][more.token] - 1], more)
 
 
-cdef void begin_lists(Gather* gathers, int parts) noexcept nogil:
-    """Let the cursors of later parts begin behind the places of those before them."""
-    cdef Side* more
+cdef void begin_lists(Neighbours* parts, int n_parts) noexcept nogil:
+    """Let the cursors of later parts begin after the positions of those before them."""
+    cdef Neighbour* more
     cdef size_t i, cursor
     cdef int part, side
-    for part in range(1, parts):
-        cursor = gathers[0].chain.cursor
-        gathers[part].chain.cursor = NO_LIST if cursor == NO_LIST else cursor + gathers[part].chain.cursor
+    for part in range(1, n_parts):
+        cursor = parts[0].chain.cursor
+        parts[part].chain.cursor = NO_LIST if cursor == NO_LIST else cursor + parts[part].chain.cursor
         for side in range(2):
-            for i in range(gathers[part].n[side]):
-                more = &gathers[part].sides[side][i]
-                cursor = gathers[0].sides[side][gathers[0].slot[side][more.token] - 1].cursor
+            for i in range(parts[part].n[side]):
+                more = &parts[part].items[side][i]
+                cursor = parts[0].items[side][parts[0].slot[side][more.token] - 1].cursor
                 more.cursor = NO_LIST if cursor == NO_LIST else cursor + more.cursor
 
 
-cdef int merge_shared(
-    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gathers, const Keep* keep, const Pair* pair,
-    const Merge* merge, Team team, int parts,
-) except -1 nogil:
-    """Merge a pair by its list, each part on a thread of its own."""
-    cdef Job job
-    cdef size_t listed = pool.n
-    cdef int part
-    job.symbols, job.tokens, job.merge, job.gathers, job.pool = symbols, tokens, merge, gathers, pool.cells
-    job.places = pool.cells + pair.places + pair.head
-    cut_list(&job, pair.n - pair.head, parts)
-    for part in range(1, parts):
-        fit_gather(&gathers[part], gathers[0].room)
-        gathers[part].chain.n = gathers[part].chain.count = 0
-    team.share(parts, merge_part, &job)
-    join_gathers(gathers, parts)
-    settle(pairs, pool, &gathers[0], keep, tokens, merge)
-    if not pool.full and pool.n > listed:
-        begin_lists(gathers, parts)
-        team.share(parts, list_part, &job)
-    return 0
+cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except -1 nogil:
+    """Make every occurrence of a pair the token `merged`; the new pairs are those that are last in the table then.
 
-
-# The whole ------------------------------------------------------------------------------------------------------------
-
-cdef int merge_in(
-    id_t* cells, Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gather, const Keep* keep,
-    const Pair* pair, Merge* merge,
-) except -1 nogil:
-    """Merge a pair by its list, or by reading all cells."""
-    cdef cell_t* places = pool.cells + pair.places + pair.head
-    cdef cell_t found[CHUNK]
-    cdef size_t n, at = 1, listed = pool.n
-    if pair.places != NO_LIST:
-        n = merge_places(cells, symbols, merge, gather, places, pair.n - pair.head)
-    else:
-        n = CHUNK
-        while n == CHUNK:
-            n = read_places(cells, tokens.width, symbols.n, merge.a, merge.b, False, &at, found, CHUNK)
-            merge_places(cells, symbols, merge, gather, found, n)
-            at = max(at, merge.touched)
-    settle(pairs, pool, gather, keep, tokens, merge)
-    if pool.full or pool.n == listed:
-        return 0
-    if pair.places != NO_LIST:
-        list_places(cells, tokens.width, merge, gather, places, n, pool.cells)
-        return 0
-    n, at = CHUNK, 1
-    while n == CHUNK:
-        n = read_places(cells, tokens.width, symbols.n, merge.c, NO_TOKEN, True, &at, found, CHUNK)
-        list_places(cells, tokens.width, merge, gather, found, n, pool.cells)
-    return 0
-
-
-cdef void clear_gather(Gather* gather) noexcept nogil:
-    cdef size_t i
-    cdef int side
-    for side in range(2):
-        for i in range(gather.n[side]):
-            gather.slot[side][gather.sides[side][i].token] = 0
-        gather.n[side] = 0
-
-
-cdef int merge_pair(
-    Symbols* symbols, Tokens* tokens, Pairs* pairs, Pool* pool, Gather* gathers, const Keep* keep, uint32_t number,
-    token_t made, Team team, size_t long_list,
-) except -1 nogil:
-    """Make every occurrence of a pair the token `made`; the new pairs are those that `pairs` has more afterwards.
-
-    A list is shared with the team in parts of at least `long_list` places. The first of `gathers` must have room for
-    all tokens. Where `pool.full` is set afterwards, counts and lists are not all there.
+    Where `pool.full` is set afterwards, counts and lists are incomplete: a recount must follow.
     """
-    cdef Merge merge
-    cdef Pair pair = pairs.items[number]
+    cdef MergeJob job
+    cdef Merge* merge = &job.merge
+    cdef TrackedPair pair = state.pairs.items[number]
+    cdef uint32_t* width = state.tokens.width
+    cdef size_t listed = state.pool.n, n = pair.n - pair.head
     cdef int part, parts = 1
-    merge.a, merge.b, merge.c = pair.left, pair.right, made
-    merge.width_a = tokens.width[merge.a]
-    merge.width = merge.width_a + tokens.width[merge.b]
-    merge.touched = merge.k = 0
-    tokens.width[made] = merge.width
-    gathers[0].chain.n = gathers[0].chain.count = 0
-    if pair.places != NO_LIST:
-        parts = parts_worth(team.size, (pair.n - pair.head) // long_list)
+    merge.a, merge.b, merge.c = pair.left, pair.right, merged
+    merge.width_a, merge.width = width[pair.left], width[pair.left] + width[pair.right]
+    merge.merged_until, merge.k = 0, 0
+    width[merged] = merge.width
+    job.state, job.positions, job.writes_lists = state, NULL, False
+    if pair.list_start != NO_LIST:
+        job.positions = state.pool.cells + pair.list_start + pair.head
+        parts = parts_worth(team.size, n // state.long_list)
+        divide_list(&job, n, parts)
     try:
-        if parts > 1:
-            merge_shared(symbols, tokens, pairs, pool, gathers, keep, &pair, &merge, team, parts)
-        elif symbols.wide:
-            merge_in(<uint32_t*>symbols.cells, symbols, tokens, pairs, pool, gathers, keep, &pair, &merge)
-        else:
-            merge_in(<uint16_t*>symbols.cells, symbols, tokens, pairs, pool, gathers, keep, &pair, &merge)
-        pairs.items[number].count = 0
+        for part in range(parts):
+            begin_neighbours(&state.neighbours[part], state.tokens.n)
+        team.share(parts, walk_part, &job)
+        add_parts(state.neighbours, parts)
+        update_counts(state, merge)
+        if not state.pool.full and state.pool.n > listed:
+            begin_lists(state.neighbours, parts)
+            job.writes_lists = True
+            team.share(parts, walk_part, &job)
+        state.pairs.items[number].count = 0
     finally:
         for part in range(parts):
-            clear_gather(&gathers[part])
+            clear_neighbours(&state.neighbours[part])
     return 0

@@ -1,4 +1,4 @@
-"""The table of the pairs that a training tracks: their counts and the places where they occur.
+"""The table of the pairs that a training tracks: their counts and the positions of their occurrences.
 
 Only pairs that may be merged before the next recount are here; the others cost nothing.
 """
@@ -15,18 +15,18 @@ cdef extern from *:
     #define BPE_NO_LIST SIZE_MAX
     """
     const uint32_t NO_PAIR "BPE_NO_PAIR"     # no such pair
-    const size_t NO_LIST "BPE_NO_LIST"       # a pair whose places are not listed: they are found by reading all cells
+    const size_t NO_LIST "BPE_NO_LIST"       # a pair without a list: its occurrences are found by reading all cells
 
-cdef struct Pair:
+cdef struct TrackedPair:
     token_t left
     token_t right
     count_t count             # exact; it only falls
-    size_t places             # where in the pool its list begins, or NO_LIST
-    uint32_t n                # places in the list: first cells of its occurrences, ascending, stale ones among them
+    size_t list_start         # where in the pool its list begins, or NO_LIST
+    uint32_t n                # positions in the list: first cells of its occurrences, ascending, some of them stale
     uint32_t head             # those before this one are stale
 
-cdef struct Pairs:
-    Pair* items
+cdef struct TrackedPairs:
+    TrackedPair* items
     size_t n
     size_t room
     uint64_t* slots           # (hash's upper half << 32 | number + 1), 0 where empty
@@ -37,15 +37,15 @@ cdef inline uint64_t pair_hash(token_t left, token_t right) noexcept nogil:
     return mix((<uint64_t>left << 32 | right) ^ <uint64_t>0xE7037ED1A0B428DB, <uint64_t>0x9E3779B97F4A7C15)
 
 
-cdef inline void prefetch_pair(const Pairs* pairs, uint64_t hashed) noexcept nogil:
+cdef inline void prefetch_pair(const TrackedPairs* pairs, uint64_t hashed) noexcept nogil:
     prefetch(&pairs.slots[hashed & (pairs.n_slots - 1)])
 
 
-cdef inline uint32_t find_pair(const Pairs* pairs, token_t left, token_t right, uint64_t hashed) noexcept nogil:
+cdef inline uint32_t find_pair(const TrackedPairs* pairs, token_t left, token_t right, uint64_t hashed) noexcept nogil:
     """The number of a pair, or NO_PAIR."""
     cdef size_t mask = pairs.n_slots - 1, at = hashed & mask
     cdef uint64_t slot = pairs.slots[at]
-    cdef const Pair* pair
+    cdef const TrackedPair* pair
     while slot != 0:
         if (slot ^ hashed) >> 32 == 0:
             pair = &pairs.items[<uint32_t>slot - 1]
@@ -56,14 +56,14 @@ cdef inline uint32_t find_pair(const Pairs* pairs, token_t left, token_t right, 
     return NO_PAIR
 
 
-cdef inline void enter_pair(Pairs* pairs, uint64_t hashed, size_t number) noexcept nogil:
+cdef inline void enter_pair(TrackedPairs* pairs, uint64_t hashed, size_t number) noexcept nogil:
     cdef size_t mask = pairs.n_slots - 1, at = hashed & mask
     while pairs.slots[at] != 0:
         at = (at + 1) & mask
     pairs.slots[at] = (hashed >> 32 << 32) | (number + 1)
 
 
-cdef inline int grow_slots(Pairs* pairs) except -1 nogil:
+cdef inline int grow_slots(TrackedPairs* pairs) except -1 nogil:
     cdef size_t i, larger = max(pairs.n_slots * 2, <size_t>1 << 10)
     cdef uint64_t* slots = <uint64_t*>calloc(larger, sizeof(uint64_t))
     if slots == NULL or pairs.n >= NO_PAIR - 1:
@@ -77,27 +77,29 @@ cdef inline int grow_slots(Pairs* pairs) except -1 nogil:
     return 0
 
 
-cdef inline uint32_t add_pair(Pairs* pairs, token_t left, token_t right, uint64_t hashed) except? 0xFFFFFFFF nogil:
+cdef inline uint32_t add_pair(
+    TrackedPairs* pairs, token_t left, token_t right, uint64_t hashed
+) except? 0xFFFFFFFF nogil:
     """The number of a new pair, which has no occurrences yet."""
-    cdef Pair* pair
+    cdef TrackedPair* pair
     if (pairs.n + 1) * 2 > pairs.n_slots:
         grow_slots(pairs)
-    pairs.items = <Pair*>grown(pairs.items, &pairs.room, pairs.n + 1, sizeof(Pair))
+    pairs.items = <TrackedPair*>grown(pairs.items, &pairs.room, pairs.n + 1, sizeof(TrackedPair))
     pair = &pairs.items[pairs.n]
-    memset(pair, 0, sizeof(Pair))
-    pair.left, pair.right, pair.places = left, right, NO_LIST
+    memset(pair, 0, sizeof(TrackedPair))
+    pair.left, pair.right, pair.list_start = left, right, NO_LIST
     enter_pair(pairs, hashed, pairs.n)
     pairs.n += 1
     return <uint32_t>(pairs.n - 1)
 
 
-cdef inline void clear_pairs(Pairs* pairs) noexcept nogil:
+cdef inline void clear_pairs(TrackedPairs* pairs) noexcept nogil:
     """Forget all pairs; their memory stays."""
     pairs.n = 0
     if pairs.n_slots > 0:
         memset(pairs.slots, 0, pairs.n_slots * sizeof(uint64_t))
 
 
-cdef inline void free_pairs(Pairs* pairs) noexcept nogil:
+cdef inline void free_pairs(TrackedPairs* pairs) noexcept nogil:
     free(pairs.items)
     free(pairs.slots)

@@ -2,14 +2,14 @@
 
     | - | l | o | w | - | l | o | w | e | r | - |        - is NONE: before the first word and after each
 
-A token's id stands in its first and in its last cell, so that its left neighbour is found at p - 1 and its right one at
+The first and the last cell of a token hold its id, so that its left neighbour is found at p - 1 and its right one at
 p + width; there are no links. When the array is written and whenever it is compacted, every token is one cell; merges
 make tokens wider until the next time.
 
-Words of equal count lie together: a class is a range of cells whose words all occur `counts[k]` times. A list of places
-ascends, so that whoever walks along one walks along the classes too.
+Words of equal count are adjacent: a class is a range of cells whose words all occur `counts[k]` times. A list of
+positions ascends, so that a walk along it is a walk along the classes too.
 
-What several threads share is cut at anchors: no pair crosses one, nor does a merge move one.
+The array is divided among threads at anchors: no pair crosses one, nor does a merge move one.
 
 A cell is 16 bits wide while that holds every id, which halves the memory, else 32.
 """
@@ -19,7 +19,7 @@ from bpe.base._types cimport byte_t, cell_t, count_t
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 
 cdef enum:
-    ANCHORS = 256             # between anchors lies what a part of a job is made of
+    ANCHORS = 256             # parts of a job begin and end at some of them
 
 ctypedef fused id_t:
     uint16_t
@@ -33,41 +33,42 @@ cdef struct Symbols:
     count_t* counts           # (n_classes,): of each word of the class
     size_t n_classes
     size_t room               # of `starts` and `counts`
-    cell_t anchors[ANCHORS + 1]    # places where words begin, ascending and evenly apart; the last one is n
+    cell_t anchors[ANCHORS + 1]    # word starts, ascending, about evenly spaced; the last one is n
 
 cdef enum Spelling:           # what the bytes of a word are
     BYTES = 0                 # its symbols
     CHARS = 1                 # its symbols in UTF-8
     TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
 
-cdef struct Alphabet:
+cdef struct SymbolAlphabet:
     Spelling spelling
     const uint32_t* inner     # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
-    const uint32_t* last      # the same at the last place of a word
+    const uint32_t* last      # the same at the end of a word
     size_t n_symbols          # the length of both
     size_t n_tokens           # what is not below this is no token
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
+    byte_t* occurs            # (n_tokens,) OUT: set for each token that is written
 
 cdef int lay_out(
-    Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
-    size_t n_words, bint by_count,
+    Symbols* symbols, const SymbolAlphabet* alphabet, const byte_t[::1] blob, const int64_t[::1] offsets,
+    const int64_t[::1] counts, const int64_t[::1] order,
 ) except -1 nogil
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil
 cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil
 
 
-cdef inline size_t class_of(const Symbols* symbols, cell_t place, size_t known) noexcept nogil:
-    """The class of a place that lies in class `known` or behind it: gallops ahead, then halves."""
+cdef inline size_t class_of(const Symbols* symbols, cell_t position, size_t known) noexcept nogil:
+    """The class of a position in class `known` or a later one, by galloping and then bisection."""
     cdef const cell_t* starts = symbols.starts
     cdef size_t last = symbols.n_classes - 1, step = 1, low = known, high, middle
-    while low + step <= last and starts[low + step] <= place:
+    while low + step <= last and starts[low + step] <= position:
         low += step
         step *= 2
     high = min(low + step, last + 1)
     while high - low > 1:
         middle = (low + high) >> 1
-        if starts[middle] <= place:
+        if starts[middle] <= position:
             low = middle
         else:
             high = middle

@@ -10,11 +10,8 @@ from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
 from libc.stdint cimport int64_t, uint16_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
-
-cdef enum:
-    FEW = 1 << 16             # words that occur less often are sorted by counting, the others by comparing
 
 
 def symbol_counts(
@@ -22,8 +19,8 @@ def symbol_counts(
     const int64_t[::1] offsets,        # IN (n + 1,)
     const int64_t[::1] counts,         # IN (n,)
     bint chars,                        # symbols are characters, not bytes
-    int64_t[::1] inner,                # OUT occurrences of each symbol before the last place of a word
-    int64_t[::1] last,                 # OUT and at the last place
+    int64_t[::1] inner,                # OUT occurrences of each symbol before the end of a word
+    int64_t[::1] last,                 # OUT and at the end of a word
 ):
     """Count the symbols of all words; returns (symbols in the array, whether a count overflowed).
 
@@ -65,35 +62,15 @@ def symbol_counts(
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
-cdef struct Words:            # to lay out: word i is blob[offsets[i]:offsets[i + 1]]
-    const Alphabet* alphabet
+cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
+    const SymbolAlphabet* alphabet
     const byte_t* blob
     const int64_t* offsets
     const int64_t* counts
-    size_t n
-
-cdef struct Word:
-    count_t count
-    size_t number
-
-cdef struct Order:            # of words by count
-    Word* often               # those of a count of at least FEW, sorted
-    size_t n_often
-    size_t room
-    size_t* behind            # by lower count: the cells that its words take, later where the next of them goes
 
 
-cdef int order_words(const void* a, const void* b) noexcept nogil:
-    """The higher count first, and of equal ones the earlier word."""
-    cdef const Word* first = <const Word*>a
-    cdef const Word* second = <const Word*>b
-    if first.count != second.count:
-        return 1 if first.count < second.count else -1
-    return 1 if first.number > second.number else -1
-
-
-cdef size_t cells_of(const Words* words, size_t i) noexcept nogil:
-    """How many cells a word takes, the NONE behind it included; 0 for one without a pair, or that does not occur."""
+cdef size_t cells_of(const WordInput* words, size_t i) noexcept nogil:
+    """How many cells a word takes, with the NONE after it; 0 for a word without a pair and one that does not occur."""
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
     cdef size_t n = <size_t>(end - pos)
     if words.counts[i] <= 0:
@@ -109,9 +86,9 @@ cdef size_t cells_of(const Words* words, size_t i) noexcept nogil:
     return n + 1 if n > 1 else 0
 
 
-cdef inline uint32_t read_symbol(const Words* words, int64_t* pos, int64_t end) noexcept nogil:
+cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t end) noexcept nogil:
     """The token of the symbol at a position, which moves past it; NO_TOKEN for one outside the alphabet."""
-    cdef const Alphabet* alphabet = words.alphabet
+    cdef const SymbolAlphabet* alphabet = words.alphabet
     cdef Py_ssize_t length = 1
     cdef uint32_t code = 0
     if alphabet.spelling == TOKENS:
@@ -129,45 +106,42 @@ cdef inline uint32_t read_symbol(const Words* words, int64_t* pos, int64_t end) 
     return code if code < alphabet.n_tokens else NO_TOKEN
 
 
-cdef size_t write_word(id_t* cells, size_t at, const Words* words, size_t i, size_t need) noexcept nogil:
-    """Write a word's symbols and a NONE; returns the place behind. No pair crosses a symbol outside the alphabet.
+cdef size_t write_word(id_t* cells, size_t at, const WordInput* words, size_t i, size_t need) noexcept nogil:
+    """Write a word's symbols and a NONE; returns the position after it. No pair crosses a symbol outside the alphabet.
 
-    As many cells are written as `need` says, which is what `cells_of` gives, whatever the bytes are.
+    Exactly `need` cells are written, the result of `cells_of`, whatever the bytes are.
     """
-    cdef const Alphabet* alphabet = words.alphabet
+    cdef const SymbolAlphabet* alphabet = words.alphabet
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
     cdef size_t left = need - 1 - (alphabet.mark != NO_TOKEN)
+    cdef uint32_t token
     while left > 0:
-        cells[at] = <id_t>(read_symbol(words, &pos, end) if pos < end else NO_TOKEN)
+        token = read_symbol(words, &pos, end) if pos < end else NO_TOKEN
+        if token != NO_TOKEN:
+            alphabet.occurs[token] = True
+        cells[at] = <id_t>token
         at += 1
         left -= 1
     if alphabet.mark != NO_TOKEN:
+        alphabet.occurs[alphabet.mark] = True
         cells[at] = <id_t>alphabet.mark
         at += 1
     cells[at] = <id_t>NO_TOKEN
     return at + 1
 
 
-cdef void write_words(id_t* cells, const Words* words, const Order* order) noexcept nogil:
-    """Write all words, each where its count puts it: first the frequent ones, then `behind[count]`."""
-    cdef size_t i, need, at = 1
-    cdef size_t* behind = order.behind
+cdef void write_words(id_t* cells, const WordInput* words, const int64_t[::1] order) noexcept nogil:
+    cdef size_t need, at = 1
+    cdef Py_ssize_t i
     cells[0] = <id_t>NO_TOKEN
-    for i in range(order.n_often):
-        need = cells_of(words, order.often[i].number)
-        at = write_word(cells, at, words, order.often[i].number, need)
-    for i in range(words.n):
-        need = cells_of(words, i)
-        if need == 0:
-            continue
-        if behind == NULL:                                 # in the order given
-            at = write_word(cells, at, words, i, need)
-        elif words.counts[i] < FEW:
-            behind[words.counts[i]] = write_word(cells, behind[words.counts[i]], words, i, need)
+    for i in range(order.shape[0]):
+        need = cells_of(words, order[i])
+        if need:
+            at = write_word(cells, at, words, order[i], need)
 
 
 cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
-    """Begin a class at a place, unless the one before it has the same count."""
+    """Begin a class at a position, unless the one before it has the same count."""
     cdef size_t room = symbols.room
     if symbols.n_classes > 0 and symbols.counts[symbols.n_classes - 1] == count:
         return 0
@@ -177,48 +151,6 @@ cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogi
     symbols.counts[symbols.n_classes] = count
     symbols.n_classes += 1
     return 0
-
-
-cdef size_t place_in_order(Symbols* symbols, const Words* words) except 0 nogil:
-    """Make a class of neighbours of the same count; returns the place behind the last word."""
-    cdef size_t i, need, at = 1
-    for i in range(words.n):
-        need = cells_of(words, i)
-        if need:
-            add_class(symbols, at, words.counts[i])
-            at += need
-    return at
-
-
-cdef size_t place_by_count(Symbols* symbols, const Words* words, Order* order) except 0 nogil:
-    """Make a class of the words of each count, the highest first; returns the place behind the last word.
-
-    Sorting takes no more than a table by count: most words occur rarely, and a word's place follows from how many
-    cells the words of each count take. The frequent ones are few enough to sort by comparing.
-    """
-    cdef size_t i, need, at = 1
-    cdef count_t count
-    for i in range(words.n):
-        need = cells_of(words, i)
-        if need == 0:
-            continue
-        if words.counts[i] < FEW:
-            order.behind[words.counts[i]] += need
-        else:
-            order.often = <Word*>grown(order.often, &order.room, order.n_often + 1, sizeof(Word))
-            order.often[order.n_often] = Word(count=words.counts[i], number=i)
-            order.n_often += 1
-    if order.n_often > 0:
-        qsort(order.often, order.n_often, sizeof(Word), order_words)
-    for i in range(order.n_often):
-        add_class(symbols, at, order.often[i].count)
-        at += cells_of(words, order.often[i].number)
-    for count in range(FEW - 1, 0, -1):
-        if order.behind[count] > 0:
-            add_class(symbols, at, count)
-            need, order.behind[count] = order.behind[count], at
-            at += need
-    return at
 
 
 cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
@@ -236,29 +168,30 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
 
 
 cdef int lay_out(
-    Symbols* symbols, const Alphabet* alphabet, const byte_t* blob, const int64_t* offsets, const int64_t* counts,
-    size_t n_words, bint by_count,
+    Symbols* symbols, const SymbolAlphabet* alphabet, const byte_t[::1] blob, const int64_t[::1] offsets,
+    const int64_t[::1] counts, const int64_t[::1] order,
 ) except -1 nogil:
-    """Write all words of at least two symbols, the highest count first or in the order given."""
-    cdef Words words = Words(alphabet=alphabet, blob=blob, offsets=offsets, counts=counts, n=n_words)
-    cdef Order order = Order(often=NULL, n_often=0, room=0, behind=NULL)
-    try:
-        if by_count:
-            order.behind = <size_t*>calloc(FEW, sizeof(size_t))
-            if order.behind == NULL:
-                with gil:
-                    raise MemoryError("no memory for sorting the words of a training")
-            open_cells(symbols, place_by_count(symbols, &words, &order))
-        else:
-            open_cells(symbols, place_in_order(symbols, &words))
-        if symbols.wide:
-            write_words(<uint32_t*>symbols.cells, &words, &order)
-        else:
-            write_words(<uint16_t*>symbols.cells, &words, &order)
-        place_anchors(symbols)
-    finally:
-        free(order.behind)
-        free(order.often)
+    """Write the words of at least two symbols in this order, where neighbours of equal counts share a class."""
+    cdef WordInput words
+    cdef size_t need, n = 1
+    cdef Py_ssize_t i
+    words.alphabet, words.offsets = alphabet, &offsets[0]
+    words.blob = &blob[0] if blob.shape[0] > 0 else NULL
+    words.counts = &counts[0] if counts.shape[0] > 0 else NULL
+    for i in range(order.shape[0]):
+        if not 0 <= order[i] < counts.shape[0]:
+            with gil:
+                raise ValueError(f"the order names word {order[i]}; there are {counts.shape[0]} words")
+        need = cells_of(&words, order[i])
+        if need:
+            add_class(symbols, n, counts[order[i]])
+            n += need
+    open_cells(symbols, n)
+    if symbols.wide:
+        write_words(<uint32_t*>symbols.cells, &words, order)
+    else:
+        write_words(<uint16_t*>symbols.cells, &words, order)
+    choose_anchors(symbols)
     return 0
 
 
@@ -270,7 +203,7 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil:
 
 # Compacting -----------------------------------------------------------------------------------------------------------
 
-cdef struct Part:
+cdef struct CellRange:
     size_t begin
     size_t end                # then: the end of what is left
     size_t first              # classes that begin in it: from this one
@@ -279,10 +212,10 @@ cdef struct Part:
 cdef struct Compaction:
     Symbols* symbols
     const uint32_t* width
-    Part parts[MOST_PARTS]
+    CellRange parts[MOST_PARTS]
 
 
-cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width, Part* part) noexcept nogil:
+cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width, CellRange* part) noexcept nogil:
     """Make every token of a part one cell, and drop words that are one token; classes begin where their words are."""
     cdef id_t token
     cdef size_t word, r = part.begin, w = r, k = part.first
@@ -317,8 +250,8 @@ cdef int compact_part(void* job, int part) except -1 nogil:
     return 0
 
 
-cdef void join_parts(Symbols* symbols, const Part* parts, int n) noexcept nogil:
-    """Move what is left of the parts together, and drop classes without words."""
+cdef void join_ranges(Symbols* symbols, const CellRange* parts, int n) noexcept nogil:
+    """Close the gaps between the parts, and drop classes without words."""
     cdef size_t size = sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)
     cdef size_t k, kept = 0, w = 1
     cdef int i
@@ -355,14 +288,14 @@ cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, 
             k += 1
         work.parts[i].last = k
     team.share(parts, compact_part, &work)
-    join_parts(symbols, work.parts, parts)
+    join_ranges(symbols, work.parts, parts)
     for token in range(n_tokens):
         width[token] = 1
     if symbols.n < before:
         moved = realloc(symbols.cells, symbols.n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
         if moved != NULL:
             symbols.cells = moved
-    place_anchors(symbols)
+    choose_anchors(symbols)
     return 0
 
 
@@ -376,8 +309,8 @@ cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
     symbols.anchors[ANCHORS] = <cell_t>symbols.n
 
 
-cdef void place_anchors(Symbols* symbols) noexcept nogil:
-    """Choose the anchors, when every token is one cell wide: later, NONE may stand within a token."""
+cdef void choose_anchors(Symbols* symbols) noexcept nogil:
+    """Choose the anchors, when every token is one cell wide: later, NONE may be within a token."""
     if symbols.wide:
         find_anchors(<const uint32_t*>symbols.cells, symbols)
     else:

@@ -89,10 +89,7 @@ cdef inline int add_token(
 
 
 cdef inline byte_t* joined(Tokens* tokens, token_t left, token_t right) except NULL nogil:
-    """The bytes of two tokens one behind the other, written at the end of `tokens.bytes`, where they count for nothing.
-
-    They are as many as the two tokens' sizes together.
-    """
+    """The bytes of two tokens end to end, written after those of all tokens, where the next `joined` replaces them."""
     cdef Token first = tokens.items[left], second = tokens.items[right]
     cdef byte_t* data
     tokens.bytes = <byte_t*>grown(tokens.bytes, &tokens.bytes_room, tokens.n_bytes + first.size + second.size, 1)

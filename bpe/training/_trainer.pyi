@@ -20,13 +20,6 @@ class Trainer:
         strict: bool = False,
         tuning: Tuning,
     ) -> None: ...
-    def replay(
-        self,
-        left: NDArray[np.uint32],
-        right: NDArray[np.uint32],
-        token: NDArray[np.uint32],
-        count: NDArray[np.int64],
-    ) -> None: ...
     def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]: ...
     @property
     def n_tokens(self) -> int: ...

@@ -8,7 +8,7 @@ written once; then `path` is written anew whenever it is time.
 Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
 the merges as int64 (left, right, token, count), and the SHA-256 of all before it.
 
-Not here: making merges again (`learning.replay`).
+Not here: learning the saved merges again (`trainer.replay`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -159,7 +161,9 @@ def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
     arrays = words.blob.nbytes + words.offsets.nbytes + words.counts.nbytes
     cells = words.cells + 2 * len(words.counts) + 1
     symbols = cells * (2 if tokens < NARROW else 6)  # those of 16 bits are there until those of 32 bits are written
-    needed = max(held, held - arrays + 2 * LEAST_FOR_PAIRS) + symbols
+    n_words = len(words.counts)
+    layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
+    needed = max(held + layout, held - arrays + 2 * LEAST_FOR_PAIRS + symbols)
     if needed > max_memory:
         # Counting with more memory keeps more of it: a table of the words where there were parts of it on disk.
         least = (needed + arrays >> 20) + 1 << 20
@@ -193,21 +197,31 @@ def make_trainer(
 
 
 def replay(trainer: Trainer, merges: NDArray[np.int64]) -> int:
-    """Bring a new trainer to where it was when it had made these merges (as `Trainer.merges` gives them); how many.
+    """Bring a new trainer to where it was when it had learned these merges; returns how many.
+
+    Training is deterministic, so the merges are learned again and compared, row by row, with those given (as
+    `Trainer.merges` returns them).
 
     Raises:
-        ValueError: for merges that this training does not make.
+        ValueError: for merges that this training does not learn.
 
     """
-    if len(merges):
-        if merges[:, :3].min() < 0 or merges[:, :3].max() >= ID_LIMIT:
-            bad = int(np.flatnonzero(((merges[:, :3] < 0) | (merges[:, :3] >= ID_LIMIT)).any(axis=1))[0])
-            raise ValueError(
-                f"merge {bad} is of tokens {merges[bad, :3].tolist()}; they must be from 0 to {ID_LIMIT - 1}"
-            )
-        left, right, token = np.ascontiguousarray(merges[:, :3].T, dtype=np.uint32)
-        trainer.replay(left, right, token, np.ascontiguousarray(merges[:, 3], dtype=np.int64))
-    return len(merges)
+    done = 0
+    while done < len(merges):
+        again = trainer.run(min(MERGES_PER_CALL, len(merges) - done), ID_LIMIT)
+        for i, (was, now) in enumerate(zip_longest(merges[done : done + MERGES_PER_CALL].tolist(), again)):
+            if now is None or tuple(was) != now:
+                raise ValueError(
+                    f"merge {done + i} is {_described(was)}, but this training "
+                    + ("ends before it" if now is None else f"learns {_described(now)}")
+                )
+        done += len(again)
+    return done
+
+
+def _described(merge: Sequence[int]) -> str:
+    left, right, token, count = merge
+    return f"of tokens {left} and {right} into {token}, {counted(count, 'time')}"
 
 
 def run_merges(

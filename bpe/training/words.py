@@ -29,6 +29,20 @@ class Words:
     last: NDArray[np.int64]  # and at the last place
     cells: int  # symbols of all distinct words together
 
+    def order(self, by_count: bool) -> NDArray[np.int64]:
+        """The words in the order in which the kernel lays them out: the highest count first, or as they are.
+
+        Most counts fit 16 bits, which NumPy sorts in linear time; the words of higher counts are few.
+        """
+        if not by_count:
+            return np.arange(len(self.counts), dtype=np.int64)
+        falling = np.minimum(self.counts, 0xFFFF).astype(np.uint16)
+        np.subtract(0xFFFF, falling, out=falling)
+        order = np.argsort(falling, kind="stable")
+        frequent = order[: np.count_nonzero(falling == 0)]
+        frequent[:] = frequent[np.argsort(-self.counts[frequent], kind="stable")]
+        return order
+
 
 def words_of(counts: WordCounts, options: TrainOptions) -> Words:
     """The words that occur, checked, with their symbols counted."""

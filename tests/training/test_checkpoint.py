@@ -345,7 +345,7 @@ def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
     assert files[0].stat().st_size > 1000, "the corpus is not replaced"
 
 
-@pytest.mark.parametrize("count", [0, 9], ids=["a count of 0", "the true count"])
+@pytest.mark.parametrize("count", [0, 9], ids=["a count of 0", "another count"])
 def test_refuses_merges_that_the_training_did_not_make(tmp_path: Path, count: int) -> None:
     """A checkpoint with a right checksum and a merge that makes a symbol's token, or that occurs otherwise."""
     path = tmp_path / "run.ckpt"
@@ -355,9 +355,9 @@ def test_refuses_merges_that_the_training_did_not_make(tmp_path: Path, count: in
     size = int.from_bytes(data[12:20], "little")
     header = json.loads(data[20 : 20 + size])
     for merge, wrong in (
-        ([0, 1, 2, count], "merge 0 makes token 2 of 0 and 1; it must make token 3"),
-        ([0, 1, 3, count], f"merge 0, of tokens 0 and 1, is said to occur {count} times, but occurs 39 times"),
-        ([0, -1, 3, count], "merge 0 is of tokens \\[0, -1, 3\\]; they must be from 0"),
+        ([0, 1, 2, count], f"merge 0 is of tokens 0 and 1 into 2, {count} times, but this training learns .* into 3"),
+        ([0, 1, 3, count], f"merge 0 is of tokens 0 and 1 into 3, {count} times, but .* into 3, 39 times"),
+        ([0, -1, 3, count], "merge 0 is of tokens 0 and -1 into 3"),
     ):
         merges = np.array([merge, [2, 2, 4, 1]], dtype="<i8")
         made = json.dumps(header | {"merges": 2}).encode()

@@ -222,11 +222,6 @@ def trainer_of(
     return Trainer(given, start, rule, 1000, memory=tuning.memory or 0, strict=tuning.strict, tuning=tuning)
 
 
-def columns(merges: list[tuple[int, int, int, int]]) -> list[np.ndarray[Any, Any]]:
-    parts = [np.array([merge[i] for merge in merges], dtype=np.uint32) for i in range(3)]
-    return [*parts, np.array([merge[3] for merge in merges], dtype=np.int64)]
-
-
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
     """Making some merges again and going on gives what one training gives, as does beginning with encoded words."""
@@ -240,7 +235,7 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
         stop = random_.randint(0, len(merges))
         anew = kernel(words, tie_break, **switches)
         with helped(anew.team):
-            anew.replay(*columns(merges[:stop]))
+            assert learning.replay(anew, np.array(merges[:stop], dtype=np.int64).reshape(-1, 4)) == stop
             assert anew.run(1000, 2000) == merges[stop:]
         assert anew.token_bytes(0) == whole.token_bytes(0)
         assert [tuple(row) for row in anew.merges().tolist()] == merges
@@ -254,19 +249,18 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
 
 
 def test_replay_refuses_what_the_training_did_not_make() -> None:
-    """Tokens that there are not, a merge into a symbol or a merge's token, a pair too rare, a pair twice."""
+    """Another pair, another result, another count, and more merges than there are."""
     for merges, wrong in (
-        ([(0, 1, 3, 1)], "merge 0 makes token 3 of 0 and 1; it must make token 2"),
-        ([(0, 2, 2, 1)], "merge 0 makes token 2 of 0 and 2"),
-        ([(0, 1, 1, 1)], "merge 0 makes token 1 of 0 and 1"),
-        ([(0, 1, 2, 3), (2, 2, 2, 1)], "merge 1 makes token 2 of 2 and 2"),
-        ([(1, 1, 2, 0)], "merge 0, of tokens 1 and 1, is said to occur 0 times, but occurs 0 times here"),
-        ([(0, 1, 2, 4)], "merge 0, of tokens 0 and 1, is said to occur 4 times, but occurs 3 times here"),
-        ([(0, 1, 2, 3), (0, 1, 3, 3)], "merge 1, of tokens 0 and 1, is said to occur 3 times, but occurs 0 times"),
+        ([(1, 0, 2, 2)], "merge 0 is of tokens 1 and 0 into 2, 2 times, but this training learns of tokens 0 and 1"),
+        ([(0, 1, 1, 3)], "merge 0 is of tokens 0 and 1 into 1, 3 times, but this training learns"),
+        ([(-(2**60), 1, 2, 3)], "merge 0 is of tokens -"),
+        ([(0, 1, 2, 4)], "merge 0 is of tokens 0 and 1 into 2, 4 times, but this training learns .* 3 times"),
+        ([(0, 1, 2, 3), (0, 1, 3, 3)], "merge 1 is of tokens 0 and 1 into 3"),
+        ([(0, 1, 2, 3), (2, 2, 3, 2), (3, 2, 4, 1), (0, 0, 5, 1)], "merge 3 .* but this training ends before it"),
     ):
         trainer = kernel({"ababab": 1}, "id")
         with pytest.raises(ValueError, match=wrong):
-            trainer.replay(*columns(merges))
+            learning.replay(trainer, np.array(merges, dtype=np.int64))
 
 
 @pytest.mark.parametrize("table", [True, False], ids=["symbols", "tokens"])
