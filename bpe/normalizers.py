@@ -1,6 +1,6 @@
 r"""Normalizers: functions that change a text before it is split into pretokens.
 
-This is the name that users import; `bpe/text/normalizers.py` defines them.
+This is the public import path; `bpe/text/normalizers.py` defines them.
 
 Each is a small immutable value that is called with a str, compared by content, picklable and saved with the tokenizer.
 Special tokens are found before normalization and are not changed by it.

@@ -1,18 +1,19 @@
-"""Text before it is cut: normalizers, and where each character of a normalized text comes from.
+"""Normalization: text before pretokenization, and the alignment of normalized text with the original.
 
-In comes a str; out comes a str, and on request the spans of the given text that its characters were made from. The
-files, in the order in which text meets them:
+Input is a str; output is the normalized str and, on request, the span of the original text that each of its characters
+comes from. The files, in the order in which text passes through them:
 
-- `normalizers.py` what users import as `bpe.normalizers`, each plain data with `normalize` and `to_json`;
-- `unicode.py` over `_unicode.pyx`, `unicode_data.py` normal forms and lower case as the Unicode version of
-  `tokenizers` has them, whatever Python's is;
-- `alignment.py` the spans; `streaming.py` normalizing a text that comes in chunks, with the same result;
+- `normalizers.py` the normalizers that users import as `bpe.normalizers`, each plain data with `normalize` and `to_json`;
+- `unicode.py` over `_unicode.pyx`, `unicode_data.py` normalization forms and lower case with the Unicode versions of
+  `tokenizers`, independent of Python's;
+- `alignment.py` the spans; `streaming.py` normalization of a text that arrives in chunks, with the same result;
 - `matching.py` patterns of the `regex` package under a time limit;
 - `_unicode.pxd`, `_unicode_classes.h` character classes for the kernels; `generate_unicode.py` writes the tables.
 
-Invariants: a normalizer is immutable and deterministic; a stream in any chunks gives what the whole text gives; spans
-ascend and cover the text. Cost: linear in the text, but for patterns of the user's own, which the time limit bounds.
+Invariants: a normalizer is immutable and deterministic; a stream, however chunked, gives the same result as the whole
+text; spans ascend and cover the text. Cost: linear in the text, except for user-defined patterns, which have a time
+limit.
 
-Sources: Unicode Standard Annex 15 (normal forms); the behaviour of Hugging Face's `tokenizers`, tiktoken and CLIP,
-asked code point by code point.
+Sources: Unicode Standard Annex 15 (normalization forms); the behaviour of Hugging Face's `tokenizers`, tiktoken and
+CLIP, queried for every code point.
 """

@@ -1,8 +1,9 @@
-"""Alignment: which part of a text each character of the changed text was made from.
+"""Alignment: the span of the original text that each character of a normalized text comes from.
 
-The part is the smallest that holds everything the character came from: for an `é` that composition made, the letter and
-the accent; for one space that replaced several, all of them; for an inserted character, an empty part at the place of
-insertion. Not here: what each normalizer changes (`bpe/text/normalizers.py`), tokens (`bpe/encode/offsets.py`).
+The span is the smallest that contains all sources of the character: for an `é` that composition produced, the letter
+and the accent; for a space that replaced several, all of them; for an inserted character, an empty span at the
+position of the insertion. Not here: what each normalizer changes (`bpe/text/normalizers.py`), the offsets of tokens
+(`bpe/encode/offsets.py`).
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from numpy.typing import NDArray
 
 from bpe.text.unicode import combining, is_new, normalized
 
-#: A character, and from where to where it was made.
-Made = tuple[str, int, int]
+#: A character of the normalized text, and the start and end of its span in the original.
+MappedChar = tuple[str, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """A changed text: its character i was made from the characters `starts[i]` to `ends[i]` of the text before.
+    """A normalized text. Its character i comes from the characters `starts[i]:ends[i]` of the original text.
 
-    With `in_place`, character i was made from character i alone, so that nothing has to be looked up.
+    With `in_place`, character i comes from character i alone, so spans need no lookup.
 
     >>> composed("NFC", "cafe\\u0301!").starts.tolist()
     [0, 1, 2, 3, 5]
@@ -39,7 +40,7 @@ class Aligned:
     in_place: bool = False
 
     def through(self, later: Aligned) -> Aligned:
-        """This change and a later one of its text, as one."""
+        """The composition of this alignment with `later`, whose original is this one's text."""
         if self.in_place:
             return later
         if later.in_place:
@@ -48,131 +49,135 @@ class Aligned:
         starts, ends = self.hull(later.starts, later.ends)
         return Aligned(later.text, starts, ends)
 
-    def hull(self, first: NDArray[np.int64], behind: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The smallest parts of the text before that the parts `text[first[i]:behind[i]]` were made from."""
+    def hull(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The (starts, ends) of the smallest original spans that the spans `text[first[i]:end[i]]` come from."""
         n = len(self.text)
         if self.in_place:
-            return first, behind
+            return first, end
         if n == 0:
             return np.zeros_like(first), np.zeros_like(first)
-        pairs = np.stack((first, behind), axis=1).ravel()
-        filled = self.starts < self.ends
-        far = np.int64(np.iinfo(np.int64).max)
-        starts = np.minimum.reduceat(np.append(np.where(filled, self.starts, far), far), pairs)[::2]
-        ends = np.maximum.reduceat(np.append(np.where(filled, self.ends, -1), -1), pairs)[::2]
-        # No character: behind what the one before was made of. Characters that were put in: where the first one was.
-        place = np.where(first > 0, self.ends[first - 1], self.starts[0])
-        place = np.where(first < behind, self.starts[np.minimum(first, n - 1)], place)
-        empty = (first >= behind) | (starts > ends)
-        return np.where(empty, place, starts), np.where(empty, place, ends)
+        bounds = np.stack((first, end), axis=1).ravel()
+        nonempty = self.starts < self.ends
+        infinity = np.int64(np.iinfo(np.int64).max)
+        starts = np.minimum.reduceat(np.append(np.where(nonempty, self.starts, infinity), infinity), bounds)[::2]
+        ends = np.maximum.reduceat(np.append(np.where(nonempty, self.ends, -1), -1), bounds)[::2]
+        # An empty span lies where the span of the character before it ends; a span of inserted characters only, where
+        # the first of them was inserted.
+        position = np.where(first > 0, self.ends[first - 1], self.starts[0])
+        position = np.where(first < end, self.starts[np.minimum(first, n - 1)], position)
+        empty = (first >= end) | (starts > ends)
+        return np.where(empty, position, starts), np.where(empty, position, ends)
 
 
 def unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
-    """A part of a text, as it is."""
-    places = np.arange(start, len(text) if end is None else end, dtype=np.int64)
-    return Aligned(text[start:end], places, places + 1, in_place=start == 0)
+    """The substring `text[start:end]`, aligned with `text`."""
+    positions = np.arange(start, len(text) if end is None else end, dtype=np.int64)
+    return Aligned(text[start:end], positions, positions + 1, in_place=start == 0)
 
 
-def edited(text: str, edits: Iterable[tuple[int, int, Iterable[Made]]]) -> Aligned:
-    """A text in which some parts, in order, become other characters."""
+def edited(text: str, edits: Iterable[tuple[int, int, Iterable[MappedChar]]]) -> Aligned:
+    """A text after some edits: each (start, end, chars), in ascending order, replaces `text[start:end]` by chars."""
     parts: list[str] = []
-    begun: list[int] = []  # where each stretch that stays lies in the changed text, what is put in behind it included
-    moved: list[int] = []  # and by how much further on it lay before
-    changed: list[int] = []  # of each character put in, its place and the part that it was made of
-    at = length = 0
-    for start, end, made in edits:
-        parts.append(text[at:start])
-        begun.append(length)
-        moved.append(at - length)
-        length += start - at
-        for char, first, behind in made:
+    kept_at: list[int] = []  # of each kept stretch: its position in the result (the next starts after the edit)
+    shifts: list[int] = []  # of each kept stretch: its position in the text less that in the result
+    replaced: list[int] = []  # of each new character: its position in the result, the start and the end of its span
+    position = length = 0
+    for start, end, chars in edits:
+        parts.append(text[position:start])
+        kept_at.append(length)
+        shifts.append(position - length)
+        length += start - position
+        for char, source_start, source_end in chars:
             parts.append(char)
-            changed += (length, first, behind)
+            replaced += (length, source_start, source_end)
             length += 1
-        at = end
-    if not begun:
+        position = end
+    if not kept_at:
         return unchanged(text)
-    parts.append(text[at:])
-    begun.append(length)
-    moved.append(at - length)
-    length += len(text) - at
-    starts = np.arange(length) + np.repeat(moved, np.diff(begun, append=length))
+    parts.append(text[position:])
+    kept_at.append(length)
+    shifts.append(position - length)
+    length += len(text) - position
+    starts = np.arange(length) + np.repeat(shifts, np.diff(kept_at, append=length))
     ends = starts + 1
-    places, firsts, behinds = np.array(changed, dtype=np.int64).reshape(-1, 3).T
-    starts[places], ends[places] = firsts, behinds
+    positions, source_starts, source_ends = np.array(replaced, dtype=np.int64).reshape(-1, 3).T
+    starts[positions], ends[positions] = source_starts, source_ends
     return Aligned("".join(parts), starts, ends)
 
 
-def whole(made: str, start: int, end: int) -> Iterator[Made]:
-    """Characters of which each was made of all of a part."""
-    return ((char, start, end) for char in made)
+def mapped_to(chars: str, start: int, end: int) -> Iterator[MappedChar]:
+    """Characters that all come from the same span."""
+    return ((char, start, end) for char in chars)
 
 
-# Unicode's forms ------------------------------------------------------------------------------------------------------
+# Normalization forms --------------------------------------------------------------------------------------------------
 
 
 def composed(form: Any, text: str) -> Aligned:
-    """A text in a normalization form of Unicode: NFC, NFD, NFKC or NFKD."""
+    """A text in a Unicode normalization form: NFC, NFD, NFKC or NFKD."""
     if unicodedata.is_normalized(form, text):
         return unchanged(text)
-    joined = {char for char in set(text) if not begins_anew(char)}
-    other = {char for char in set(text) if normalized(form, char) != char}
-    joining, changing = (f"[{regex.escape(''.join(sorted(chars)))}]" if chars else "(?!)" for chars in (joined, other))
-    stretches = regex.compile(rf"(?s:.)?{joining}+|{changing}", regex.V0)
+    joining = {char for char in set(text) if not is_boundary_before(char)}
+    changing = {char for char in set(text) if normalized(form, char) != char}
+    join, change = (f"[{regex.escape(''.join(sorted(chars)))}]" if chars else "(?!)" for chars in (joining, changing))
+    stretches = regex.compile(rf"(?s:.)?{join}+|{change}", regex.V0)
     return edited(text, ((*match.span(), _form(form, match[0], match.start())) for match in stretches.finditer(text)))
 
 
-def begins_anew(char: str) -> bool:
-    """Whether no normalization form joins a character with the one before it, or moves it in front of that.
+def is_boundary_before(char: str) -> bool:
+    """Whether no normalization form joins a character with the one before it or moves it in front of that one.
 
-    A text may be cut before such a character and its parts normalized separately.
+    A text may be split before such a character and its parts normalized separately.
 
-    >>> begins_anew("e"), begins_anew("\\u0301"), begins_anew("가"), begins_anew("\\u1161")
+    >>> is_boundary_before("e"), is_boundary_before("\\u0301"), is_boundary_before("가"), is_boundary_before("\\u1161")
     (True, False, True, False)
     """
     if char < "\u0300" or is_new(char):
         return True
     first = normalized("NFKD", char)[0]
-    return not {char, first} & _seconds() and not combining(char) and not combining(first)
+    return not {char, first} & _composed_onto() and not combining(char) and not combining(first)
 
 
 @cache
-def _seconds() -> frozenset[str]:
-    """The characters, not marks, that composition joins to one before: no plane beyond the third has any."""
+def _composed_onto() -> frozenset[str]:
+    """The characters that composition joins to the one before (marks aside). All lie below U+30000."""
     pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xC0, 0x30000))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
     return frozenset(seconds | {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))})
 
 
-def _form(form: str, text: str, place: int) -> list[Made]:
-    """The characters of a stretch, which lies at `place`, in a form: decomposed, marks in order, then composed."""
-    compatible = "NFKD" if "K" in form else "NFD"
-    made: list[Made] = []
-    for at, char in enumerate(text, place):
-        for part in normalized(compatible, char):
-            made.append((part, at, at + 1))
-            here = len(made) - 1
-            order = combining(part)
-            while order and here and combining(made[here - 1][0]) > order:
-                made[here - 1], made[here] = made[here], made[here - 1]
-                here -= 1
-    return made if form.endswith("D") else _compose(made)
+def _form(form: str, text: str, offset: int) -> list[MappedChar]:
+    """The characters of a stretch in a form: decomposed, marks sorted by combining class, then composed.
+
+    `offset` is the position of the stretch in the whole text.
+    """
+    decomposition = "NFKD" if "K" in form else "NFD"
+    chars: list[MappedChar] = []
+    for position, char in enumerate(text, offset):
+        for part in normalized(decomposition, char):
+            chars.append((part, position, position + 1))
+            i = len(chars) - 1
+            combining_class = combining(part)
+            while combining_class and i and combining(chars[i - 1][0]) > combining_class:
+                chars[i - 1], chars[i] = chars[i], chars[i - 1]
+                i -= 1
+    return chars if form.endswith("D") else _compose(chars)
 
 
-def _compose(decomposed: list[Made]) -> list[Made]:
-    """Join each character to the last one that begins anew, unless one between them is in the way."""
-    made: list[Made] = []
-    starter, last = -1, 0
+def _compose(decomposed: list[MappedChar]) -> list[MappedChar]:
+    """Compose each character with the last starter, unless a character between them blocks it (Unicode, D115)."""
+    chars: list[MappedChar] = []
+    starter, last_class = -1, 0  # of `chars`: the index of the last starter; the combining class of the last one
     for char, start, end in decomposed:
-        order = combining(char)
-        if starter >= 0 and (last < order or last == 0):
-            before, first, behind = made[starter]
-            both = normalized("NFC", before + char)
+        combining_class = combining(char)
+        if starter >= 0 and (last_class < combining_class or last_class == 0):
+            base, base_start, base_end = chars[starter]
+            both = normalized("NFC", base + char)
             if len(both) == 1:
-                made[starter] = (both, min(first, start), max(behind, end))
+                chars[starter] = (both, min(base_start, start), max(base_end, end))
                 continue
-        if order == 0:
-            starter = len(made)
-        last = order
-        made.append((char, start, end))
-    return made
+        if combining_class == 0:
+            starter = len(chars)
+        last_class = combining_class
+        chars.append((char, start, end))
+    return chars

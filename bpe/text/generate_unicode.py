@@ -1,23 +1,23 @@
-r"""Write `_unicode_classes.h` and `unicode_data.py`: the facts about characters that the libraries compared with have.
+r"""Generate `_unicode_classes.h` and `unicode_data.py` from the Unicode data of tiktoken, `tokenizers` and `regex`.
 
     python -m bpe.text.generate_unicode
 
-The promise is the ids of other libraries, so their engines are asked, code point by code point:
+The ids must equal those of other libraries, so this script queries their engines for every code point:
 
 - `tiktoken` 0.14 and `tokenizers` 0.23 agree on the classes of the scanners: Unicode 16. A difference ends the run.
-- `tokenizers` cuts numbers out for `starcoder` by Rust's `char::is_numeric` and lowers letters by `char::to_lowercase`,
-  both of Unicode 17.
-- OpenAI's code for CLIP goes by the `regex` package, of Unicode 18 (release 2026.11.15) when this was written.
+- `tokenizers` isolates numbers for `starcoder` by Rust's `char::is_numeric` and lowers letters by
+  `char::to_lowercase`, both with Unicode 17.
+- OpenAI's code for CLIP uses the `regex` package, which had Unicode 18 (release 2026.11.15) at the time of writing.
 
-The scanners need seven facts about a character, each a bit of one byte. The eighth bit, NEW, marks the characters
-about which the sources may disagree: those that Unicode 13, the data of the oldest supported Python, does not have,
-and older ones whose role in normalization `tokenizers` (Unicode 9 there) does not know. All other characters are the
-same everywhere, by Unicode's stability policies. Blocks of 128 code points that are alike are stored once.
+The scanners need seven properties of a character, each a bit of one byte. The eighth bit, NEW, marks the characters
+on which the sources may disagree: those that are not in Unicode 13, the version of the oldest supported Python, and
+older ones whose role in normalization is unknown to `tokenizers` (which uses Unicode 9 there). All other characters
+are the same everywhere, by Unicode's stability policies. Equal blocks of 128 code points are stored once.
 
-To move on when `tiktoken` or `tokenizers` do: install both (and a `regex` of the Unicode wanted for CLIP), set the
-versions below, run this, build, run `benchmarks/check_hostile.py --code-points`, and put the new digests into
-`tests/text/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide what becomes of those saved
-before (`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may follow.
+To follow a new release of `tiktoken` or `tokenizers`: install both (and a `regex` with the Unicode version for CLIP),
+set the versions below, run this, build, run `benchmarks/check_hostile.py --code-points`, and put the new digests into
+`tests/text/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide how to treat older files
+(`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may follow.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-#: The Unicode versions of the scanners' classes, of `clip`, of the oldest supported Python, and of the forms NFC, NFD,
-#: NFKC and NFKD in `tokenizers`.
+#: The Unicode versions of the scanners' classes, of `clip`, of the oldest supported Python, and of the normalization
+#: forms in `tokenizers`.
 VERSION, CLIP_VERSION, OLDEST, FORMS = "16.0", "18.0", "13.0", "9.0"
-#: Characters that each version added, to recognize it by.
+#: A character that each version added, which identifies the version.
 ADDED = {"18.0": 0x0558, "17.0": 0x088F, "16.0": 0x1C89, "15.1": 0x2EBF0, "15.0": 0x1E4D0, "14.0": 0x0870}
 
 BITS = {
@@ -43,7 +43,7 @@ BITS = {
     "SIGN": r"[\p{P}\p{S}]",
 }
 NEW = 128
-#: In rows of `bpe_later`: a number for Rust's `char::is_numeric`, besides CLIP's LETTER and NUMBER.
+#: In rows of `bpe_later`, beside CLIP's LETTER and NUMBER: Rust's `char::is_numeric` holds.
 NUMERIC = 128
 BLOCK = 128
 LIMIT = 0x110000
@@ -51,17 +51,17 @@ CODES = [*range(0xD800), *range(0xE000, LIMIT)]
 PART = 50_000
 
 
-# Asking the engines ---------------------------------------------------------------------------------------------------
+# Querying the engines -------------------------------------------------------------------------------------------------
 
 
 def parts() -> Iterator[str]:
-    """All characters but surrogates, in order, some at a time."""
+    """All characters except surrogates, in order, in strings of `PART` characters."""
     for start in range(0, len(CODES), PART):
         yield "".join(map(chr, CODES[start : start + PART]))
 
 
 def by_tiktoken(pattern: str) -> set[int]:
-    """The characters that a class matches in `tiktoken`, which leaves out what its pattern does not match."""
+    """The characters that a class matches in `tiktoken`, whose encoding drops text that its pattern does not match."""
     import tiktoken
 
     ranks = {bytes([byte]): byte for byte in range(256)}
@@ -70,7 +70,7 @@ def by_tiktoken(pattern: str) -> set[int]:
 
 
 def by_tokenizers(pattern: str) -> set[int]:
-    """The same in the engine of `tokenizers` (Oniguruma)."""
+    """The characters that a class matches in the engine of `tokenizers` (Oniguruma)."""
     from tokenizers import Regex, pre_tokenizers
 
     split = pre_tokenizers.Split(Regex(f"{pattern}+"), "removed", invert=True)
@@ -78,14 +78,14 @@ def by_tokenizers(pattern: str) -> set[int]:
 
 
 def by_regex(pattern: str) -> set[int]:
-    """The same in the `regex` package."""
+    """The characters that a class matches in the `regex` package."""
     import regex
 
     return {ord(char) for part in parts() for char in regex.findall(pattern, part)}
 
 
 def numeric() -> set[int]:
-    """What `tokenizers` cuts out as a digit."""
+    """The characters that `tokenizers` isolates as digits."""
     from tokenizers import pre_tokenizers
 
     digits = pre_tokenizers.Digits(individual_digits=True)
@@ -94,7 +94,7 @@ def numeric() -> set[int]:
 
 
 def lowered() -> dict[int, int]:
-    """What `tokenizers` lowers NEW characters to: each to one character."""
+    """The lower case of NEW characters in `tokenizers`, one character each."""
     from tokenizers import normalizers
 
     engine = normalizers.Lowercase()
@@ -102,28 +102,28 @@ def lowered() -> dict[int, int]:
 
 
 def unicode_version(found: set[int]) -> str:
-    """The Unicode version of an engine, which has these characters."""
+    """The Unicode version of an engine that knows these characters."""
     return next((name for name, code in ADDED.items() if code in found), "before 14.0")
 
 
 def versions() -> dict[str, str]:
-    """The Unicode version of each engine that is installed."""
-    asked: dict[str, Any] = {"tiktoken": by_tiktoken, "tokenizers": by_tokenizers, "regex": by_regex}
-    return {name: unicode_version(ask(r"\P{Cn}")) for name, ask in asked.items()}
+    """The Unicode version of each engine."""
+    engines: dict[str, Any] = {"tiktoken": by_tiktoken, "tokenizers": by_tokenizers, "regex": by_regex}
+    return {name: unicode_version(matches(r"\P{Cn}")) for name, matches in engines.items()}
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
 
 
 def new() -> set[int]:
-    """The characters that are NEW, as the docstring of this file says."""
+    """The characters that are NEW; the docstring of this file defines them."""
     older = by_tiktoken(rf"\p{{Age:V{OLDEST.replace('.', '_')}}}")
     known = by_tiktoken(rf"\p{{Age:V{FORMS.replace('.', '_')}}}")
     return set(CODES) - older | (roles() - known)
 
 
 def roles() -> set[int]:
-    """The characters that have a part in some normalization form, by this Python."""
+    """The characters that take part in some normalization form, by this Python's data."""
     found = set()
     for code in CODES:
         fields = unicodedata.decomposition(chr(code)).split()
@@ -147,14 +147,14 @@ def classes() -> bytearray:
 
 
 def later(table: bytearray) -> list[tuple[int, int, int]]:
-    """(first, last, bits) of the NEW characters that are letters or numbers by the sources of CLIP and starcoder."""
+    """(first, last, bits) of the NEW characters that are letters or numbers for CLIP or starcoder."""
     letters, numbers, digits = by_regex(r"\p{L}"), by_regex(r"\p{N}"), numeric()
     rows: list[tuple[int, int, int]] = []
     for code in CODES:
         bits = (code in letters) | (code in numbers) << 1
         if bits != table[code] & 3 or (code in digits) != bool(table[code] & 2):
             if table[code] != NEW:
-                raise SystemExit(f"U+{code:04X} is of another class by regex or Rust, but it is not NEW")
+                raise SystemExit(f"U+{code:04X} has another class in regex or Rust, but is not NEW")
             bits |= NUMERIC if code in digits else 0
             if rows and rows[-1][1:] == (code - 1, bits):
                 rows[-1] = (rows[-1][0], code, bits)
@@ -203,7 +203,7 @@ def header() -> str:
 
 
 def bitmap(name: str, table: bytearray, wanted: list[str]) -> list[str]:
-    """An array of 64-bit words, a bit for each character of two or three bytes that has all the classes wanted."""
+    """An array of 64-bit words with one bit per character of two or three bytes: whether it has all wanted classes."""
     bits = sum(1 << list(BITS).index(each) for each in wanted)
     words = [sum((table[a << 6 | b] & bits == bits) << b for b in range(64)) for a in range(1024)]
     words = [0] * 32 + words[32:] + [0] * 2 + words[2:32]
@@ -212,14 +212,15 @@ def bitmap(name: str, table: bytearray, wanted: list[str]) -> list[str]:
 
 
 def rows(numbers: list[int]) -> list[str]:
-    """Numbers in lines of 32."""
+    """Format numbers, 32 a line."""
     return [",".join(map(str, numbers[i : i + 32])) + "," for i in range(0, len(numbers), 32)]
 
 
 def data() -> str:
     """The text of the Python module."""
+    user = "`bpe/text/unicode.py`"
     lines = [
-        '"""Generated by generate_unicode.py from tiktoken and tokenizers: do not edit. `unicode.py` uses it."""',
+        f'"""Generated by generate_unicode.py from tiktoken and tokenizers: do not edit. {user} uses it."""',
         "",
         "#: The lower case of NEW letters in `tokenizers`: (first, last, step, what to add).",
         "LOWER = (",
@@ -239,7 +240,7 @@ def data() -> str:
 
 
 def runs(codes: Iterable[int]) -> list[tuple[int, int]]:
-    """Neighbouring code points, from the first to the last.
+    """Runs of consecutive code points as (first, last).
 
     >>> runs([1, 2, 3, 5])
     [(1, 3), (5, 5)]
@@ -254,7 +255,7 @@ def runs(codes: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def runs_of_lower(lower: dict[int, int]) -> list[tuple[int, int, int, int]]:
-    """Capitals at the same distance from each other and from their small letters.
+    """Runs of capitals with one step between them and one distance to their small letters: (first, last, step, add).
 
     >>> runs_of_lower({65: 97, 66: 98, 0xA7D6: 0xA7D7, 0xA7D8: 0xA7D9})
     [(65, 66, 1, 32), (42966, 42968, 2, 1)]

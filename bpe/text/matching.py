@@ -1,7 +1,7 @@
-"""Regular expressions that come from users and files: compiled within a size and matched within a time.
+"""Limits for untrusted regular expressions: a size limit for compiling and a time limit for matching.
 
-A pattern in a tokenizer.json may take forever to match, or all memory to compile. Neither limit ever changes a result:
-what is beyond it is an error. Not here: which patterns there are (`bpe/pretokenize`), and replacing
+A pattern in a tokenizer.json may take exponential time to match, or all memory to compile. Exceeding a limit is an
+error, so no limit changes a result. Not here: the published patterns (`bpe/pretokenize`), replacing
 (`bpe/text/normalizers.py`).
 """
 
@@ -18,11 +18,11 @@ from bpe.errors import shown, typed
 
 _Result = TypeVar("_Result")
 
-#: Matching one text takes at most so many seconds, and so many more for each million characters, if no timeout is set.
+#: The default time limit for matching one text: this many seconds, plus this many for each million characters.
 SECONDS, SECONDS_PER_MILLION = 10.0, 1.0
-#: A pattern may have so many items, with those in repeats counted as often as they are repeated: 5 s and 100 MB.
+#: The most items a pattern may have, counting an item once per repetition. Compiling that many takes 5 s and 100 MB.
 MOST_ITEMS = 250_000
-#: So deep its groups may be nested; the `regex` package calls itself for each.
+#: The greatest nesting depth of groups: the `regex` package recurses into each.
 MOST_DEPTH = 100
 
 _PIECE = regex.compile(
@@ -33,10 +33,10 @@ _PIECE = regex.compile(
 
 
 def compiled(pattern: str) -> Any:
-    """A pattern compiled by the `regex` package.
+    """Compile a pattern with the `regex` package.
 
     Raises:
-        ValueError: for a pattern that does not compile, or is too large to: nested counted repeats are written out.
+        ValueError: for a pattern that does not compile, or that exceeds `MOST_ITEMS` or `MOST_DEPTH`.
 
     >>> bool(compiled("[0-9]+").fullmatch("17"))
     True
@@ -45,11 +45,11 @@ def compiled(pattern: str) -> Any:
     count, depth = size_of(pattern) if len(pattern) <= MOST_ITEMS else (len(pattern), 0)
     if count > MOST_ITEMS:
         raise ValueError(
-            f"pattern {shown(pattern)} has {count} items when its repeats are written out; at most {MOST_ITEMS} are "
-            "compiled: use * or + instead of high counts"
+            f"pattern {shown(pattern)} has {count} items when its repeats are expanded; the limit is {MOST_ITEMS}: "
+            "use * or + instead of high counts"
         )
     if depth > MOST_DEPTH:
-        raise ValueError(f"pattern {shown(pattern)} has groups {depth} deep; they may be nested {MOST_DEPTH} deep")
+        raise ValueError(f"pattern {shown(pattern)} has groups nested {depth} deep; the limit is {MOST_DEPTH}")
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, MemoryError, OverflowError) as error:
@@ -60,9 +60,9 @@ def compiled(pattern: str) -> Any:
 
 
 def size_of(pattern: str) -> tuple[int, int]:
-    """How many items a pattern has, repeated ones as often as they may be matched, and how deep groups are nested.
+    """(number of items in a pattern, counting one once per repetition; greatest nesting depth of its groups).
 
-    This is at least what compiling makes of it, whether the pattern is a valid one or not.
+    The number is an upper bound of what compiling creates, even for an invalid pattern.
 
     >>> size_of("(a{10}b){3}|c"), size_of(r"\\p{L}{1,3}[a{9}]")
     ((35, 1), (7, 0))
@@ -85,13 +85,13 @@ def size_of(pattern: str) -> tuple[int, int]:
         elif kind != "skip":
             last = 1
             totals[-1] += 1
-    if regex.search(r"\(\?[a-zA-Z0-9]*x", pattern):  # comments may hold anything, so that groups are not known
+    if regex.search(r"\(\?[a-zA-Z0-9]*x", pattern):  # verbose mode: comments may contain parentheses; assume the worst
         return len(pattern) * product, depth
     return sum(totals), depth
 
 
 def check_timeout(timeout: object) -> float | None:
-    """The argument `timeout`: seconds, which may be infinite, or None for the usual limit."""
+    """The argument `timeout`: seconds, which may be infinite, or None for the default limit."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
@@ -102,32 +102,32 @@ def check_timeout(timeout: object) -> float | None:
 
 
 def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
-    """What `match` answers, called with the `timeout` for the methods of a compiled pattern.
+    """Call `match` with a timeout for the methods of a compiled pattern, and return its result.
 
     Args:
         pattern: the pattern, for the error.
         text: the text that is searched.
         timeout: seconds, or None for 10 s and 1 s more for each million characters.
-        match: what calls the `regex` package. It may be called again: that package counts the processor time of all
-            threads, so that it gives up too early where others work too.
+        match: the function that calls the `regex` package. It may be called again: that package measures the processor
+            time of all threads, so it times out too early while others run.
 
     Raises:
-        TimeoutError: if matching took longer.
+        TimeoutError: if matching takes longer.
 
     """
     limit = SECONDS + SECONDS_PER_MILLION * len(text) / 1e6 if timeout is None else timeout
     if math.isinf(limit):
         return match(None)
-    began, allowed = time.monotonic(), limit
+    start, processor_time = time.monotonic(), limit
     while True:
         try:
-            return match(allowed)
+            return match(processor_time)
         except TimeoutError:  # noqa: PERF203 (once in 10 s)
-            if time.monotonic() - began >= limit:
+            if time.monotonic() - start >= limit:
                 break
-            allowed *= 2
+            processor_time *= 2
     raise TimeoutError(
         f"pattern {shown(pattern)} took more than {limit:g} s on a text of {len(text)} characters, "
-        f"{shown(text[:40], 30)}; "
-        "its nested repeats may take exponential time: rewrite it, or give it longer with timeout="
+        f"{shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
+        "timeout="
     )

@@ -35,26 +35,26 @@ class Normalizer:
             TypeError: if the text is not a str.
 
         """
-        return self._made(_checked(text))
+        return self._normalize(_checked(text))
 
     def on_bytes(self, data: bytes) -> bytes:
         """The normalized text for UTF-8 bytes; bytes that are not UTF-8 stay unchanged."""
         if not isinstance(data, bytes):
             raise TypeError(f"data is {typed(data)}; it must be bytes")
-        return unescape(self._made(escape(data)))
+        return unescape(self._normalize(escape(data)))
 
     def aligned(self, text: str) -> Aligned:
-        """The normalized text, with the part of the original text that each of its characters was made from."""
-        return self._aligned(_checked(text))
+        """The normalized text, with the span of the original text that each of its characters comes from."""
+        return self._align(_checked(text))
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         raise NotImplementedError
 
-    def _aligned(self, text: str) -> Aligned:
+    def _align(self, text: str) -> Aligned:
         raise NotImplementedError
 
     def last_cut(self, text: str, low: int) -> int:
-        """The last position after `low` at which a text may be split before normalization, whatever follows; or 0."""
+        """The last position after `low` where a text may be split before normalization, whatever follows; 0 if none."""
         del text, low
         return 0
 
@@ -67,15 +67,15 @@ class Normalizer:
 class _Unicode(Normalizer):
     form: ClassVar[Any]
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         return normalized(self.form, text)
 
-    def _aligned(self, text: str) -> Aligned:
+    def _align(self, text: str) -> Aligned:
         return alignment.composed(self.form, text)
 
     def last_cut(self, text: str, low: int) -> int:
-        """Before a character that no form joins with what stands before it."""
-        return next((at for at in range(len(text) - 1, low, -1) if alignment.begins_anew(text[at])), 0)
+        """A text may be split before a character that no form joins with the one before it."""
+        return next((i for i in range(len(text) - 1, low, -1) if alignment.is_boundary_before(text[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -137,22 +137,22 @@ class Lowercase(Normalizer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "final_sigma", bool(self.final_sigma))
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         return lower(text, self.final_sigma)
 
-    def _aligned(self, text: str) -> Aligned:
-        made = self._made(text)
-        before = alignment.unchanged(text)
-        if len(made) == len(text):
-            return Aligned(made, before.starts, before.ends, in_place=True)
-        widths = [len(lower(char)) for char in text]
-        return Aligned(made, before.starts.repeat(widths), before.ends.repeat(widths))
+    def _align(self, text: str) -> Aligned:
+        result = self._normalize(text)
+        original = alignment.unchanged(text)
+        if len(result) == len(text):
+            return Aligned(result, original.starts, original.ends, in_place=True)
+        lengths = [len(lower(char)) for char in text]
+        return Aligned(result, original.starts.repeat(lengths), original.ends.repeat(lengths))
 
     def last_cut(self, text: str, low: int) -> int:
-        """Anywhere; where a word's end matters, before a character that ends one, as a space does."""
+        """A text may be split anywhere; with `final_sigma`, only before a character that ends a word."""
         if not self.final_sigma:
             return len(text)
-        return next((at for at in range(len(text) - 1, low, -1) if _ends_word(text[at])), 0)
+        return next((i for i in range(len(text) - 1, low, -1) if _ends_word(text[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -170,10 +170,10 @@ class Strip(Normalizer):
         object.__setattr__(self, "left", bool(self.left))
         object.__setattr__(self, "right", bool(self.right))
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         return text[slice(*self._kept(text))]
 
-    def _aligned(self, text: str) -> Aligned:
+    def _align(self, text: str) -> Aligned:
         return alignment.unchanged(text, *self._kept(text))
 
     def _kept(self, text: str) -> tuple[int, int]:
@@ -190,35 +190,35 @@ class CollapseWhitespace(Normalizer):
     'a b'
     """
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         if any(map(text.__contains__, _SEPARATORS)):
             return _SPACE.sub(" ", text)
-        words = text.split()  # which takes those to be white space too, and the same characters otherwise
+        words = text.split()  # its white space is `_WHITE` and `_SEPARATORS`, of which there are none here
         if text[:1].isspace():
             words.insert(0, "")
         if text[-1:].isspace():
             words.append("")
         return " ".join(words)
 
-    def _aligned(self, text: str) -> Aligned:
+    def _align(self, text: str) -> Aligned:
         spans = (match.span() for match in _WIDE_SPACE.finditer(text))
-        return alignment.edited(text, ((*span, alignment.whole(" ", *span)) for span in spans))
+        return alignment.edited(text, ((*span, alignment.mapped_to(" ", *span)) for span in spans))
 
     def last_cut(self, text: str, low: int) -> int:
-        """Behind anything but white space."""
+        """A text may be split after any character that is not white space."""
         del low
         return len(text.rstrip(_WHITE))
 
 
 @dataclass(frozen=True)
 class Replace(Normalizer):
-    """Replace every match of `pattern`, a regular expression of the `regex` package, by `replacement`, a plain text.
+    """Replace every match of `pattern`, a regular expression of the `regex` package, by the literal `replacement`.
 
     >>> Replace("[0-9]", "0")("B52")
     'B00'
 
-    `timeout` is the time limit in seconds for matching one text, as for `bpe.Pretokenizer.from_regex`; TimeoutError is
-    raised after it.
+    `timeout` is the time limit in seconds for matching one text, as for `bpe.Pretokenizer.from_regex`; exceeding it
+    raises TimeoutError.
 
     Raises:
         ValueError: for a pattern that does not compile.
@@ -241,33 +241,33 @@ class Replace(Normalizer):
     def _compiled(self) -> Any:
         return compiled(self.pattern)
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         def replaced(timeout: float | None) -> str:
             return str(self._compiled.sub(lambda _: self.replacement, text, timeout=timeout))
 
         return within_time(self.pattern, text, self.timeout, replaced)
 
-    def _aligned(self, text: str) -> Aligned:
+    def _align(self, text: str) -> Aligned:
         def found(timeout: float | None) -> list[tuple[int, int]]:
             return [match.span() for match in self._compiled.finditer(text, timeout=timeout)]
 
         spans = within_time(self.pattern, text, self.timeout, found)
-        return alignment.edited(text, ((*span, alignment.whole(self.replacement, *span)) for span in spans))
+        return alignment.edited(text, ((*span, alignment.mapped_to(self.replacement, *span)) for span in spans))
 
     def last_cut(self, text: str, low: int) -> int:
-        """Anywhere, if the pattern is one character, or one of several, whatever stands around it."""
+        """A text may be split anywhere if the pattern is one character or character class, otherwise nowhere."""
         del low
         return len(text) if _ONE_CHARACTER.fullmatch(self.pattern) else 0
 
     def to_json(self) -> dict[str, Any]:
-        """The normalizer as a JSON object, for `from_json`, without the time limit, which changes no text."""
+        """The normalizer as a JSON object, for `from_json`. The time limit is left out: it changes no result."""
         return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"pattern": self.pattern, "replacement": self.replacement, "timeout": self.timeout}
 
 
-def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the classes here)
+def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the normalizer classes)
     r"""Remove every match of a regular expression.
 
     >>> Remove(r"[^가-힣\s]")("9점은!")
@@ -289,20 +289,20 @@ class UnescapeHTML(Normalizer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "times", check_int("times", self.times, 0))
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         for _ in range(self.times):
             text = html.unescape(text)
         return text
 
-    def _aligned(self, text: str) -> Aligned:
-        made = alignment.unchanged(text)
+    def _align(self, text: str) -> Aligned:
+        result = alignment.unchanged(text)
         for _ in range(self.times):
-            edits = map(_entity, _ENTITY.finditer(made.text))
-            made = made.through(alignment.edited(made.text, edits))
-        return made
+            edits = map(_entity, _ENTITY.finditer(result.text))
+            result = result.through(alignment.edited(result.text, edits))
+        return result
 
     def last_cut(self, text: str, low: int) -> int:
-        """Before a character that is part of no entity and never comes from one's text."""
+        """A text may be split before a character that no entity contains, at any level of escaping."""
         return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
 
 
@@ -315,7 +315,7 @@ class FixText(Normalizer):
 
     """
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         try:
             import ftfy
         except ModuleNotFoundError:
@@ -325,34 +325,34 @@ class FixText(Normalizer):
             ) from None
         tag = text.find("<")
         parts = []
-        at = 0
-        for start, end in _odd_lines(text):
-            unescape = False if 0 <= tag < start else "auto"  # as ftfy does, which thinks that a text with tags is HTML
-            parts += [text[at:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
-            at = end
-        return "".join([*parts, text[at:]])
+        done = 0
+        for start, end in _suspect_lines(text):
+            unescape = False if 0 <= tag < start else "auto"  # ftfy takes a text with tags for HTML: do so line by line
+            parts += [text[done:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
+            done = end
+        return "".join([*parts, text[done:]])
 
-    def _aligned(self, text: str) -> Aligned:
-        """As `aligned`; of a line that is repaired, all between the first and the last change is one part."""
-        before, after = text.split("\n"), self._made(text).split("\n")
+    def _align(self, text: str) -> Aligned:
+        """As `aligned`. In a repaired line, everything from the first to the last change maps to one span."""
+        before, after = text.split("\n"), self._normalize(text).split("\n")
         if len(before) != len(after):
-            before, after = [text], [self._made(text)]
+            before, after = [text], [self._normalize(text)]
         edits = []
-        place = 0
+        line_start = 0
         for old, new in zip(before, after, strict=True):
             if old != new:
-                least = min(len(old), len(new))
-                head = next((i for i in range(least) if old[i] != new[i]), least)
-                tail = next((i for i in range(least - head) if old[-1 - i] != new[-1 - i]), least - head)
-                start, end = place + head, place + len(old) - tail
-                edits.append((start, end, alignment.whole(new[head : len(new) - tail], start, end)))
-            place += len(old) + 1
+                shorter = min(len(old), len(new))
+                head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+                tail = next((i for i in range(shorter - head) if old[-1 - i] != new[-1 - i]), shorter - head)
+                start, end = line_start + head, line_start + len(old) - tail
+                edits.append((start, end, alignment.mapped_to(new[head : len(new) - tail], start, end)))
+            line_start += len(old) + 1
         return alignment.edited(text, edits)
 
 
 @dataclass(frozen=True, init=False)
 class Sequence(Normalizer):
-    """Apply several normalizers, one after the other; each is a normalizer or the name of one.
+    """Apply several normalizers in order; each is a normalizer or the name of one.
 
     >>> Sequence(Lowercase(), "strip")(" A ")
     'a'
@@ -365,25 +365,25 @@ class Sequence(Normalizer):
     normalizers: tuple[Normalizer, ...]
 
     def __init__(self, *normalizers: Normalizer | str) -> None:
-        made = [by_name(one) if isinstance(one, str) else one for one in normalizers]
-        for one in made:
+        steps = [by_name(one) if isinstance(one, str) else one for one in normalizers]
+        for one in steps:
             if not isinstance(one, Normalizer):
                 raise TypeError(
                     f"{shown(one)} is {type_name(one)}; it must be a normalizer or the name of one: "
                     'Sequence(NFC(), "strip")'
                 )
-        object.__setattr__(self, "normalizers", tuple(made))
+        object.__setattr__(self, "normalizers", tuple(steps))
 
-    def _made(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         for one in self.normalizers:
-            text = one._made(text)
+            text = one._normalize(text)
         return text
 
-    def _aligned(self, text: str) -> Aligned:
-        made = alignment.unchanged(text)
+    def _align(self, text: str) -> Aligned:
+        result = alignment.unchanged(text)
         for one in self.normalizers:
-            made = made.through(one._aligned(made.text))
-        return made
+            result = result.through(one._align(result.text))
+        return result
 
     def to_json(self) -> dict[str, Any]:
         """The normalizer as a JSON object, for `from_json`."""
@@ -396,50 +396,50 @@ def _checked(text: str) -> str:
     return text
 
 
-def _odd_lines(text: str) -> Iterator[tuple[int, int]]:
-    r"""Where lines begin and end, neighbours as one, that have a character that ftfy may change.
+def _suspect_lines(text: str) -> Iterator[tuple[int, int]]:
+    r"""(start, end) of the lines with a character that ftfy may change; adjacent lines are joined.
 
-    >>> list(_odd_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
+    >>> list(_suspect_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
     [(7, 20)]
     """
-    start, end = 0, -1  # of the last ones
-    while found := _ODD.search(text, max(end, 0)):
-        begin = text.rfind("\n", 0, found.start()) + 1
-        if begin != end:
+    start, end = 0, -1  # of the last group of lines
+    while found := _SUSPECT.search(text, max(end, 0)):
+        line_start = text.rfind("\n", 0, found.start()) + 1
+        if line_start != end:
             if end >= 0:
                 yield start, end
-            start = begin
+            start = line_start
         end = text.find("\n", found.start()) + 1 or len(text)
     if end >= 0:
         yield start, end
 
 
 def _ends_word(char: str) -> bool:
-    """Whether a character is neither a letter with case nor passed over between such letters."""
+    """Whether Σ before this character becomes ς: it is neither a cased letter nor ignorable between such letters."""
     return lower(f"AΣ{char}A", final_sigma=True)[1] == "ς"
 
 
-def _entity(match: Any) -> tuple[int, int, Iterator[alignment.Made]]:
-    """Where an entity begins and ends, and what it stands for: `&notit;` is `¬` and `it;`, and `&it;` is none."""
+def _entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
+    """(start, end, characters) of an entity. In `&notit;` it is `&not`, which stands for `¬`; `&it;` has none."""
     name, (start, end) = match[1], match.span()
     if name[0] != "#" and name not in html5:
         end = start + 1 + next((size for size in range(len(name) - 1, 1, -1) if name[:size] in html5), -1)
-    return start, end, alignment.whole(html.unescape(match.string[start:end]), start, end)
+    return start, end, alignment.mapped_to(html.unescape(match.string[start:end]), start, end)
 
 
-#: What `html.unescape` looks at.
+#: The candidates for entities that `html.unescape` considers.
 _ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
-#: Patterns that match one character, or one of a class.
+#: Patterns that are one character or one character class.
 _ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]")
-#: What ftfy may change, or other characters because of it: all but ASCII without `&` and control characters, and the
-#: most frequent kana, ideographs and Hangul.
-_ODD = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
-#: All white space; from U+2000 to U+200A spaces of several widths.
+#: Characters that ftfy may change, or that make it change others: all except ASCII (without `&` and control characters)
+#: and the most frequent kana, ideographs and Hangul.
+_SUSPECT = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
+#: All characters with Unicode's White_Space property.
 _WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _SPACE = re.compile(f"[{_WHITE}]+")
-#: What is not one space already.
+#: White space other than a single space.
 _WIDE_SPACE = re.compile(f"[{_WHITE}]{{2,}}|[{_WHITE.replace(' ', '')}]")
-#: White space for `str.split`, and not for Unicode.
+#: White space for `str.split` that does not have Unicode's White_Space property.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
 _BY_NAME: dict[str, Any] = {
     kind.__name__: kind
@@ -454,7 +454,7 @@ def from_json(data: Any) -> Normalizer:
     Replace(pattern='a', replacement='b')
 
     Raises:
-        FormatError: for an object that is none.
+        FormatError: for any other object.
 
     """
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
@@ -472,14 +472,14 @@ def from_json(data: Any) -> Normalizer:
         if name not in known or type(value).__name__ != known[name]:
             raise FormatError(f"normalizer {kind} has {name}={shown(value)}; its fields are {known}")
     try:
-        made = _BY_NAME[kind](**fields)
+        normalizer = _BY_NAME[kind](**fields)
     except (TypeError, ValueError) as error:
         raise FormatError(f"normalizer {kind}: {error}") from None
-    assert isinstance(made, Normalizer)
-    return made
+    assert isinstance(normalizer, Normalizer)
+    return normalizer
 
 
-#: The normalizers that have a short name, in Python and on the command line.
+#: The short names of normalizers, in Python and on the command line.
 NAMES: dict[str, Callable[[], Normalizer]] = {
     "nfc": NFC,
     "nfd": NFD,
@@ -490,7 +490,7 @@ NAMES: dict[str, Callable[[], Normalizer]] = {
     "collapse": CollapseWhitespace,
     "html": UnescapeHTML,
 }
-#: What an argument named `normalizer` may be, but for None.
+#: The types of an argument named `normalizer`, apart from None.
 NormalizerLike = Normalizer | str | abc.Sequence[Normalizer | str]
 
 
@@ -501,7 +501,7 @@ def by_name(name: str) -> Normalizer:
     Lowercase(final_sigma=False)
 
     Raises:
-        ValueError: for a name that is none of `NAMES`, which the error lists.
+        ValueError: for a name that is not in `NAMES`, which the error lists.
 
     """
     if name not in NAMES:
@@ -510,7 +510,7 @@ def by_name(name: str) -> Normalizer:
 
 
 def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
-    """What an argument named `normalizer` means: a normalizer, the name of one, a list of such, or None.
+    """Convert the argument `normalizer`: a normalizer, the name of one, a list of these, or None.
 
     >>> as_normalizer("nfc"), as_normalizer(["nfc", Strip()])
     (NFC(), Sequence(normalizers=(NFC(), Strip(left=True, right=True))))
@@ -523,7 +523,7 @@ def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
         return Sequence(*value)
     raise TypeError(
         f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a name ({', '.join(NAMES)}), a list of "
-        "such, or None"
+        "these, or None"
     )
 
 

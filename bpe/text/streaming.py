@@ -1,7 +1,7 @@
-"""Normalizing a text that comes in chunks, with the result for the whole text, in bounded memory where possible.
+"""Normalization of a text that arrives in chunks, with the same result as for the whole text.
 
-Each step of a normalizer keeps back text that could still be changed by what follows it. Not here: what the normalizers
-do, and where they let a text be cut (`bpe/text/normalizers.py`).
+Each step of a normalizer holds back text whose result depends on what follows, so memory is bounded where the
+normalizer allows it. Not here: the normalizers and their split points (`bpe/text/normalizers.py`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from bpe.text.normalizers import Normalizer, Sequence, Strip
 
 
 class Normalizing:
-    """A normalizer as a chain of steps, for one text after another.
+    """A normalizer as a chain of incremental steps. It can be used for one text after another.
 
     Args:
-        normalizer: what to do.
-        cut_after: a text after which any step may cut; None: only where a step knows that it may.
+        normalizer: the normalizer.
+        cut_after: a string after which every step may split the text; None: only at the steps' own split points.
 
     >>> from bpe.text.normalizers import NFC, Strip
     >>> steps = Normalizing(Sequence(NFC(), Strip()))
@@ -28,14 +28,14 @@ class Normalizing:
 
     @property
     def held(self) -> int:
-        """How many characters wait for more."""
+        """The number of characters held back."""
         return sum(len(step.held) for step in self._steps)
 
     def push(self, text: str, final: bool) -> str:
-        """What can be said of the text that has come; with `final`, all of it, and then another text begins."""
+        """Add a chunk; return the normalized text that no later chunk can change. `final` marks the last chunk."""
         self._empty = self._empty and not text
         if final and self._empty:
-            return ""  # nothing is done to a text that is empty
+            return ""  # an empty text is not normalized
         for step in self._steps:
             text = step.push(text, final)
         self._empty = self._empty or final
@@ -43,41 +43,41 @@ class Normalizing:
 
 
 def flat(normalizer: Normalizer) -> list[Normalizer]:
-    """The steps of a normalizer, which are no sequences."""
+    """The steps of a normalizer, with nested sequences expanded."""
     if not isinstance(normalizer, Sequence):
         return [normalizer]
     return [step for one in normalizer.normalizers for step in flat(one)]
 
 
 class _Step:
-    """A normalizer that is given parts of a text."""
+    """A normalizer applied to a text in parts, split where `last_cut` allows it."""
 
     def __init__(self, normalizer: Normalizer, cut_after: str | None) -> None:
         self.held = ""
         self._normalizer = normalizer
         self._cut_after = cut_after
-        self._tried = 0  # no place to cut at or before this
-        self._whole = True  # all of the text so far is held
+        self._searched = 0  # no split point at or before this position of the held text
+        self._nothing_passed = True  # all of the text so far is held
 
     def push(self, text: str, final: bool) -> str:
         self.held += text
         cut = len(self.held) if final else self._cut()
         ready, self.held = self.held[:cut], self.held[cut:]
-        self._tried = max(len(self.held) - 1, 0)
-        made = self._normalizer(ready) if ready or (final and self._whole) else ""
-        self._whole = final or (self._whole and not ready)
-        return made
+        self._searched = max(len(self.held) - 1, 0)
+        result = self._normalizer(ready) if ready or (final and self._nothing_passed) else ""
+        self._nothing_passed = final or (self._nothing_passed and not ready)
+        return result
 
     def _cut(self) -> int:
-        cut = self._normalizer.last_cut(self.held, self._tried)
+        cut = self._normalizer.last_cut(self.held, self._searched)
         if self._cut_after is not None:
-            place = self.held.rfind(self._cut_after, max(self._tried - len(self._cut_after), 0))
-            cut = max(cut, place + len(self._cut_after) if place >= 0 else 0)
+            found = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+            cut = max(cut, found + len(self._cut_after) if found >= 0 else 0)
         return cut
 
 
 class _Stripping:
-    """`Strip` of a text as a whole: white space is kept back until something follows it."""
+    """`Strip` applied to a text in parts: white space is held back until other text follows it."""
 
     def __init__(self, strip: Strip) -> None:
         self.held = ""

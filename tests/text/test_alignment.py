@@ -25,7 +25,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.text.alignment import begins_anew
+from bpe.text.alignment import is_boundary_before
 
 FORMS: list[Normalizer] = [NFC(), NFD(), NFKC(), NFKD()]
 OTHERS: list[Normalizer] = [
@@ -87,8 +87,8 @@ def test_parts_of_unicode_forms_are_the_smallest(one: Normalizer) -> None:
 
 @settings(max_examples=300)
 @given(texts, texts)
-def test_a_text_may_be_cut_before_what_begins_anew(left: str, right: str) -> None:
-    if right and begins_anew(right[0]):
+def test_a_text_may_be_split_at_normalization_boundaries(left: str, right: str) -> None:
+    if right and is_boundary_before(right[0]):
         for one in FORMS:
             assert one(left + right) == one(left) + one(right)
 

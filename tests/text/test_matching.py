@@ -33,9 +33,9 @@ SLOW = r"(a|a)+b"
     ],
 )
 def test_patterns_too_large_to_compile(pattern):
-    with pytest.raises(ValueError, match=r"are compiled|nested|does not compile"):
+    with pytest.raises(ValueError, match=r"the limit is|does not compile"):
         bpe.Pretokenizer.from_regex(pattern)
-    with pytest.raises(ValueError, match=r"are compiled|nested|does not compile"):
+    with pytest.raises(ValueError, match=r"the limit is|does not compile"):
         normalizers.Replace(pattern)
     tok = json.loads(write(bpe.train(texts=["a"], vocab_size=256, pretokenizer=bpe.Pretokenizer.from_regex("^a")).spec))
     for step in tok["pre_tokenizer"]["pretokenizers"][:1]:
