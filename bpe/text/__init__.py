@@ -3,7 +3,7 @@
 Input is a str; output is the normalized str and, on request, the span of the original text that each of its characters
 comes from. The files, in the order in which text passes through them:
 
-- `normalizers.py` the normalizers that users import as `bpe.normalizers`, each plain data with `normalize` and `to_json`;
+- `normalizers.py` the normalizers (imported as `bpe.normalizers`), each plain data with `normalize` and `to_json`;
 - `unicode.py` over `_unicode.pyx`, `unicode_data.py` normalization forms and lower case with the Unicode versions of
   `tokenizers`, independent of Python's;
 - `alignment.py` the spans; `streaming.py` normalization of a text that arrives in chunks, with the same result;

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import bpe
 from bpe.normalizers import (
     NFC,
     NFD,
@@ -21,10 +25,6 @@ from bpe.normalizers import (
     Strip,
     UnescapeHTML,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
-import bpe
 from bpe.text.alignment import is_boundary_before
 
 FORMS: list[Normalizer] = [NFC(), NFD(), NFKC(), NFKD()]
