@@ -5,12 +5,14 @@ Python 3.13 and 3.14 exist in a build without the GIL. There, importing the pack
 
 from __future__ import annotations
 
+import gc
 import random
 import subprocess
 import sys
 import sysconfig
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +67,20 @@ def texts(seed: int, count: int) -> list[str]:
 @pytest.fixture(scope="module")
 def trained() -> bpe.Tokenizer:
     return bpe.train(texts=texts(0, 200), vocab_size=700, special_tokens=["<|end|>"], pretokenizer="o200k")
+
+
+def test_the_garbage_collector_frees_what_an_error_holds(trained: bpe.Tokenizer, tmp_path: Path) -> None:
+    """A result that is not finished returns its memory to a pool, which must still exist then."""
+    path = tmp_path / "text"
+    path.write_bytes(b"low lower newest\n" * 100_000 + b"\xff")
+    for threads in (1, 2):
+        for _ in range(5):
+            with pytest.raises(bpe.FormatError) as caught:
+                trained.encode_files(path, threads=threads)
+            caught.value.cycle = caught.value  # type: ignore[attr-defined] (its traceback holds the job)
+            del caught
+            gc.collect()
+    assert trained.encode_batch(["low"]).to_list() == [trained.encode("low").tolist()]
 
 
 @pytest.mark.parametrize("cache_memory", [None, "64K"])

@@ -12,6 +12,8 @@ So only one thread at a time has to do with the array, which may move where it n
 while ids are copied. Not here: what a part is, and who encodes it (`encode/_batch.pyx`).
 """
 
+cimport cython
+
 from bpe.base._id_array cimport LARGE, as_array, large_output
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport ResultPool
@@ -23,6 +25,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 
+@cython.no_gc_clear           # the garbage collector would take the pool away before the block is given back
 cdef class Delivery:
 
     def __cinit__(self, Py_ssize_t n_parts, size_t most, ResultPool pool):

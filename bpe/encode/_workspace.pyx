@@ -3,6 +3,8 @@
 Not here: which calls have it when (`_encoder.pyx`), and how a cache finds a word (`_word_cache.pyx`).
 """
 
+cimport cython
+
 from bpe.base._id_array cimport LARGE, large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
@@ -16,6 +18,7 @@ cdef enum:
     KEPT_SCRATCH = 1 << 17    # items: larger buffers for long pieces are let go after the call
 
 
+@cython.no_gc_clear           # the garbage collector would take the pool away before the block is given back
 cdef class Workspace:
 
     def __cinit__(self, size_t memory, bint marked=False):
