@@ -1,4 +1,4 @@
-"""What the scanners know of each character, read from their C header, for tests that compare it with other engines."""
+"""The scanners' character classes, read from their C header, for tests that compare them with other engines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bpe.text.generate_unicode import BITS, NEW, NUMERIC
 HEADER = Path(bpe.__file__).parent / "text" / "_unicode_classes.h"
 CODES = [*range(0xD800), *range(0xE000, 0x110000)]
 LETTER, NUMBER = 1, 2
-#: Class bits → a character of these, about which every engine agrees.
+#: Class bits → a character with these bits, on which all engines agree.
 STAND_INS = {0: "\ue000", 1 | 16 | 32: "ª", 1 | 16: "É", 1 | 32: "é", 16 | 32: "\u0301", 2: "²", 64: "€"}
 
 
@@ -34,7 +34,7 @@ def arrays(name: str, kind: type) -> NDArray[np.generic]:
 
 @cache
 def table() -> NDArray[np.uint8]:
-    """The class bits of every code point, those of `generate_unicode.BITS` and NEW."""
+    """The class bits of every code point, as in `generate_unicode.BITS`, and NEW."""
     index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_cells", np.uint8)
     made: NDArray[np.uint8] = cells.reshape(-1, 128)[index].reshape(-1)
     return made
@@ -54,7 +54,7 @@ def classes(name: str) -> NDArray[np.uint8]:
 
 @cache
 def classes_by_regex() -> NDArray[np.uint8]:
-    """The same by the `regex` package that is installed."""
+    """The class bits of every code point by the installed `regex` package."""
     made = np.zeros(0x110000, dtype=np.uint8)
     text = "".join(map(chr, CODES))
     for bit, pattern in enumerate(BITS.values()):
@@ -67,17 +67,17 @@ def classes_by_regex() -> NDArray[np.uint8]:
 
 @cache
 def stand_ins(name: str) -> dict[int, str]:
-    """Characters that the installed `regex` has in another class than a pretokenizer → one of the right class."""
+    """Characters whose class differs between the installed `regex` and a pretokenizer → one of the right class."""
     ours, theirs = classes(name).copy(), classes_by_regex().copy()
     if name == "clip":
-        ours, theirs = ours & 7, theirs & 7  # its pattern asks for no more
+        ours, theirs = ours & 7, theirs & 7  # its pattern uses no other classes
     wrong = np.flatnonzero(ours != theirs).tolist()
     whole = classes(name)
     return {code: STAND_INS[int(whole[code])] for code in wrong}
 
 
 def spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What the published pattern finds by the `regex` package, with the pretokenizer's own classes of characters."""
+    """The pretokens that the `regex` package finds with the published pattern and the pretokenizer's classes."""
     assert pretokenizer.name is not None
     text = escape(data)
     shown = text.translate(stand_ins(pretokenizer.name))

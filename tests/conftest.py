@@ -1,6 +1,6 @@
-"""What the suite shares: one deterministic hypothesis profile, files for the command line, corpora and vocabularies.
+"""Shared by the whole suite: a deterministic hypothesis profile, files for the command line, corpora, vocabularies.
 
-The corpora are not part of the project. Tests that need them ask for the fixtures below, which skip where they are
+The corpora are not part of the project. Tests read them through the fixtures below, which skip the test if they are
 absent.
 """
 
@@ -35,17 +35,17 @@ settings.load_profile("deterministic")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run in a folder of its own, so that processes that tests start import the installed package."""
+def in_an_empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run the tests in an empty folder, so that processes which they start import the installed package."""
     before = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    os.chdir(tmp_path_factory.mktemp("in_an_empty_folder"))
     yield
     os.chdir(before)
 
 
 @contextmanager
 def only_errors_logged() -> Iterator[None]:
-    """Log no warnings; the level is restored afterwards, also if a test is skipped or fails inside."""
+    """Log errors only; the level is restored afterwards, even if a test is skipped or fails inside."""
     logger = logging.getLogger("bpe")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -57,12 +57,12 @@ def only_errors_logged() -> Iterator[None]:
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """Nothing in the log of training that stops early, which some tests do thousands of times."""
+    """Suppress the warning of training that stops early, which some tests would log thousands of times."""
     with only_errors_logged():
         yield
 
 
-# What the command line is tested with --------------------------------------------------------------------------------
+# Inputs for the command line -----------------------------------------------------------------------------------------
 
 TEXT = "The first line, naïve café.\n\n두 번째 줄: 다람쥐 헌 쳇바퀴에 타고파 😀\r\n\tlast line | no newline · here"
 
@@ -84,7 +84,7 @@ def text_file(tmp_path: Path) -> str:
 
 
 def fails(capsys: pytest.CaptureFixture[str], argv: list[str], status: int, pattern: str) -> str:
-    """Run what must fail: its status, nothing on stdout, exactly one line on stderr, which is returned."""
+    """Run a command that must fail: this status, nothing on stdout, and one line on stderr, which is returned."""
     assert main(argv) == status
     out, err = capsys.readouterr()
     assert out == ""
@@ -104,7 +104,7 @@ SEPARATOR = b"<|endoftext|>"
 
 @cache
 def corpus_bytes(name: str, size: int) -> bytes:
-    """The first `size` bytes of a shared corpus, less a character that the cut would break."""
+    """The first `size` bytes of a shared corpus, without an incomplete character at the end."""
     with lzma.open(SHARED / "corpora" / f"{name}.txt.xz") as file:
         data = file.read(size)
     return codecs.getincrementaldecoder("utf-8")().decode(data).encode()
@@ -112,7 +112,7 @@ def corpus_bytes(name: str, size: int) -> bytes:
 
 @pytest.fixture(scope="session")
 def corpus() -> Callable[[str, int], bytes]:
-    """A function: (name, size) → the first bytes of a shared corpus, cut at a character."""
+    """A function: (name, size) → the first bytes of a shared corpus, up to the end of a character."""
 
     def read(name: str, size: int) -> bytes:
         if not (SHARED / "corpora" / f"{name}.txt.xz").exists():
@@ -124,7 +124,7 @@ def corpus() -> Callable[[str, int], bytes]:
 
 @pytest.fixture(scope="session")
 def shared_vocab(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A function: name of a shared vocabulary file (without .gz) → its path, unpacked where it is packed."""
+    """A function: name of a shared vocabulary file (without .gz) → its path, decompressed if necessary."""
     folder = tmp_path_factory.mktemp("vocab")
 
     def path(name: str) -> Path:

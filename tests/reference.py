@@ -1,8 +1,8 @@
-"""The naive oracle: byte-pair encoding written for reading, with everything recounted at every step.
+"""Naive byte-pair encoding, the oracle of the tests: written to be read, it recounts everything at every step.
 
-The tests compare the library with these functions. They are slow on purpose and know nothing of the library.
+The tests compare the library with these functions. They are slow on purpose and share no code with the library.
 
-A symbol is a str in a character model and bytes in a byte model; two symbols that read the same are the same. An
+A symbol is a str in a character model and bytes in a byte model; symbols with equal text are the same symbol. An
 end-of-word mark is part of a symbol's text: `"</w>"` alone, or `"d</w>"`.
 
 >>> words = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -25,8 +25,8 @@ import regex
 
 Symbol = TypeVar("Symbol", str, bytes)
 
-#: The rank of neighbours that are not joined.
-NEVER = float("inf")
+#: The rank of adjacent symbols that do not merge.
+NOT_A_PAIR = float("inf")
 
 #: The patterns as their owners first published them.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -47,7 +47,7 @@ CLIP = r"""<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\
 
 @dataclass(frozen=True)
 class Step(Generic[Symbol]):
-    """One merge: the pair and how often it stood in the corpus then."""
+    """One merge: the pair and its count in the corpus at that time."""
 
     left: Symbol
     right: Symbol
@@ -56,11 +56,11 @@ class Step(Generic[Symbol]):
 
 @dataclass(frozen=True)
 class Trained(Generic[Symbol]):
-    """What training gives.
+    """The result of training.
 
     Attributes:
         steps: the merges in order.
-        words: the words as they stand split at the end, in order, with their counts.
+        words: the words split into their final symbols, in order, with their counts.
         ids: token → id, in id order.
 
     """
@@ -76,7 +76,7 @@ class Trained(Generic[Symbol]):
 
 
 def pair_counts(words: Iterable[tuple[tuple[Symbol, ...], int]]) -> dict[tuple[Symbol, Symbol], int]:
-    """How often each pair of neighbours stands in the corpus, in order of first occurrence.
+    """The count of each pair of adjacent symbols, in order of first occurrence.
 
     >>> pair_counts([(("a", "a", "a", "b"), 2)])
     {('a', 'a'): 4, ('a', 'b'): 2}
@@ -89,7 +89,7 @@ def pair_counts(words: Iterable[tuple[tuple[Symbol, ...], int]]) -> dict[tuple[S
 
 
 def merge_all(symbols: tuple[Symbol, ...], left: Symbol, right: Symbol) -> tuple[Symbol, ...]:
-    """A word with every occurrence of a pair joined, from left to right and without overlap.
+    """A word with every occurrence of a pair merged, from left to right and without overlap.
 
     >>> merge_all(("a", "a", "a", "b"), "a", "a")
     ('aa', 'a', 'b')
@@ -119,18 +119,20 @@ def train(
     specials: Sequence[Symbol] = (),
     first_id: int = 0,
 ) -> Trained[Symbol]:
-    """Merge the commonest pair, again and again.
+    """Merge the most frequent pair, repeatedly.
 
     Args:
         words: each word as a tuple of symbols (with its end-of-word mark, if any) → count, in order of first
-        appearance. num_merges, vocab_size: where to stop, whichever is given; the size counts special tokens.
+            appearance.
+        num_merges: the number of merges after which training stops; or
+        vocab_size: the vocabulary size at which it stops, special tokens included.
         tie_break: "first", "smallest", "greatest" or "id".
-        min_frequency: a pair that is rarer is not merged.
-        length: how long a token is, for `max_token_length`.
-        max_token_length: a pair that would make a longer token is not merged.
+        min_frequency: the smallest count of a pair that is merged.
+        length: the length of a token, for `max_token_length`.
+        max_token_length: the length of the longest token that a merge may make.
         alphabet: the symbols in id order; None for those of the words, sorted.
-        specials: tokens that take the first ids; no merge makes one.
-        first_id: the first id of all.
+        specials: tokens that have the first ids; no merge makes one.
+        first_id: the smallest id.
 
     """
     if alphabet is None:
@@ -171,10 +173,10 @@ def train(
 
 
 def minbpe_merges(chunks: Sequence[bytes], num_merges: int) -> list[tuple[bytes, bytes]]:
-    """The merges of minbpe's RegexTokenizer, as its documentation tells: over all chunks, whether or not they repeat.
+    """The merges of minbpe's RegexTokenizer by its documentation, over all chunks, including repeated ones.
 
-    Each step counts the pairs of neighbours of all chunks in order and takes the commonest, of several the one that was
-    met first (the first key of a dict with that count), and makes it a new id everywhere.
+    Each step counts the adjacent pairs of all chunks in order and replaces the most frequent pair by a new id. Of pairs
+    with equal counts it takes the one that occurs first (the first key of a dict with that count).
 
     >>> minbpe_merges([b"ab", b"cd", b"cd", b"ab"], 2)
     [(b'a', b'b'), (b'c', b'd')]
@@ -208,7 +210,7 @@ def _minbpe_merged(ids: list[int], left: int, right: int, new: int) -> list[int]
 
 
 def char_word(word: str, end_of_word: str | None = None, glued: bool = False) -> tuple[str, ...]:
-    """A word as a character model begins with it.
+    """A word's initial symbols in a character model.
 
     >>> char_word("hug", "</w>"), char_word("hug", "</w>", glued=True)
     (('h', 'u', 'g', '</w>'), ('h', 'u', 'g</w>'))
@@ -220,7 +222,7 @@ def char_word(word: str, end_of_word: str | None = None, glued: bool = False) ->
 
 
 def byte_word(word: bytes) -> tuple[bytes, ...]:
-    """A word as a byte model begins with it.
+    """A word's initial symbols in a byte model.
 
     >>> byte_word(b"hug")
     (b'h', b'u', b'g')
@@ -229,7 +231,7 @@ def byte_word(word: bytes) -> tuple[bytes, ...]:
 
 
 def count_words(pieces: Iterable[Symbol]) -> dict[Symbol, int]:
-    """How often each word comes, in order of first appearance."""
+    """The count of each word, in order of first appearance."""
     counts: dict[Symbol, int] = {}
     for piece in pieces:
         counts[piece] = counts.get(piece, 0) + 1
@@ -246,24 +248,24 @@ def gpt2_byte_order() -> list[bytes]:
 
 
 def encode_word(symbols: tuple[Symbol, ...], ranks: Mapping[tuple[Symbol, Symbol], int]) -> tuple[Symbol, ...]:
-    """Join the pair of the lowest rank, the leftmost of several, until no pair has a rank.
+    """Merge the leftmost pair of the lowest rank, until no pair has a rank.
 
     >>> encode_word(("l", "o", "w"), {("o", "w"): 0, ("l", "ow"): 1})
     ('low',)
     """
-    return tuple(join_lowest(list(symbols), lambda left, right: ranks.get((left, right), NEVER)))
+    return tuple(merge_lowest(list(symbols), lambda left, right: ranks.get((left, right), NOT_A_PAIR)))
 
 
-def join_lowest(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float]) -> list[Symbol]:
-    """Join the neighbours of the lowest rank, the leftmost of several, until all ranks are NEVER; in place.
+def merge_lowest(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float]) -> list[Symbol]:
+    """Merge the leftmost adjacent parts of the lowest rank, in place, until all ranks are NOT_A_PAIR.
 
-    Only the ranks beside a join are asked for again: no others can change.
+    After a merge, only the ranks of the pairs beside it are computed again, since no others can change.
 
-    >>> join_lowest(["a", "b", "a", "b"], lambda left, right: 0 if left + right == "ab" else NEVER)
+    >>> merge_lowest(["a", "b", "a", "b"], lambda left, right: 0 if left + right == "ab" else NOT_A_PAIR)
     ['ab', 'ab']
     """
     ranks = [rank_of(left, right) for left, right in pairwise(parts)]
-    while ranks and (lowest := min(ranks)) != NEVER:
+    while ranks and (lowest := min(ranks)) != NOT_A_PAIR:
         at = ranks.index(lowest)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
         del ranks[at]
@@ -274,14 +276,14 @@ def join_lowest(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float])
 
 
 def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
-    """A pretoken's ids by tiktoken's rule: a pair's rank is the rank of the token it makes; a whole token is itself.
+    """A pretoken's ids by tiktoken's rule: a pair's rank is its merged token's rank; a pretoken in `ranks` is one id.
 
     >>> tiktoken_encode(b"abc", {b"a": 0, b"b": 1, b"c": 2, b"ab": 3})
     [3, 2]
     """
     if piece in ranks:
         return [ranks[piece]]
-    parts = join_lowest(list(byte_word(piece)), lambda left, right: ranks.get(left + right, NEVER))
+    parts = merge_lowest(list(byte_word(piece)), lambda left, right: ranks.get(left + right, NOT_A_PAIR))
     return [ranks[part] for part in parts]
 
 
@@ -289,7 +291,7 @@ def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
 
 
 class Clip:
-    """CLIP's tokenizer, from worked example F.
+    """CLIP's tokenizer, as in worked example F.
 
     Args:
         lines: the merge list; its first line is a header.
@@ -311,7 +313,7 @@ class Clip:
         self._cache: dict[str, list[int]] = {token: [self.ids[token]] for token in ("<|startoftext|>", "<|endoftext|>")}
 
     def clean(self, text: str) -> str:
-        """Text as CLIP cleans it: repaired, entities unescaped twice, white space collapsed, in lower case."""
+        """Text as CLIP cleans it: repaired, entities unescaped twice, white space collapsed, lowercased."""
         if self.repair is not None:
             text = self.repair(text)
         text = html.unescape(html.unescape(text)).strip()
@@ -333,7 +335,7 @@ class Clip:
         return ids
 
     def tokenize(self, texts: Sequence[str], context_length: int = 77) -> tuple[list[list[int]], list[int]]:
-        """One row per text: start, ids, end, zeros; a longer text loses its end. And the true lengths."""
+        """One row per text, truncated to fit: start, ids, end, zeros. Also returns the lengths without padding."""
         start, end = self.ids["<|startoftext|>"], self.ids["<|endoftext|>"]
         rows = [[start, *self.encode(text)[: context_length - 2], end] for text in texts]
         return [row + [0] * (context_length - len(row)) for row in rows], [len(row) for row in rows]
@@ -343,7 +345,7 @@ class Clip:
 
 
 def split_specials(text: str, specials: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """The text cut at its special tokens: (text, False) and (name, True); of two at one place the longer is taken."""
+    """Split a text at its special tokens: (text, False) and (name, True). The longest name at a position is taken."""
     at = done = 0
     while at < len(text):
         found = max((name for name in specials if text.startswith(name, at)), key=len, default=None)

@@ -1,4 +1,4 @@
-"""Corpora that hypothesis makes up, and the rules for ties: for tests of several rooms."""
+"""Hypothesis strategies for corpora, and the tie rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIE_BREAKS = ("id", "first", "smallest", "greatest")
 
 
 def words_over(letters: str) -> st.SearchStrategy[str]:
-    """Words over a few letters: any, runs of one (aaaa), runs of two (abab), and several of these joined."""
+    """Words over a few letters: arbitrary, runs of one letter (aaaa) or of two (abab), and concatenations of these."""
     letter = st.sampled_from(letters)
     run = st.tuples(letter, st.integers(1, 9)).map(lambda x: x[0] * x[1])
     pairs = st.tuples(letter, letter, st.integers(1, 5)).map(lambda x: (x[0] + x[1]) * x[2])
@@ -23,7 +23,7 @@ def words_over(letters: str) -> st.SearchStrategy[str]:
 def corpora(
     draw: st.DrawFn, alphabets: tuple[str, ...] = ("a", "ab", "abc", "abcd", "aé語😊", "~a! ", "ba", "dcba")
 ) -> dict[str, int]:
-    """Words with counts, in an order of their own; small counts, so that ties abound, or large ones."""
+    """Words with counts, in any order. Counts are small, so that ties are frequent, or large."""
     letters = draw(st.sampled_from(alphabets))
     words = draw(st.lists(words_over(letters), min_size=1, max_size=12, unique=True))
     most = draw(st.sampled_from([1, 2, 5, 2**40]))
@@ -32,7 +32,7 @@ def corpora(
 
 
 def rules() -> Iterator[str]:
-    """The rules for ties, one example of hypothesis for all; what it says of a failure ends with the rule that did."""
+    """The tie rules, all within one hypothesis example; its report of a failure ends with the rule that failed."""
     for tie_break in TIE_BREAKS:
         note(f"{tie_break=}")
         yield tie_break

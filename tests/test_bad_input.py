@@ -1,4 +1,4 @@
-"""Bad input: each kind is a tested error whose text names the value, the rule and the fix, or a defined result."""
+"""Bad input: each kind raises an error that names the value, the rule and the fix, or has a defined result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def refused(error: type[Exception], message: str, **options: Any) -> None:
-    """`bpe.train` raises `error` with a text that matches."""
+    """`bpe.train` raises `error` with a message that matches."""
     with pytest.raises(error, match=message):
         bpe.train(**options)
 
@@ -76,7 +76,7 @@ def test_empty_word(word: Any) -> None:
     )
 
 
-def test_wrong_counts() -> None:
+def test_invalid_counts_are_refused() -> None:
     refused(ValueError, "the count of 'a' is -1; it must be at least 0", counts={"a": -1}, num_merges=1)
     refused(TypeError, "the count of 'a' is 1.5; it must be an int", counts={"a": 1.5}, num_merges=1)
     refused(TypeError, "the count of 'a' is None; it must be an int", counts={"a": None}, num_merges=1)
@@ -92,7 +92,7 @@ def test_counts_that_overflow_64_bits() -> None:
         num_merges=1,
     )
     refused(ValueError, r"the counts sum to .*; the sum must be at most 2\*\*63", counts={"ab": 10**30}, num_merges=1)
-    # The sum of the words fits, that of their symbols or pairs does not.
+    # The sum of the words fits; the sum of their symbols and pairs does not.
     refused(ValueError, r"more than 2\*\*63 - 1.*scale", counts={"abababab": 2**61}, num_merges=1)
     tok = bpe.train(counts={"ab": 2**60}, num_merges=1)
     assert b"ab" in tok.vocab()
@@ -153,7 +153,7 @@ def test_file_without_permission(tmp_path: Path) -> None:
         bpe.train(files=[locked], num_merges=1)
 
 
-def test_saving_where_it_cannot_be(tmp_path: Path) -> None:
+def test_saving_to_an_impossible_path(tmp_path: Path) -> None:
     tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(OSError, match="none"):
         tok.save(tmp_path / "none" / "tokenizer.json")
@@ -166,8 +166,8 @@ def test_saving_where_it_cannot_be(tmp_path: Path) -> None:
 # Bytes that are not UTF-8 -------------------------------------------------------------------------------------------
 
 
-def test_invalid_utf8_in_a_byte_model(tmp_path: Path) -> None:
-    """Taken as it is: learned from, encoded and decoded."""
+def test_a_byte_model_accepts_invalid_utf8(tmp_path: Path) -> None:
+    """A byte model learns from it, encodes it and decodes it unchanged."""
     data = b"\xff\xfe\xff\xfe \xff\xfe\xe3\x82"
     path = tmp_path / "latin.txt"
     path.write_bytes(data)
@@ -180,8 +180,8 @@ def test_invalid_utf8_in_a_byte_model(tmp_path: Path) -> None:
     assert normalized.decode_bytes(normalized.encode(b"A\xff")) == b"a\xff"
 
 
-def test_invalid_utf8_in_a_character_model(tmp_path: Path) -> None:
-    """Refused with the offset, in training and in encoding."""
+def test_a_character_model_refuses_invalid_utf8(tmp_path: Path) -> None:
+    """Training and encoding raise an error with the offset."""
     data = "ab 한".encode() + b"\xffcd"
     path = tmp_path / "latin.txt"
     path.write_bytes(data)
@@ -209,8 +209,8 @@ def test_invalid_utf8_in_a_character_model(tmp_path: Path) -> None:
 # Surrogates ---------------------------------------------------------------------------------------------------------
 
 
-def test_lone_surrogates_in_a_corpus() -> None:
-    """U+FFFD, as in encoding."""
+def test_lone_surrogates_in_a_corpus_become_replacement_characters() -> None:
+    """They are read as U+FFFD, as in encoding."""
     for model in ("byte", "char"):
         tok = bpe.train(texts=["a\ud800\ud800"], num_merges=1, model=model, pretokenizer=None)
         assert tok == bpe.train(texts=["a\ufffd\ufffd"], num_merges=1, model=model, pretokenizer=None)
@@ -222,7 +222,7 @@ def test_lone_surrogates_in_a_corpus() -> None:
     assert counted.vocab() == {"a": 0, "\ufffd": 1, "a\ufffd": 2}
 
 
-def test_surrogates_where_names_are_meant() -> None:
+def test_names_with_lone_surrogates_are_refused() -> None:
     refused(
         ValueError, "lone surrogate; it must be valid Unicode", texts=["a"], num_merges=0, special_tokens=["\ud800"]
     )
@@ -297,7 +297,7 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
             {"special_tokens": {"<s>", "<t>"}},
             TypeError,
             "whose order differs from run to run; it must be a list",
-            id="a set of special tokens",  # whose repr would differ from run to run
+            id="a set of special tokens",  # the repr of a set differs from run to run
         ),
         ({"special_tokens": {"<s>": 5}}, TypeError, "{'<s>': 5}, a dict; it must be a list of names: their ids are"),
         ({"separator": "\n"}, ValueError, r"separator is '\\n', but only files= are cut into documents; leave it out"),
@@ -365,12 +365,12 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_wrong_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     size = {} if {"vocab_size", "num_merges"} & options.keys() else {"num_merges": 2}
     refused(error, message, texts=["abc abc"], **size, **options)
 
 
-def test_special_token_that_is_a_character() -> None:
+def test_a_special_token_equal_to_a_character() -> None:
     refused(
         ValueError,
         "special token 'a' is also a symbol of the alphabet",
@@ -379,13 +379,13 @@ def test_special_token_that_is_a_character() -> None:
         model="char",
         special_tokens=["a"],
     )
-    # In texts it separates, and then it is no character of the corpus.
+    # In texts a special token separates words, so it is not a character of the corpus.
     tok = bpe.train(texts=["abc abc"], num_merges=1, model="char", special_tokens=["a"])
     assert tok.vocab() == {"a": 0, "b": 1, "c": 2, "bc": 3}
 
 
-def test_first_id_with_a_large_vocabulary() -> None:
-    """Ids that would not fit 31 bits are refused, not wrapped."""
+def test_ids_beyond_31_bits_are_refused() -> None:
+    """Ids that do not fit 31 bits raise an error instead of wrapping around."""
     with pytest.raises(ValueError, match=r"id"):
         bpe.train(texts=["abc"], num_merges=0, first_id=2**31 - 100)
 
@@ -398,7 +398,7 @@ def test_an_exception_in_on_merge_is_raised() -> None:
         bpe.train(texts=["abc abc"], num_merges=2, on_merge=on_merge)
 
 
-def test_counts_made_with_something_else() -> None:
+def test_counts_made_with_other_settings_are_refused() -> None:
     counts = bpe.count_words(texts=["a b"], pretokenizer="cl100k")
     refused(
         ValueError,
@@ -458,7 +458,7 @@ def test_truncated_file(saved: bytes, tmp_path: Path) -> None:
         b"[" * 100_000,
     ],
 )
-def test_something_else(data: bytes, tmp_path: Path) -> None:
+def test_files_of_other_kinds_are_refused(data: bytes, tmp_path: Path) -> None:
     load_refused(tmp_path / "wrong.json", data)
 
 
@@ -494,8 +494,8 @@ def test_something_else(data: bytes, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_wrong_fields(saved: bytes, tmp_path: Path, where: tuple[str, ...], value: Any) -> None:
-    """Nothing is guessed: a field that is not what it should be is an error that says where."""
+def test_invalid_fields_are_refused_by_name(saved: bytes, tmp_path: Path, where: tuple[str, ...], value: Any) -> None:
+    """A field with a wrong value raises an error that names the field."""
     data = json.loads(saved)
     place = data
     for name in where[:-1]:
@@ -513,8 +513,8 @@ def test_two_tokens_with_one_id(saved: bytes, tmp_path: Path) -> None:
     load_refused(tmp_path / "wrong.json", json.dumps(data).encode(), r"twice|two|same|duplicate")
 
 
-def test_random_damage_never_does_worse_than_an_error(saved: bytes, tmp_path: Path) -> None:
-    """A byte or a slice of the file is changed: it loads as some tokenizer or is a FormatError, nothing else."""
+def test_random_damage_loads_or_raises_format_error(saved: bytes, tmp_path: Path) -> None:
+    """After a change of one byte or slice, the file loads as some tokenizer or raises FormatError."""
     random_ = random.Random(1)
     path = tmp_path / "wrong.json"
     for _ in range(400):
@@ -556,7 +556,7 @@ def test_random_damage_never_does_worse_than_an_error(saved: bytes, tmp_path: Pa
         (b"YQ== 2000000000\n", "ids must be denser"),
     ],
 )
-def test_wrong_rank_files(tmp_path: Path, data: bytes, message: str) -> None:
+def test_invalid_rank_files_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "wrong.tiktoken"
     path.write_bytes(data)
     with pytest.raises(bpe.FormatError, match=message) as caught:
@@ -565,7 +565,7 @@ def test_wrong_rank_files(tmp_path: Path, data: bytes, message: str) -> None:
 
 
 def test_damaged_gzip_data(tmp_path: Path) -> None:
-    """Damaged at any place it is refused by name, unless the place decides nothing."""
+    """A file damaged at any position loads or raises FormatError."""
     path, whole = tmp_path / "packed", gzip.compress(b"YQ== 0\nYg== 1\n")
     for at in range(2, len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
@@ -594,7 +594,7 @@ def test_special_tokens_of_rank_files(tmp_path: Path) -> None:
         tok.encode("abc")
 
 
-def test_what_is_one_and_not_several(tmp_path: Path) -> None:
+def test_a_single_value_instead_of_an_iterable_is_refused(tmp_path: Path) -> None:
     tok = bpe.train(texts=["a"], num_merges=0)
     (tmp_path / "text").write_text("low")
     calls: list[tuple[Callable[[Any], object], Any, str]] = [
@@ -625,8 +625,8 @@ def test_what_is_one_and_not_several(tmp_path: Path) -> None:
 # Ids ----------------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_ids() -> None:
-    """In short; tests/test_decode.py has them all."""
+def test_invalid_ids_are_refused() -> None:
+    """A few of the errors; tests/decode/test_decode.py has all of them."""
     tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(
         ValueError, match="token id 256 at place 1 is no token of this vocabulary: ids are from 0 to 255"

@@ -1,4 +1,4 @@
-"""The kernels' shared types and small structures, each against its plain twin."""
+"""The kernels' shared types and small data structures, each compared with a naive twin."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_c_types_are_the_dtypes_of_the_arrays() -> None:
 
 
 @given(st.dictionaries(st.tuples(st.integers(0, 30), st.integers(0, 30)), st.integers(0, 500), max_size=100))
-def test_pair_table_holds_what_it_was_given(merges: dict[tuple[int, int], int]) -> None:
+def test_pair_table_returns_the_inserted_merges(merges: dict[tuple[int, int], int]) -> None:
     pairs = np.array(list(merges), dtype=np.int32).reshape(-1, 2)
     ids = np.array(list(merges.values()), dtype=np.int32)
     table = PairTable(pairs, ids, np.arange(len(ids), dtype=np.int32))
@@ -43,7 +43,7 @@ def test_pair_table_holds_what_it_was_given(merges: dict[tuple[int, int], int]) 
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=60))
-def test_word_table_counts_as_a_dictionary_does(words: list[bytes]) -> None:
+def test_word_table_counts_like_a_dict(words: list[bytes]) -> None:
     table = wordtable.WordTable()
     plain: dict[bytes, int] = {}
     for place, word in enumerate(words):

@@ -13,8 +13,8 @@ A block that cannot always run has a comment in the page's source on the line be
     <!-- needs: torch -->     run only where these modules are installed; otherwise skipped
     <!-- skip: reason -->     never run
 
-`sh` blocks are for reading: they show commands on files that the reader has. Output is compared as doctest does it,
-with `...` for anything.
+`sh` blocks do not run: they show commands for files of the reader. Output is compared as in doctest, where `...`
+matches any text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FENCE = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: what is in it, the line that its code begins at, and what it needs."""
+    """One fenced block: its text, the line where its code begins, and its requirements."""
 
     kind: str
     code: str
@@ -61,7 +61,7 @@ class Block:
 
     @property
     def obstacle(self) -> str:
-        """Why the block cannot run here; empty if it can."""
+        """The reason why the block cannot run here; empty if it can."""
         missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
         return self.skip or (f"needs {', '.join(missing)}" if missing else "")
 
@@ -105,7 +105,7 @@ class Reader:
         self.environment = os.environ | {"PATH": f"{shims}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
 
     def run(self, block: Block) -> None:
-        """Run a block; an AssertionError shows what differs."""
+        """Run a block; an AssertionError shows the difference."""
         {"console": self._console, "bash": self._bash}.get(block.kind, self._python)(block)
 
     def _python(self, block: Block) -> None:
@@ -156,8 +156,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=named)
-def test_examples(page: Path, folder: Path) -> None:
-    """The examples of a page run, but for those that are marked."""
+def test_unmarked_examples_run(page: Path, folder: Path) -> None:
+    """All examples of a page run, except the marked ones."""
     reader = Reader(page, folder)
     for block in blocks(page):
         if not block.needs and not block.skip:
@@ -165,8 +165,8 @@ def test_examples(page: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("page", "block"), MARKED)
-def test_marked_examples(page: Path, block: Block, folder: Path) -> None:
-    """A marked example runs after those before it, where what it needs is installed."""
+def test_marked_examples_run_where_possible(page: Path, block: Block, folder: Path) -> None:
+    """A marked example runs after the examples before it, if its requirements are installed."""
     if block.obstacle:
         pytest.skip(f"{named(page)}:{block.line}: {block.obstacle}")
     reader = Reader(page, folder)
@@ -177,7 +177,7 @@ def test_marked_examples(page: Path, block: Block, folder: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_session_is_an_example(page: Path) -> None:
-    """No line with a >>> prompt stands outside the blocks that run."""
+    """Every line with a >>> prompt is in a block that runs."""
     text = page.read_text(encoding="utf-8")
     inside = "".join(block.code for block in blocks(page))
     assert len(re.findall(r"^\s*>>> ", text, re.MULTILINE)) == len(re.findall(r"^\s*>>> ", inside, re.MULTILINE))
@@ -194,8 +194,8 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links(page: Path) -> None:
-    """Links to files and headings of the project lead somewhere."""
+def test_links_resolve(page: Path) -> None:
+    """Links to files and headings of the project resolve."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)", text):
         if re.match(r"\w+:", link):
@@ -210,12 +210,12 @@ def paths_of(page: Path) -> set[str]:
     """The paths of the project that a page names in backticks."""
     names = re.findall(r"`([\w./*-]+)`", page.read_text(encoding="utf-8"))
     roots = ("bpe/", "tests/", "benchmarks/", "docs/", ".ci/")
-    made = ("docs/_build", "benchmarks/results")  # by commands
+    made = ("docs/_build", "benchmarks/results")  # written by commands
     return {name for name in names if name.startswith(roots) and not name.startswith(made)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_paths(page: Path) -> None:
+def test_paths_exist(page: Path) -> None:
     """Every file and folder of the project that a page names in backticks exists."""
     absent = [name for name in paths_of(page) if not list(ROOT.glob(name.rstrip("/")))]
     assert not absent, f"{named(page)} names {absent}"
@@ -269,7 +269,7 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 def test_docstrings_suit_sphinx() -> None:
-    """Napoleon takes what stands before a colon for a type: in a property's first line, and in the first of Returns."""
+    """Napoleon reads text before a colon as a type, in the first line of a property or of Returns, so there is none."""
     for name in bpe.__all__:
         kind = getattr(bpe, name)
         for member, thing in vars(kind).items() if isinstance(kind, type) else ():
@@ -287,7 +287,7 @@ BEGIN, END = "<!-- made by benchmarks/suite.py -->\n", "<!-- end -->\n"
 
 @pytest.fixture
 def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """benchmarks/suite.py as a module; its neighbours import each other by name."""
+    """benchmarks/suite.py as a module, with its folder on the path, since its modules import each other by name."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module("suite")
 
@@ -304,7 +304,7 @@ def test_every_row_of_the_table_names_its_script(suite: Any) -> None:
 
 
 def test_figures_are_those_of_the_named_run(suite: Any) -> None:
-    """RESULTS.md and README's table are what `suite.py report` makes of the run that RESULTS.md names."""
+    """RESULTS.md and README's table equal the output of `suite.py report` for the run that RESULTS.md names."""
     page = ROOT / "benchmarks" / "results" / "RESULTS.md"
     if not page.exists():
         pytest.skip("there is no run in benchmarks/results yet")
@@ -316,7 +316,7 @@ def test_figures_are_those_of_the_named_run(suite: Any) -> None:
 
 
 def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
-    """The fastest way of each library, and the fastest other library, count; what gave up does not."""
+    """A row shows each library's fastest way and the fastest other library, without measurements that timed out."""
     about = {"corpus": "english.txt", "vocab": "cl100k", "threads": 1, "bytes": 100_000_000, "version": "1.0"}
     rows = [
         about | {"peer": peer, "way": way, "cold": seconds}

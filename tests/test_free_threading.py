@@ -1,6 +1,6 @@
-"""Eight threads at once use one tokenizer, one `WordCounts`, one pretokenizer, and train, with the GIL or without it.
+"""Eight threads use one tokenizer, one `WordCounts` and one pretokenizer, and train, with or without the GIL.
 
-Python 3.13 and 3.14 exist in a build without the GIL. There, importing the package must not switch the GIL on.
+In free-threaded builds of Python 3.13 and later, importing the package must leave the GIL off.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WORDS = [
 
 
 def run(job: Callable[[int], None]) -> None:
-    """Run `job(0)` to `job(7)`, all at once; raise the first error."""
+    """Run `job(0)` to `job(7)` at the same time; raise the first error."""
     start = threading.Barrier(THREADS)
     errors: list[BaseException] = []
 
@@ -84,8 +84,8 @@ def test_the_garbage_collector_frees_what_an_error_holds(trained: bpe.Tokenizer,
 
 
 @pytest.mark.parametrize("cache_memory", [None, "64K"])
-def test_one_tokenizer(trained: bpe.Tokenizer, cache_memory: str | None) -> None:
-    """Every method gives each thread what it gives one thread, also while words enter and leave the caches."""
+def test_eight_threads_share_a_tokenizer(trained: bpe.Tokenizer, cache_memory: str | None) -> None:
+    """Every method gives the same results as in one thread, also while words enter and leave the cache."""
     given = texts(1, 150)
     expected = [trained.encode(text).tolist() for text in given]
     shared = bpe.Tokenizer.from_spec(trained.spec, cache_memory=cache_memory)
@@ -112,8 +112,8 @@ def test_one_tokenizer(trained: bpe.Tokenizer, cache_memory: str | None) -> None
     run(job)
 
 
-def test_one_word_counts() -> None:
-    """Words added by eight threads, merged and read meanwhile, are all counted."""
+def test_eight_threads_share_word_counts() -> None:
+    """No word is lost when eight threads add words while others merge and read."""
     given = [texts(seed, 30) for seed in range(THREADS)]
     expected = bpe.WordCounts()
     for part in given:
@@ -136,8 +136,8 @@ def test_one_word_counts() -> None:
     assert dict(shared.items()) == dict(expected.items())
 
 
-def test_training() -> None:
-    """Eight trainings at once, with one and two threads each, give the same tokenizer."""
+def test_eight_trainings_at_once() -> None:
+    """Eight concurrent trainings, with one and two threads each, give the same tokenizer."""
     given = texts(3, 120)
     expected = bpe.train(texts=given, vocab_size=500, threads=1)
     counts = bpe.count_words(texts=given)
@@ -149,7 +149,7 @@ def test_training() -> None:
     run(job)
 
 
-def test_one_pretokenizer() -> None:
+def test_eight_threads_share_a_pretokenizer() -> None:
     given = texts(4, 100)
     for name in ("gpt2", "o200k", r"\w+|\W"):
         shared = bpe.Pretokenizer(name) if name.isalnum() else bpe.Pretokenizer.from_regex(name)
@@ -164,6 +164,6 @@ def test_one_pretokenizer() -> None:
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python is built with the GIL")
 def test_importing_leaves_the_gil_off() -> None:
-    """Each kernel declares that it needs no GIL; Python switches the GIL on for any module that does not."""
+    """Each kernel declares that it does not need the GIL; Python enables the GIL for modules that do not."""
     code = "import sys, bpe, bpe.cli; bpe.train(texts=['a b'], vocab_size=257); assert not sys._is_gil_enabled()"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)

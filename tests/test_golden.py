@@ -1,7 +1,7 @@
-"""Results kept in a file: the library, the oracle and the patterns cannot all drift together unseen.
+"""Compare with results in a file, which would reveal a change that library, oracle and patterns have in common.
 
-`data/golden.json` is of our own making: a page in several scripts, its pretokens under every named pattern, 60
-byte-level merges with their counts under each tie rule, and the page's ids.
+`data/golden.json` was made with this library: a page in several scripts, its pretokens for every named pattern, 60
+byte-level merges with their counts for each tie rule, and the page's ids.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `import bpe` brings along. Which module may import which: `test_layers.py`."""
+"""The effects of `import bpe`. `test_layers.py` checks which module may import which."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(program: str) -> str:
     return done.stdout
 
 
-def test_import_brings_no_optional_package() -> None:
+def test_import_loads_no_optional_package() -> None:
     loaded = run("import sys, bpe; print(*sorted({name.split('.')[0] for name in sys.modules}))").split()
     assert not set(OPTIONAL) & set(loaded)
     outside = {
@@ -57,8 +57,8 @@ def test_import_brings_no_optional_package() -> None:
     }
 
 
-def test_import_leaves_the_process_alone() -> None:
-    """No thread, no handler on the root logger, nothing printed, no warning."""
+def test_import_has_no_side_effects() -> None:
+    """It starts no thread, adds no log handler, prints nothing and gives no warning."""
     assert (
         run("import threading, logging, bpe; assert threading.active_count() == 1 and not logging.getLogger().handlers")
         == ""
@@ -66,7 +66,7 @@ def test_import_leaves_the_process_alone() -> None:
 
 
 def test_use_without_optional_packages() -> None:
-    """Training, encoding, saving and loading work where no optional package can be imported."""
+    """Training, encoding, saving and loading work if no optional package can be imported."""
     run(f"""
 import sys, tempfile, pathlib
 for name in {OPTIONAL!r}:
@@ -86,7 +86,7 @@ assert tok.decode(tok.encode("lower")) == "lower"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A folder with the source code of the package, not compiled."""
+    """A folder with the package's source code, not compiled."""
     ignored = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__")
     shutil.copytree(PACKAGE, tmp_path / "source" / "bpe", ignore=ignored)
     (tmp_path / "source" / "setup.py").touch()
@@ -94,7 +94,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def import_error_in(folder: Path, *path: Path) -> str:
-    """The last line of what `python -c "import bpe"` prints in a folder; more folders to import from may be given."""
+    """The last line that `python -c "import bpe"` prints in a folder, with further folders on the path."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
     argv = [sys.executable, "-c", "import bpe"]
     done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -103,7 +103,7 @@ def import_error_in(folder: Path, *path: Path) -> str:
     return done.stderr.splitlines()[-1]
 
 
-def test_a_source_folder_that_is_not_compiled(source: Path, tmp_path: Path) -> None:
+def test_importing_uncompiled_source_says_to_compile_it(source: Path, tmp_path: Path) -> None:
     said = import_error_in(source)
     assert said.startswith(f"ImportError: {source / 'bpe'} is source code that is not compiled")
     assert said.endswith(f"run `pip install -e .` in {source}")
@@ -115,14 +115,14 @@ def test_a_source_folder_that_is_not_compiled(source: Path, tmp_path: Path) -> N
     assert f"and it hides the installed copy in {installed / 'bpe'}; leave the folder {source}, or run `pip" in said
 
 
-def test_kernels_for_another_python(source: Path) -> None:
+def test_importing_kernels_of_another_python_says_so(source: Path) -> None:
     (source / "bpe" / "encode" / "_encoder.cpython-39-x86_64-linux-gnu.so").touch()
     said = import_error_in(source)
     assert "are compiled for another Python (_encoder.cpython-39-x86_64-linux-gnu.so), not for this Python 3." in said
     assert said.endswith(f"run `pip install -e .` in {source} with this Python")
 
 
-def test_kernels_that_cannot_be_loaded(source: Path) -> None:
+def test_importing_damaged_kernels_says_so(source: Path) -> None:
     (source / "bpe" / "encode" / f"_encoder{EXTENSION_SUFFIXES[0]}").write_bytes(b"not what it was")
     said = import_error_in(source)
     assert "do not match its source or this NumPy" in said
@@ -152,5 +152,5 @@ def test_marked_as_typed() -> None:
     kernels = {path.with_name(path.name.split(".")[0]) for path in compiled} - {PACKAGE / "base" / "_cyutility"}
     sources = {path.with_suffix("") for path in PACKAGE.rglob("*.pyx")}
     if sources:
-        kernels &= sources  # a build in place keeps those of modules that were renamed
+        kernels &= sources  # a build in place keeps the kernels of renamed modules
     assert kernels <= {path.with_suffix("") for path in PACKAGE.rglob("*.pyi")}

@@ -1,9 +1,9 @@
-"""The rooms of the package and their order: a module imports, cimports and includes only what is below it.
+"""The rooms of the package in layers: a module imports, cimports and includes only modules of lower layers.
 
-Read from the sources: imports of .py and .pyi files wherever they stand (in functions and under TYPE_CHECKING too),
-imports, cimports and headers of .pyx and .pxd files, and includes of .h files. Within a room no two modules may need
-each other, in whatever way; a kernel and its .pxd are one module. A module is private to nobody, but names in it that
-begin with an underscore are, and attributes.
+The check reads the sources: all imports of .py and .pyi files (also in functions and under TYPE_CHECKING), imports,
+cimports and headers of .pyx and .pxd files, and includes of .h files. A kernel and its .pxd count as one module. Within
+a room, modules must not depend on each other in a cycle. Any module may be imported, but names and attributes that
+begin with an underscore are private to their module.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import bpe
 PACKAGE = Path(bpe.__file__).parent
 ROOT = PACKAGE.parent
 
-#: Rooms, and modules that are rooms of their own, from the lowest to the highest. Those of one row know nothing of
+#: The layers, from the lowest to the highest: rooms, and modules outside any room. Those in one row must not import
 #: each other.
-ORDER = [
+LAYERS = [
     {"errors", "_version", "_uncompiled"},
     {"base"},
     {"text"},
@@ -47,13 +47,13 @@ ORDER = [
     {"cli"},
     {"__main__"},
 ]
-LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 
-#: What a lower module needs of a higher one: (importing module, imported module). Each import is inside the method of
+#: Allowed imports of a higher module: (importing module, imported module). Each import is inside the method of
 #: `Tokenizer` that needs it.
 EXCEPTIONS: set[tuple[str, str]] = set()
 
-#: Python and Cython files in a room at most: with more, it is two rooms.
+#: The largest number of Python and Cython files in a room.
 MOST_FILES = 24
 KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
 #: Packages outside this one that a kernel may import.
@@ -62,7 +62,7 @@ FOR_KERNELS = {"numpy", "libc", "cython", "cpython", "os", "threading"}
 
 @dataclass(frozen=True)
 class Need:
-    """What a file needs of the package: a module, and the names that it takes from there."""
+    """A dependency of a file: a module of the package, and the names that it imports from it."""
 
     module: str  # bpe.room.name, or a header: bpe/room/_name.h
     names: tuple[str, ...] = ()
@@ -70,13 +70,13 @@ class Need:
 
 
 def module_of(path: Path, root: Path) -> str:
-    """The module that a file belongs to, such as bpe.merge._merger; a header is one of its own, bpe.merge._rounds.h."""
+    """The module of a file, such as bpe.merge._merger; a header is its own module, such as bpe.merge._rounds.h."""
     name = ".".join(path.relative_to(root).with_suffix("").parts)
     return f"{name}.h" if path.suffix == ".h" else name
 
 
 def room_of(module: str) -> str:
-    """The second part of a module's name; of `bpe` itself `__init__`."""
+    """The second part of a module's name; `__init__` for `bpe` itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 
@@ -93,7 +93,7 @@ def python_needs(text: str, modules: set[str]) -> Iterator[Need]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno} imports relatively; write the whole name"
             assert node.module is not None
-            yield from taken(node.module, [alias.name for alias in node.names], modules, node.lineno)
+            yield from imported_from(node.module, [alias.name for alias in node.names], modules, node.lineno)
 
 
 CYTHON_FROM = re.compile(
@@ -111,12 +111,12 @@ def kernel_needs(text: str, modules: set[str]) -> Iterator[Need]:
             continue
         names = [re.sub(r"#.*", "", part) for part in match[2].strip("()").split("\n")]
         listed = [name.split(" as ")[0].strip() for name in ",".join(names).split(",") if name.strip()]
-        yield from taken(match[1], listed, modules, line)
+        yield from imported_from(match[1], listed, modules, line)
     yield from header_needs(text)
 
 
 def docstring_without_imports(match: re.Match[str]) -> str:
-    """A docstring, or C code in one, as empty lines: but for the headers that it includes."""
+    """A docstring as empty lines; of C code in a string, only the includes are kept."""
     return "\n".join(line if line.lstrip().startswith("#") else "" for line in match[0].split("\n"))
 
 
@@ -125,8 +125,8 @@ def header_needs(text: str) -> Iterator[Need]:
         yield Need(match[1], (), text.count("\n", 0, match.start()) + 1)
 
 
-def taken(module: str, names: list[str], modules: set[str], line: int) -> Iterator[Need]:
-    """`from module import names`, some of which may be modules themselves."""
+def imported_from(module: str, names: list[str], modules: set[str], line: int) -> Iterator[Need]:
+    """The modules and names of `from module import names`, some of which may be modules themselves."""
     own = tuple(name for name in names if f"{module}.{name}" not in modules)
     if own or not names:
         yield Need(module, own, line)
@@ -147,7 +147,7 @@ def needs_of(path: Path, modules: set[str]) -> list[Need]:
 
 
 def check(package: Path) -> list[str]:
-    """What is wrong with the sources of a package, a line for each fault; none if all is well."""
+    """The faults in the sources of a package, one line each; none if all is well."""
     root, files = package.parent, sources(package)
     modules = {module_of(path, root).removesuffix(".__init__") for path in files}
     faults: list[str] = []
@@ -156,9 +156,9 @@ def check(package: Path) -> list[str]:
         own = module_of(path, root).removesuffix(".__init__")
         where = path.relative_to(root).as_posix()
         if room_of(own) not in LEVELS:
-            faults.append(f"{where}: no such room; add {room_of(own)} to ORDER")
+            faults.append(f"{where}: no such room; add {room_of(own)} to LAYERS")
             continue
-        if path.suffix == ".py" and room_of(own) != "cli":  # which builds on argparse, whose parts are private
+        if path.suffix == ".py" and room_of(own) != "cli":  # cli builds on argparse and uses its private names
             for line, name in private_uses(path.read_text(encoding="utf-8")):
                 faults.append(f"{where}:{line}: uses {name}, which is private to another module")
         for need in needs_of(path, modules):
@@ -179,7 +179,7 @@ def check(package: Path) -> list[str]:
             if room_of(own) == room_of(needed):
                 if needed != own and own.count(".") > 1:
                     graph.setdefault(own, set()).add(needed)
-            elif LEVELS.get(room_of(needed), len(ORDER)) >= LEVELS[room_of(own)]:
+            elif LEVELS.get(room_of(needed), len(LAYERS)) >= LEVELS[room_of(own)]:
                 if needed == "bpe" and room_of(own) == "cli":
                     continue
                 if (own, needed) not in EXCEPTIONS:
@@ -189,7 +189,7 @@ def check(package: Path) -> list[str]:
 
 
 def cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
-    """Cycles that together hold an edge of every cycle."""
+    """Cycles, such that every cycle of the graph shares an edge with one of them."""
     graph = {module: set(needed) for module, needed in graph.items()}
     while cycle := cycle_of(graph):
         yield cycle
@@ -197,7 +197,7 @@ def cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
 
 
 def cycle_of(graph: dict[str, set[str]]) -> list[str]:
-    """A cycle, each module followed by one that needs it; empty if there is none."""
+    """A cycle, each module followed by one that depends on it; empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -206,7 +206,7 @@ def cycle_of(graph: dict[str, set[str]]) -> list[str]:
 
 
 def private_uses(text: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each attribute that begins with an underscore and that nothing in this source defines."""
+    """Line and name of each attribute that begins with an underscore and is not defined in this source."""
     tree = ast.parse(text)
     own: set[str] = set()
     for node in ast.walk(tree):
@@ -224,7 +224,7 @@ def private_uses(text: str) -> Iterator[tuple[int, str]]:
 
 
 def room_faults(package: Path) -> Iterable[str]:
-    """Folders with too many files, and rooms that do not say what they are."""
+    """Folders with too many files, and rooms whose docstring is too short or too long."""
     for folder in [package, *sorted(path for path in package.iterdir() if (path / "__init__.py").exists())]:
         files = [path for path in folder.iterdir() if path.suffix in (".py", ".pyx")]
         if len(files) > MOST_FILES:
@@ -235,11 +235,11 @@ def room_faults(package: Path) -> Iterable[str]:
                 yield f"{folder.name}: its docstring has {len(docstring.splitlines())} lines, not 10 to 25"
 
 
-def test_every_module_needs_only_what_is_below_it() -> None:
+def test_every_module_imports_only_lower_layers() -> None:
     assert check(PACKAGE) == []
 
 
-def test_exceptions_are_used() -> None:
+def test_every_exception_is_needed() -> None:
     modules = {module_of(path, ROOT).removesuffix(".__init__") for path in sources(PACKAGE)}
     needed = {
         (module_of(path, ROOT), need.module)
@@ -250,7 +250,7 @@ def test_exceptions_are_used() -> None:
     assert needed >= EXCEPTIONS
 
 
-# Planted faults: the check finds what it is for -----------------------------------------------------------------------
+# Planted faults: the check finds each of them -------------------------------------------------------------------------
 
 
 PLANTED = {
@@ -294,7 +294,7 @@ PLANTED = {
 
 
 def copy_sources(folder: Path) -> Path:
-    """The sources of the package in a folder of their own."""
+    """Copy the sources of the package to a folder."""
     for path in sources(PACKAGE):
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -336,7 +336,7 @@ def test_finds_a_planted_fault(fault: str, copied: Path) -> None:
         {"_a.pyx": "from bpe.text._b cimport x\n", "_b.pyx": "from bpe.text import _a\n"},
     ],
 )
-def test_finds_modules_that_need_each_other(sources_of: dict[str, str], copied: Path) -> None:
+def test_finds_modules_that_depend_on_each_other(sources_of: dict[str, str], copied: Path) -> None:
     paths = []
     try:
         for name, text in sources_of.items():
@@ -351,7 +351,7 @@ def test_finds_modules_that_need_each_other(sources_of: dict[str, str], copied: 
     assert "need each other" in faults[0]
 
 
-def test_finds_rooms_that_are_too_large_or_say_nothing(copied: Path) -> None:
+def test_finds_rooms_that_are_too_large_or_undocumented(copied: Path) -> None:
     planted = [copied / "show" / f"planted_{i}.py" for i in range(MOST_FILES)]
     described = (copied / "show" / "__init__.py").read_text(encoding="utf-8")
     try:

@@ -1,4 +1,4 @@
-"""`max_memory` and `cache_memory`: what they accept, that the process keeps to them, that they change nothing else."""
+"""`max_memory` and `cache_memory`: the values that they accept, and that they limit memory and nothing else."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from bpe.base.memory_limits import LEAST, check_memory, resident
         (1 << 40, 1 << 40),
     ],
 )
-def test_amounts(value: int | str, expected: int) -> None:
+def test_amounts_of_memory_are_parsed(value: int | str, expected: int) -> None:
     assert check_memory(value) == expected
 
 
 @pytest.mark.parametrize("value", ["", "2X", "G", "-1G", "1e9", "2 G G"])
-def test_what_is_no_amount(value: str) -> None:
+def test_an_invalid_amount_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match=r"must be a number of bytes, or one with a unit: '2G'"):
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)
 
 
 @pytest.mark.parametrize("value", [1.5, b"2G", True])
-def test_what_is_of_another_type(value: object) -> None:
+def test_an_amount_of_another_type_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="max_memory is"):
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)  # type: ignore[arg-type]
 
 
-def test_too_little_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.training.train.count_into", None)  # not reached
+def test_the_error_for_too_little_memory_names_the_least_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpe.training.train.count_into", None)  # must not be called
     with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(texts=["ab"], num_merges=1, max_memory="100K")
     monkeypatch.undo()
@@ -58,7 +58,7 @@ def test_too_little_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some 18 MB of which no word occurs twice: the worst there is for a table of words."""
+    """Some 18 MB in which no word occurs twice, the worst case for a table of words."""
     path = tmp_path_factory.mktemp("memory") / "corpus.txt"
     random_ = np.random.default_rng(8)
     weights = 1 / np.arange(1, 21)
@@ -79,7 +79,7 @@ print(tok.fingerprint, peak)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-def test_a_process_keeps_to_it(corpus: Path) -> None:
+def test_training_stays_within_max_memory(corpus: Path) -> None:
     found = []
     for most in (0, 160 << 20):
         command = [sys.executable, "-c", PROGRAM, str(corpus), str(most)]
@@ -91,7 +91,7 @@ def test_a_process_keeps_to_it(corpus: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
-def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
+def test_the_error_names_the_memory_that_the_symbols_need(corpus: Path) -> None:
     wide = PROGRAM.replace("vocab_size=400", "vocab_size=66_000")  # symbols of 32 bits
     program = wide.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
     command = [sys.executable, "-c", "from bpe.base.memory_limits import LEAST, resident\n" + program, str(corpus)]
@@ -104,7 +104,7 @@ def test_symbols_that_do_not_fit_say_what_they_need(corpus: Path) -> None:
     assert int(done.stdout.split()[1]) << 10 <= int(found[1])
 
 
-# The cache of words ---------------------------------------------------------------------------------------------------
+# The word cache -------------------------------------------------------------------------------------------------------
 
 ENCODING = """
 import gc, random, sys, bpe
@@ -126,10 +126,10 @@ print(resident() - before, engine_of(tok).kernel.cache_state()["bytes"])
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
 @pytest.mark.parametrize(("given", "most"), [("32M", 32 << 20), ("2M", 2 << 20)])
-def test_the_cache_keeps_to_its_memory(given: str, most: int) -> None:
-    """After words that are all different, of every length that the cache has a table for.
+def test_the_cache_stays_within_cache_memory(given: str, most: int) -> None:
+    """Encode distinct words of every length that the cache has a table for.
 
-    The process also keeps what the C library does not give back of the texts, so that its own bound is loose.
+    The bound for the process is loose, since the C library does not return all memory of the texts to the system.
     """
     done = subprocess.run(
         [sys.executable, "-c", ENCODING, given], capture_output=True, text=True, check=True, timeout=120
@@ -139,7 +139,7 @@ def test_the_cache_keeps_to_its_memory(given: str, most: int) -> None:
     assert 0 < cache <= most
 
 
-def test_cache_memory_is_kept_and_changes_nothing_else() -> None:
+def test_cache_memory_survives_copies_and_does_not_affect_equality() -> None:
     tok = bpe.train(texts=["low lower lowest"], vocab_size=270)
     small = bpe.Tokenizer.from_spec(tok.spec, cache_memory=100_000)
     assert (tok.cache_memory, small.cache_memory) == (32 << 20, 100_000)

@@ -1,6 +1,6 @@
-"""Nothing that a caller passes in or holds decides what memory is read: forged descriptions, offsets and buffers that
-are written to meanwhile, and objects that several threads use. Each ends as an error of a documented type or a right
-result; the sanitizers see to the rest.
+"""No input makes a kernel read outside its memory: forged specs, offsets and buffers that change during a call, and
+objects that several threads use. Each call raises a documented error or returns a correct result; under the sanitizers
+it also reads no memory out of bounds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TEXT = "low lower newest é語 aaaaaaaaaaaaaaaa widest " * 3
 
 
 def at_once(*jobs: Callable[[], object]) -> list[BaseException]:
-    """Run each job on a thread of its own, all at the same time; what they raised."""
+    """Run the jobs at the same time, each on its own thread; return the errors that they raised."""
     start = threading.Barrier(len(jobs))
     raised: list[BaseException] = []
 
@@ -53,7 +53,7 @@ def at_once(*jobs: Callable[[], object]) -> list[BaseException]:
 
 
 def expect(call: Callable[[], object], *messages: str) -> None:
-    """Call something that may raise ValueError, with one of the messages."""
+    """Call a function that may raise ValueError, but only with one of the messages."""
     try:
         call()
     except ValueError as error:
@@ -90,7 +90,7 @@ def test_counts_filled_by_several_threads() -> None:
 
 
 def test_counts_read_while_they_are_filled(tmp_path: Any) -> None:
-    """Whatever reads all words gets them as they were at one moment."""
+    """Calls that read all words see the words of one moment."""
     counts = bpe.WordCounts("whitespace")
     counts.update({"low": 2})
     done = threading.Event()
@@ -101,7 +101,7 @@ def test_counts_read_while_they_are_filled(tmp_path: Any) -> None:
                 counts.add(document)
         done.set()
 
-    def again(read: Callable[[], object]) -> Callable[[], None]:
+    def read_repeatedly(read: Callable[[], object]) -> Callable[[], None]:
         def reading() -> None:
             while not done.is_set():
                 read()
@@ -124,12 +124,12 @@ def test_counts_read_while_they_are_filled(tmp_path: Any) -> None:
         saved,
         lambda: (counts == counts, repr(counts), counts.arrays()),
     ]
-    assert at_once(add, *map(again, readers)) == []
+    assert at_once(add, *map(read_repeatedly, readers)) == []
     assert counts.total == 3 * counted().total + 2
 
 
 def test_counts_merged_into_each_other_at_once() -> None:
-    """Neither waits for the other for ever, and nothing is lost: no call holds both locks."""
+    """No call holds both locks, so no deadlock occurs, and no word is lost."""
     one, other = bpe.WordCounts("whitespace"), bpe.WordCounts("whitespace")
     one.add("a b")
     other.add("b c")
@@ -143,7 +143,7 @@ def test_counts_merged_into_each_other_at_once() -> None:
     assert one.total == sum(count for _, count in one.items())
 
 
-def test_items_are_those_of_the_call() -> None:
+def test_items_do_not_change_after_the_call() -> None:
     counts = bpe.WordCounts("whitespace")
     counts.add("a b")
     items = counts.items()
@@ -151,8 +151,8 @@ def test_items_are_those_of_the_call() -> None:
     assert list(items) == [(b"a", 1), (b"b", 1)]
 
 
-def test_arrays_of_counts_are_the_callers() -> None:
-    """Those of counts that came from disk, too, which are not in a table."""
+def test_arrays_of_counts_are_copies() -> None:
+    """Also those of counts that were loaded from disk, which are not in a table."""
     counts = counted()
     total, words = counts.total, dict(counts.items())
     counts._words = counts.arrays()
@@ -170,7 +170,7 @@ def tok() -> bpe.Tokenizer:
     return bpe.train(counts=WORDS, num_merges=12)
 
 
-def test_offsets_of_a_batch_are_read_only_and_its_own(tok: bpe.Tokenizer) -> None:
+def test_offsets_of_a_batch_are_a_read_only_copy(tok: bpe.Tokenizer) -> None:
     for batch in (
         tok.encode_batch(["low lower"] * 3),
         tok.encode_batch(("low lower",) * 3),
@@ -191,8 +191,8 @@ def wrong_offsets() -> list[list[int]]:
 
 
 @pytest.mark.parametrize("wrong", wrong_offsets(), ids=str)
-def test_offsets_that_are_made_writable(tok: bpe.Tokenizer, wrong: list[int]) -> None:
-    """What NumPy lets its owner do: whatever is read by them then is within the ids."""
+def test_a_batch_with_offsets_changed_by_force_reads_only_its_ids(tok: bpe.Tokenizer, wrong: list[int]) -> None:
+    """The owner of an array can make it writable. Reading with wrong offsets then stays within the ids."""
     batch = bpe.TokenBatch(np.full(6, 65, dtype=np.uint32), np.array([0, 3, 6], dtype=np.int64))
     batch.offsets.flags.writeable = True
     batch.offsets[:] = wrong
@@ -207,8 +207,8 @@ def test_offsets_that_are_made_writable(tok: bpe.Tokenizer, wrong: list[int]) ->
         batch.to_arrow()
 
 
-def test_ids_that_are_no_tokens_and_change_meanwhile(tok: bpe.Tokenizer) -> None:
-    """A thread that writes to the ids while another decodes them gets an error, or the text of some of them."""
+def test_ids_that_change_while_they_are_decoded(tok: bpe.Tokenizer) -> None:
+    """If a thread changes ids while another decodes them, decoding raises an error or returns the text of some ids."""
     ids = np.full(4096, 65, dtype=np.uint32)
     batch = bpe.TokenBatch(ids, np.arange(0, 4097, 64))
     random_ = np.random.default_rng(1)
@@ -228,13 +228,13 @@ def test_ids_that_are_no_tokens_and_change_meanwhile(tok: bpe.Tokenizer) -> None
     assert at_once(write, read) == []
 
 
-def test_an_array_of_results_that_two_threads_share(tok: bpe.Tokenizer) -> None:
+def test_two_threads_share_an_output_array(tok: bpe.Tokenizer) -> None:
     out = np.empty(10_000, dtype=np.uint32)
     jobs = [lambda text=text: [tok.encode_batch([text] * 20, out=out) for _ in range(50)] for text in (TEXT, "low")]
     assert at_once(*jobs) == []
 
 
-def test_a_decoder_that_two_threads_share(tok: bpe.Tokenizer) -> None:
+def test_two_threads_share_a_decoder(tok: bpe.Tokenizer) -> None:
     shared = tok.decoder()
     ids = tok.encode(TEXT)
 
@@ -248,7 +248,7 @@ def test_a_decoder_that_two_threads_share(tok: bpe.Tokenizer) -> None:
     assert shared.push(ids) == TEXT
 
 
-# Descriptions ---------------------------------------------------------------------------------------------------------
+# Specs ----------------------------------------------------------------------------------------------------------------
 
 
 def specs() -> dict[str, TokenizerSpec]:
@@ -267,7 +267,7 @@ def specs() -> dict[str, TokenizerSpec]:
 
 
 def forged_array(random_: random.Random, array: Any) -> Any:
-    """An array with some of its numbers changed, or of another length or type."""
+    """An array with some of its numbers changed, or with another length or type."""
     array = np.array(array)
     kind = random_.random()
     if kind < 0.1:
@@ -325,7 +325,7 @@ def forged(random_: random.Random, spec: TokenizerSpec) -> TokenizerSpec:
 
 
 def use(tok: bpe.Tokenizer) -> None:
-    """All that reads by a tokenizer's arrays."""
+    """Call everything that reads the arrays of a tokenizer."""
     for text in (TEXT, "low", "xyzlow" * 900, "aaaa" * 300, "語" * 100):
         ids = tok.encode(text)
         tok.decode(ids)
@@ -343,8 +343,8 @@ def use(tok: bpe.Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("kind", specs())
-def test_forged_descriptions(kind: str) -> None:
-    """Each is refused with a TypeError or ValueError, when it is given or used, or it can be used."""
+def test_forged_specs(kind: str) -> None:
+    """A forged spec raises TypeError or ValueError when a tokenizer is made of it or used, or it works."""
     random_ = random.Random(f"forged {kind}")
     refused = 0
     spec = specs()[kind]
@@ -357,7 +357,7 @@ def test_forged_descriptions(kind: str) -> None:
     assert refused > 10
 
 
-def test_a_merge_that_makes_another_token_is_named() -> None:
+def test_inconsistent_specs_are_refused_by_name() -> None:
     spec = bpe.train(counts={"abcabcab": 3, "cab": 2}, model="char", num_merges=2).spec
     wrong = replace(spec, merge_results=np.full(2, 2, dtype=np.int32))
     with pytest.raises(
@@ -382,7 +382,7 @@ def test_a_merge_that_makes_another_token_is_named() -> None:
         bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges.astype(np.int64)))
 
 
-def test_pickles_with_other_arrays(tok: bpe.Tokenizer) -> None:
+def test_forged_pickles_are_refused(tok: bpe.Tokenizer) -> None:
     rebuild, (blob, offsets, kinds, fields, training, memory) = tok.__reduce__()[:2]  # type: ignore[misc]
     far = offsets.copy()
     far[5:] += 10**9
@@ -393,10 +393,10 @@ def test_pickles_with_other_arrays(tok: bpe.Tokenizer) -> None:
         rebuild(blob, offsets, kinds, fields | {"merges": merges}, training, memory)  # type: ignore[operator]
 
 
-def test_arrays_written_to_after_the_tokenizer_is_made() -> None:
-    """The kernels have copies: ids and text stay what they were."""
+def test_changing_the_arrays_of_a_spec_does_not_affect_a_tokenizer() -> None:
+    """The kernels have copies, so ids and text stay the same."""
     for spec in specs().values():
-        fresh = replace(
+        copied = replace(
             spec,
             merges=spec.merges.copy(),
             merge_results=spec.merge_results.copy(),
@@ -407,9 +407,10 @@ def test_arrays_written_to_after_the_tokenizer_is_made() -> None:
             ends_word=None if spec.ends_word is None else spec.ends_word.copy(),
         )
         right = bpe.Tokenizer.from_spec(spec, cache_memory=0)
-        tok = bpe.Tokenizer.from_spec(fresh, cache_memory=0)
-        tok.decode([0])  # the decoder's tables are made then
-        for array in (fresh.merges, fresh.merge_results, fresh.vocabulary.offsets, fresh.unreachable, fresh.ends_word):
+        tok = bpe.Tokenizer.from_spec(copied, cache_memory=0)
+        tok.decode([0])  # so that the decoder builds its tables
+        arrays = (copied.merges, copied.merge_results, copied.vocabulary.offsets, copied.unreachable, copied.ends_word)
+        for array in arrays:
             if array is not None:
                 array.flags.writeable = True
                 array[...] = np.iinfo(array.dtype).max if array.dtype != np.bool_ else True
@@ -469,7 +470,7 @@ def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
             scatter_words(blob, int64s(0, 2, 4), targets, np.empty(4, dtype=np.uint8))
 
 
-def test_counts_and_words_that_cannot_be() -> None:
+def test_impossible_counts_and_words_are_refused() -> None:
     blob = np.frombuffer(b"abcd", dtype=np.uint8)
     for offsets, counts in ((int64s(0, 0, 4), int64s(1, 1)), (int64s(0, 2, 4), int64s(1, -1))):
         with pytest.raises(ValueError, match="a word has at least one byte, and a count is at least 0"):
@@ -479,7 +480,7 @@ def test_counts_and_words_that_cannot_be() -> None:
         rebuild(*made[:3], blob, int64s(0, 99), int64s(1))  # type: ignore[operator]
 
 
-def test_places_of_tokens_beyond_a_text() -> None:
+def test_token_offsets_beyond_a_text_are_refused() -> None:
     ids, lengths = np.array([0, 7, 2**32 - 1], dtype=np.uint32), np.array([2], dtype=np.uint32)
     assert tokenspans.in_bytes(ids, lengths, 0).tolist() == [[0, 2], [2, 2], [2, 2]]
     spans = int64s(0, 2, 2, 10**9).reshape(2, 2)
@@ -498,7 +499,7 @@ def test_arrow_arrays_with_wrong_offsets(tok: bpe.Tokenizer, wrong: list[int], n
     offsets = int64s(0, 2, 4)
     array = pa.Array.from_buffers(pa.large_binary(), 2, [valid, pa.py_buffer(offsets), pa.py_buffer(b"abcd")])
     table = pa.table({"word": array, "count": pa.array([1, 2])})
-    offsets[:] = wrong  # after pyarrow has checked them
+    offsets[:] = wrong  # changed after pyarrow validated them
     with pytest.raises(ValueError, match=r"offset|Length spanned"):
         bpe.WordCounts.from_arrow(table)
     for call in (tok.encode_batch, lambda texts: bpe.count_words(texts=texts)):
@@ -507,8 +508,8 @@ def test_arrow_arrays_with_wrong_offsets(tok: bpe.Tokenizer, wrong: list[int], n
 
 
 @pytest.mark.parametrize("kind", ["byte", "char", "glued", "ignore_merges"])
-def test_texts_that_are_written_to_while_they_are_encoded(kind: str) -> None:
-    """Ids are those of some text, and the kernels stay within bounds; a bytearray is copied first."""
+def test_texts_that_change_while_they_are_encoded(kind: str) -> None:
+    """The ids are those of some text, and the kernels stay within bounds. A bytearray is copied first."""
     pa = pytest.importorskip("pyarrow")
     tok = bpe.Tokenizer.from_spec(specs()[kind])
     size = 60_000

@@ -1,4 +1,4 @@
-"""Mutated files of each kind, a few of those that benchmarks/check_mutations.py makes; and gaps of a pattern."""
+"""A few of the mutated files that benchmarks/check_mutations.py makes, and text that a pattern does not match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bpe.formats.huggingface import read, write
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "check_mutations.py"
 
 
-def test_mutated_files_are_refused_or_read_right():
+def test_mutated_files_are_refused_or_read_correctly():
     spec = importlib.util.spec_from_file_location("check_mutations", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -22,7 +22,7 @@ def test_mutated_files_are_refused_or_read_right():
     assert all(0 < number < 300 for number in found.values()), found
 
 
-def test_gaps_warn_or_are_an_error(caplog):
+def test_text_between_matches_logs_a_warning_or_raises(caplog):
     own = bpe.Pretokenizer.from_regex("[a-z]+")
     with caplog.at_level(logging.WARNING, logger="bpe"):
         assert own.split("ab 12 cd") == own.split("ab 12 cd") == ["ab", "cd"]

@@ -1,4 +1,4 @@
-"""What pyproject.toml and the files beside it declare."""
+"""The declarations of pyproject.toml, and the files that it names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def settings() -> dict[str, Any]:
 
 
 def group(settings: dict[str, Any], name: str) -> set[str]:
-    """The requirements of a dependency group, with those of the groups that it includes."""
+    """The requirements of a dependency group, including those of the groups that it includes."""
     found: set[str] = set()
     for item in settings["dependency-groups"][name]:
         found |= {item} if isinstance(item, str) else group(settings, item["include-group"])
@@ -29,11 +29,11 @@ def group(settings: dict[str, Any], name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["test", "docs", "bench"])
-def test_groups_are_the_extras(settings: dict[str, Any], name: str) -> None:
+def test_dependency_groups_equal_the_extras(settings: dict[str, Any], name: str) -> None:
     assert group(settings, name) == set(settings["project"]["optional-dependencies"][name])
 
 
-def test_development_group_is_the_extra(settings: dict[str, Any]) -> None:
+def test_the_development_group_equals_its_extra(settings: dict[str, Any]) -> None:
     extras = settings["project"]["optional-dependencies"]
     assert group(settings, "dev") == {*extras["dev"], *extras["test"]} - {"bytepair[test]"}
 

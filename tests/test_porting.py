@@ -1,4 +1,4 @@
-"""docs/porting.md: it names everything public of the two libraries, and what it says to write gives what they give."""
+"""docs/porting.md names every public name of the two libraries, and the calls that it gives have equal results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = ["low lower lowest", "new newer newest", "naïve café 낮 😀", "  two
 
 
 def sections() -> dict[str, list[tuple[str, str]]]:
-    """The rows of the page's tables, (there, here), by the heading above them."""
+    """The rows of the page's tables, (their name, the equivalent here), by the heading above them."""
     found: dict[str, list[tuple[str, str]]] = {}
     heading = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
@@ -31,7 +31,7 @@ def sections() -> dict[str, list[tuple[str, str]]]:
 
 
 def names(rows: list[tuple[str, str]]) -> set[str]:
-    """Every name in the code of the left column."""
+    """Every name in the code in the left column."""
     code = " ".join(" ".join(re.findall(r"`([^`]*)`", there)) for there, _ in rows)
     return set(re.findall(r"[A-Za-z_]\w*", code))
 
@@ -41,7 +41,7 @@ def public(thing: object) -> set[str]:
 
 
 def documented(package: str) -> Any:
-    """The package, if its release is the one that the page is about; a newer one may have more names."""
+    """The package, if its release is the one that the page describes; a newer one may have more names."""
     module = pytest.importorskip(package)
     found = re.search(rf"`{package}` (\d+\.\d+)", PAGE.read_text(encoding="utf-8"))
     assert found is not None
@@ -50,7 +50,7 @@ def documented(package: str) -> Any:
     return module
 
 
-def test_every_public_name_of_tiktoken() -> None:
+def test_the_page_has_every_public_name_of_tiktoken() -> None:
     tiktoken = documented("tiktoken")
     pytest.importorskip("tiktoken.load")
     rows = sections()
@@ -65,7 +65,7 @@ def test_every_public_name_of_tiktoken() -> None:
     assert set(tiktoken.list_encoding_names()) - listed == set()
 
 
-def test_every_public_name_of_tokenizers() -> None:
+def test_the_page_has_every_public_name_of_tokenizers() -> None:
     tokenizers = documented("tokenizers")
     rows = sections()
     assert public(tokenizers.Tokenizer) - names(rows["tokenizers.Tokenizer"]) == set()
@@ -84,7 +84,7 @@ def test_every_public_name_of_tokenizers() -> None:
         assert classes - parts - bases == set(), module
 
 
-def test_every_name_of_ours_exists() -> None:
+def test_every_name_in_the_right_column_exists() -> None:
     batch = bpe.TokenBatch.from_lists([[1]])
     things = {"tok": bpe.train(texts=["a"], num_merges=0), "bpe": bpe, "batch": batch, "np": np}
     things["decoder"] = things["tok"].decoder()
@@ -97,7 +97,7 @@ def test_every_name_of_ours_exists() -> None:
                     thing = getattr(thing, name)
 
 
-def test_every_row_says_what_to_write_or_not_yet() -> None:
+def test_no_row_is_empty_on_the_right() -> None:
     for rows in sections().values():
         for there, here in rows:
             assert here.strip(), there
@@ -105,7 +105,7 @@ def test_every_row_says_what_to_write_or_not_yet() -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """A tokenizer, and the same one of `tokenizers`."""
+    """A tokenizer of this package, and the same one loaded by `tokenizers`."""
     tokenizers = pytest.importorskip("tokenizers")
     tok = bpe.train(texts=TEXTS * 3, vocab_size=290, special_tokens=["<|endoftext|>", "<pad>"])
     path = tmp_path_factory.mktemp("porting") / "tokenizer.json"
@@ -114,7 +114,7 @@ def both(tmp_path_factory):
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "low<|endoftext|>new", ""])
-def test_what_tokenizers_gives(both, text):
+def test_single_texts_give_the_results_of_tokenizers(both, text):
     tok, hf = both
     e = hf.encode(text, add_special_tokens=False)
     ids, spans = tok.encode_with_offsets(text, allowed_special="all")
@@ -160,7 +160,7 @@ def test_offsets_of_composed_characters(tmp_path):
     assert "".join(text[start:end] for start, end in tok.encode_with_offsets(text)[1]) == text
 
 
-def test_what_tokenizers_gives_for_a_batch(both):
+def test_batches_give_the_results_of_tokenizers(both):
     tok, hf = both
     for side in ("right", "left"):
         hf.enable_padding(direction=side, pad_id=1, pad_token="<pad>")
@@ -182,7 +182,7 @@ def test_what_tokenizers_gives_for_a_batch(both):
     }
 
 
-def test_training_as_the_quick_tour_of_tokenizers(tmp_path):
+def test_the_quick_tour_of_tokenizers_trains_the_same_vocabulary(tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     special = ["[UNK]", "[CLS]", "[SEP]"]
     hf = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[UNK]"))
@@ -207,7 +207,7 @@ def test_training_as_the_quick_tour_of_tokenizers(tmp_path):
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "low<|endoftext|>new", ""])
-def test_what_tiktoken_gives(text):
+def test_texts_give_the_results_of_tiktoken(text):
     tiktoken = pytest.importorskip("tiktoken")
     tok = bpe.train(texts=TEXTS * 3, vocab_size=290)
     ranks = {tok.token_bytes(i): i for i in range(290)}

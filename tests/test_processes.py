@@ -1,4 +1,4 @@
-"""One tokenizer in many hands: pickled, copied, forked, spawned, and used by eight threads at once."""
+"""A tokenizer that is pickled, copied, forked, spawned, and used by eight threads at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def model(kind: str) -> bpe.Tokenizer:
 
 
 def ids_of(tok: bpe.Tokenizer, texts: list[str] = TEXTS) -> list[list[int]]:
-    """What a worker does: a batch on as many threads as there may be, and each text by itself."""
+    """The work of one process: encode the texts as a batch on all threads, and one by one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         batch = tok.encode_batch(texts).to_list()
@@ -81,7 +81,7 @@ def test_pickle_and_copy(kind: str) -> None:
 
 
 def test_pickles_are_small() -> None:
-    """The tokens and the merges, none of the tables that are made of them; not larger after use."""
+    """A pickle holds tokens and merges, without the tables derived from them, and does not grow with use."""
     tok = bpe.train(texts=TEXTS, num_merges=100)
     before = len(pickle.dumps(tok))
     ids_of(tok, TEXTS * 50)
@@ -104,8 +104,8 @@ METHODS = [method for method in ("fork", "spawn", "forkserver") if method in mul
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_processes(method: str) -> None:
-    """Workers that inherit the tokenizer or are sent it give the same ids."""
+def test_worker_processes_give_the_same_ids(method: str) -> None:
+    """Workers that inherit the tokenizer or receive it by pickle give the same ids."""
     jobs = [(model(kind), TEXTS * 20) for kind in KINDS]
     expected = [work(job) for job in jobs]
     if method == "fork" and threading.active_count() > 1:
@@ -116,7 +116,7 @@ def test_processes(method: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork_after_use_on_threads() -> None:
-    """No thread of ours outlives its call, so a fork after it finds nothing that it cannot copy."""
+    """The library's threads end with the call, so a process can fork after it."""
     program = """
 import os, sys, threading, warnings
 warnings.simplefilter("error")
@@ -164,19 +164,19 @@ def test_a_worker_uses_one_thread(method: str) -> None:
 
 
 def test_eight_threads_on_one_tokenizer() -> None:
-    """Encoding, batches, decoding, explaining and training at once, words new and old."""
+    """Encode, decode, explain and train at the same time, with words that are cached and words that are not."""
     random_ = random.Random(1)
     texts = ["".join(random_.choices("abcdeé 한lowernst\n", k=random_.randint(0, 300))) for _ in range(400)]
     toks = [model(kind) for kind in KINDS]
     expected = [(tok.encode_batch(texts, threads=1).to_list(), tok.explain(texts[0])) for tok in toks]
-    fresh = [pickle.loads(pickle.dumps(tok)) for tok in toks]
+    copies = [pickle.loads(pickle.dumps(tok)) for tok in toks]
     barrier = threading.Barrier(8)
 
     def run(number: int) -> None:
         order = random.Random(number)
         barrier.wait()
         for _ in range(3):
-            for tok, (rows, explained) in order.sample(list(zip(fresh, expected, strict=True)), len(fresh)):
+            for tok, (rows, explained) in order.sample(list(zip(copies, expected, strict=True)), len(copies)):
                 for at in order.sample(range(len(texts)), 60):
                     assert tok.encode(texts[at]).tolist() == rows[at]
                     assert tok.decode_bytes(rows[at]) == tok.decode_bytes(tok.encode(texts[at]))
@@ -192,13 +192,13 @@ def test_eight_threads_on_one_tokenizer() -> None:
             future.result()
 
 
-def test_counting_threads_are_gone_afterwards() -> None:
+def test_counting_leaves_no_threads() -> None:
     before = threading.active_count()
     bpe.count_words(texts=["low lower " * 1000] * 500, threads=8)
     assert threading.active_count() == before
 
 
-def test_interrupted_batch_leaves_nothing_behind() -> None:
+def test_a_failed_batch_leaves_no_threads() -> None:
     before = threading.active_count()
     tok = model("byte")
     with pytest.raises(TypeError):

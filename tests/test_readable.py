@@ -1,4 +1,4 @@
-"""What people read: tokens as text, and how many ids there are."""
+"""Output for people: tokens as text, `explain`, and `n_vocab`."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size
 
 @settings(max_examples=100)
 @given(st.text())
-def test_tokens_as_text_are_what_decoding_each_token_gives(text):
+def test_tokens_as_text_equal_decoding_each_token(text):
     found = KOREAN.tokens(text, as_text=True, allowed_special="all")
     ids = KOREAN.encode(text, allowed_special="all").tolist()
     assert found == [KOREAN.decode([number]) for number in ids]
@@ -38,7 +38,7 @@ def test_symbols_without_an_id_are_marked():
     assert tok.tokens("abc", as_text=True) == ["ab", "<unk>"]
 
 
-def test_n_vocab_is_the_largest_id_and_one():
+def test_n_vocab_is_the_largest_id_plus_one():
     ranks = {bytes([byte]): byte for byte in range(256)}
     theirs = tiktoken.Encoding("test", pat_str=r"\w+", mergeable_ranks=ranks, special_tokens={"<|end|>": 300})
     tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], first_id=44)

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package run. README.md and docs/ have tests of their own (`test_docs.py`)."""
+"""Run the examples in the docstrings of the package; `test_docs.py` runs those of README.md and docs/."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def modules() -> list[str]:
-    """Every Python module of the package; the kernels' docstrings show values, not sessions."""
+    """Every Python module of the package. The kernels' docstrings have no doctest sessions."""
     names = [module.name for module in pkgutil.walk_packages(bpe.__path__, "bpe.")]
     return ["bpe", *(name for name in names if not name.split(".")[-1].startswith("_"))]
 

@@ -1,6 +1,6 @@
-"""The shared corpora and vocabularies: ids as tiktoken's, CLIP's as the plain reference's, merges as Hugging Face's.
+"""The shared corpora give tiktoken's ids, the ids of CLIP's reference and Hugging Face's merges.
 
-Neither corpora nor vocabularies are part of the project; these tests skip where they are not beside it.
+Neither corpora nor vocabularies are part of the project; these tests are skipped where they are absent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ours(shared_vocab: Vocab) -> Callable[[str], bpe.Tokenizer]:
 
 @pytest.fixture(scope="module")
 def theirs(tiktoken_ranks: Ranks) -> Callable[[str], Any]:
-    """tiktoken's own encodings, made of the shared rank files and the patterns that tiktoken publishes."""
+    """tiktoken's own encodings, from the shared rank files and the patterns that tiktoken publishes."""
     tiktoken = pytest.importorskip("tiktoken")
 
     @cache
@@ -72,13 +72,15 @@ def theirs(tiktoken_ranks: Ranks) -> Callable[[str], Any]:
     return make
 
 
-# Ids as tiktoken's --------------------------------------------------------------------------------------------------
+# tiktoken's ids -----------------------------------------------------------------------------------------------------
 
 
 @each_encoding
 @each_corpus
-def test_ids_are_those_of_tiktoken(corpus: Corpus, ours: Any, theirs: Any, language: str, encoding: str) -> None:
-    """The first 5 MB: each document, all in one text with the separator's id between them, and back to the bytes."""
+def test_documents_and_whole_text_have_tiktokens_ids(
+    corpus: Corpus, ours: Any, theirs: Any, language: str, encoding: str
+) -> None:
+    """The first 5 MB: each document, then all as one text with the separator's id between them, and decoding back."""
     data = corpus(language, 5 * MEGABYTE)
     tok, peer = ours(encoding), theirs(encoding)
     documents = data.decode().split(END)
@@ -98,10 +100,10 @@ def test_ids_are_those_of_tiktoken(corpus: Corpus, ours: Any, theirs: Any, langu
 
 @each_encoding
 @each_corpus
-def test_every_way_to_encode_gives_tiktokens_ids(
+def test_files_streams_and_arrays_have_tiktokens_ids(
     corpus: Corpus, ours: Any, theirs: Any, tmp_path: Path, language: str, encoding: str
 ) -> None:
-    """The first megabyte by file, by stream, by Arrow array and with offsets, which are the tokens' places."""
+    """The first megabyte from a file, a stream, an Arrow array, and with offsets, which equal the tokens' spans."""
     data = corpus(language, MEGABYTE)
     tok, peer = ours(encoding), theirs(encoding)
     documents = data.decode().split(END)
@@ -137,7 +139,7 @@ def test_every_way_to_encode_gives_tiktokens_ids(
 
 
 @each_encoding
-def test_special_tokens_as_tiktoken_has_them(corpus: Corpus, ours: Any, theirs: Any, encoding: str) -> None:
+def test_special_tokens_give_tiktokens_ids(corpus: Corpus, ours: Any, theirs: Any, encoding: str) -> None:
     tok, peer = ours(encoding), theirs(encoding)
     text = corpus("korean", MEGABYTE // 10).decode() + f"a{END}b<|endofprompt|> {END}{END}"
     assert tok.encode(text).tolist() == peer.encode_ordinary(text)
@@ -152,8 +154,8 @@ def test_special_tokens_as_tiktoken_has_them(corpus: Corpus, ours: Any, theirs: 
 
 
 @each_encoding
-def test_each_token_is_itself(ours: Any, tiktoken_ranks: Ranks, encoding: str) -> None:
-    """Every token's bytes, as a text, decode from its id; there is a merge to each of two bytes and more."""
+def test_each_token_decodes_to_its_bytes_and_has_a_merge(ours: Any, tiktoken_ranks: Ranks, encoding: str) -> None:
+    """Every token's bytes decode from its id, and every token of two bytes or more has a merge."""
     tok = ours(encoding)
     ranks = tiktoken_ranks(encoding)
     assert tok.vocab_size == len(ranks) + len(SPECIALS[encoding])
@@ -167,7 +169,7 @@ def test_each_token_is_itself(ours: Any, tiktoken_ranks: Ranks, encoding: str) -
 
 
 @each_encoding
-def test_a_million_letters_of_real_vocabularies(ours: Any, theirs: Any, encoding: str) -> None:
+def test_a_million_letters_have_tiktokens_ids(ours: Any, theirs: Any, encoding: str) -> None:
     tok, peer = ours(encoding), theirs(encoding)
     for text in (
         "a" * 1_000_000,
@@ -183,7 +185,9 @@ def test_a_million_letters_of_real_vocabularies(ours: Any, theirs: Any, encoding
 
 
 @each_encoding
-def test_saved_and_loaded(corpus: Corpus, ours: Any, tmp_path: Path, encoding: str) -> None:
+def test_saved_and_loaded_tokenizers_give_the_same_ids(
+    corpus: Corpus, ours: Any, tmp_path: Path, encoding: str
+) -> None:
     tok = ours(encoding)
     tok.save(tmp_path / "tokenizer.json")
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
@@ -195,7 +199,7 @@ def test_saved_and_loaded(corpus: Corpus, ours: Any, tmp_path: Path, encoding: s
 # GPT-2's vocabulary and merges --------------------------------------------------------------------------------------
 
 
-def test_merges_recovered_from_ranks_are_gpt2s(ours: Any, shared_vocab: Vocab) -> None:
+def test_merges_recovered_from_ranks_equal_gpt2s(ours: Any, shared_vocab: Vocab) -> None:
     tok = ours("r50k")
     lines = shared_vocab("gpt2_merges.txt").read_text(encoding="utf-8").split("\n")
     letters = {letter: bytes([byte]) for byte, letter in reference.Clip(["header"]).letters.items()}
@@ -212,10 +216,10 @@ def plain_clip(shared_vocab: Vocab) -> reference.Clip:
 
 
 @each_corpus
-def test_clip_is_the_plain_reference(
+def test_clip_gives_the_ids_of_its_reference(
     corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip, language: str
 ) -> None:
-    """The first 2 MB of each corpus, document by document, as rows of 77 and as plain ids."""
+    """The first 2 MB of each corpus, document by document, as rows of 77 ids and without padding."""
     tok = bpe.Tokenizer.from_clip(shared_vocab("bpe_simple_vocab_16e6.txt"), ftfy=False)
     text = corpus(language, 2 * MEGABYTE).decode()
     documents = text.split(END)
@@ -231,7 +235,9 @@ def test_clip_is_the_plain_reference(
     assert whole == [number for row in expected for number in (*row, 49407)][:-1]
 
 
-def test_clip_with_ftfy(corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip) -> None:
+def test_clip_with_ftfy_gives_the_ids_of_its_reference(
+    corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip
+) -> None:
     ftfy = pytest.importorskip("ftfy")
     logging.getLogger("ftfy").setLevel(logging.ERROR)
     tok = bpe.Tokenizer.from_clip(shared_vocab("bpe_simple_vocab_16e6.txt"))
@@ -242,12 +248,12 @@ def test_clip_with_ftfy(corpus: Corpus, shared_vocab: Vocab, plain_clip: referen
         assert tok.encode_batch(documents).to_list() == [repaired.encode(document) for document in documents]
 
 
-# Merges as Hugging Face's -------------------------------------------------------------------------------------------
+# Hugging Face's merges ----------------------------------------------------------------------------------------------
 
 
 @each_corpus
-def test_merges_are_those_of_hugging_face(corpus: Corpus, language: str, tmp_path: Path) -> None:
-    """Byte-level, the gpt2 pattern, V=8000, on 1 MB or 3 MB: the same merges and the same ids of all tokens."""
+def test_merges_equal_hugging_faces(corpus: Corpus, language: str, tmp_path: Path) -> None:
+    """Byte-level, the gpt2 pattern, V=8000, on 1 MB or 3 MB: the same merges, and the same ids of all tokens."""
     tokenizers = pytest.importorskip("tokenizers")
     documents = corpus(language, MEGABYTE if language in ("korean", "japanese") else 3 * MEGABYTE).decode().split(END)
     byte_level = tokenizers.pre_tokenizers.ByteLevel
@@ -280,12 +286,12 @@ def test_merges_are_those_of_hugging_face(corpus: Corpus, language: str, tmp_pat
         assert np.array_equal(loaded.encode(sample), tok.encode(sample))
 
 
-# Training, whole ----------------------------------------------------------------------------------------------------
+# Training and encoding ----------------------------------------------------------------------------------------------
 
 
 @each_corpus
 def test_train_save_load_encode_decode(corpus: Corpus, language: str, tmp_path: Path) -> None:
-    """Some megabytes, any number of threads, and back to the same text."""
+    """Train on some megabytes with one and more threads, save, load, encode and decode to the same text."""
     data = corpus(language, 12 * MEGABYTE)
     options: dict[str, Any] = {"vocab_size": 4000, "special_tokens": [END]}
     tok = bpe.train(texts=[data], threads=2, **options)

@@ -1,8 +1,8 @@
-"""The published results that define this project: worked examples A to F, every merge, count, token and id of them.
+"""The published results that this project must reproduce: every merge, count, token and id of worked examples A to F.
 
-The merges and their counts, tokens and ids come out of the library's public calls. The counts of all pairs before the
-first merge are no output of the library; those the naive oracle confirms, and the library's first merge must be the
-highest.
+The merges with their counts, the tokens and the ids come from the library's public calls. The library does not return
+the counts of all pairs before the first merge: the naive oracle computes these, and the library's first merge must have
+the highest count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pair_counts(words: dict[tuple[str, ...], int]) -> dict[str, int]:
 
 
 def tokens_by_id(tok: bpe.Tokenizer) -> list[Any]:
-    """The vocabulary in id order, its ids without a gap."""
+    """The vocabulary in id order; its ids must have no gaps."""
     tokens = sorted(tok.vocab().items(), key=lambda item: item[1])
     assert [number for _, number in tokens] == list(range(tokens[0][1], tokens[0][1] + len(tokens)))
     assert len(tokens) == tok.vocab_size
@@ -153,7 +153,7 @@ def test_b_words_after_merging() -> None:
 
 
 def test_b_final_vocabulary() -> None:
-    """The symbols of all words with how often each stands in the corpus."""
+    """The symbols of all words, with the count of each in the corpus."""
     tok, _ = korean()
     symbols = Counter(token for text in B_TEXTS for token in tok.tokens(text))
     expected = {"다</w>": 7, "</w>": 10, "이</w>": 4, "지</w>": 3, "것": 3, "보는</w>": 2, "이": 2, "영화": 1}
@@ -247,7 +247,7 @@ def test_c_tokens() -> None:
 
 
 def test_c_with_all_bytes() -> None:
-    """The default alphabet: every text has ids and comes back."""
+    """With the default alphabet, every text can be encoded and decodes back to itself."""
     tok, merges = trained(texts=[C_TEXT], num_merges=15, special_tokens=["<|endoftext|>"], tie_break="first")
     assert [as_letters(pair) for pair, _ in merges] == C_MERGES
     assert tok.vocab_size == 1 + 256 + 15
@@ -311,7 +311,7 @@ def test_e() -> None:
 
 
 def test_e_at_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same from a text file, its merges printed by --trace; then `bun` encoded with the file that was written."""
+    """The same from a text file, with the merges printed by --trace; then `bun` is encoded with the written file."""
     from bpe.cli import main
 
     corpus, out = tmp_path / "words.txt", tmp_path / "tokenizer.json"
@@ -334,8 +334,8 @@ def test_e_at_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [int(number) for number in capsys.readouterr().out.split()] == tok.encode("bun").tolist()
 
 
-def test_e_is_saved_as_what_hugging_face_refuses(tmp_path: Path) -> None:
-    """A mark that is a symbol of its own has no counterpart there, so the file must not load as something else."""
+def test_e_is_saved_so_that_hugging_face_refuses_it(tmp_path: Path) -> None:
+    """Their models have no end-of-word mark that is its own symbol, so the file must not load as another model."""
     tokenizers = pytest.importorskip("tokenizers")
     tok, _ = trained(counts=D_WORDS, num_merges=10, model="char", end_of_word="</w>", tie_break="first")
     tok.save(tmp_path / "tokenizer.json")

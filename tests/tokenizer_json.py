@@ -1,4 +1,4 @@
-"""What the tests of tokenizer.json share: specs made of symbols, texts, and what `tokenizers` makes of a file."""
+"""Shared by the tests of tokenizer.json: specs made from symbols, texts, and files loaded by `tokenizers`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LLAMA3 = (
 )
 CLIP_FILE = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
-# Characters assigned long ago: Unicode data of three packages, all of different age, agree on them.
+# Characters that have been in Unicode so long that the Unicode data of three packages, all of different age, agree.
 OLD = [chr(c) for c in range(0x110000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
 PIECES = [
     "'s", "'S", "'ſ", "'LL", "'ve", "'t", "''", "’s", "a", "B", "Wörter", "ſt", "K", "ß", "ﬁ", "ﬆ", "ǅ", "ʰ",
@@ -40,7 +40,10 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.sampled_from(OLD), max_size=20).ma
 def make_spec(
     model="byte", symbols=None, merges=(), special=(), unk=None, mark=None, glued=False, first=0, gap=0, **options
 ) -> TokenizerSpec:
-    """A spec from symbols and merges of symbols; ids in training's order from `first`, `gap` before the specials."""
+    """A spec from symbols and merges of symbols.
+
+    Ids start at `first` and are in the order of training; `gap` ids are unused before the special tokens.
+    """
     encode = (lambda token: token) if model == "byte" else str.encode
     if symbols is None:
         symbols = [bytes([byte]) for byte in byte_alphabet()]
@@ -90,7 +93,7 @@ def assert_same(one: TokenizerSpec, other: TokenizerSpec) -> None:
 
 
 def hugging(spec_or_data) -> tokenizers.Tokenizer:
-    """What `tokenizers` makes of a file."""
+    """Load a file, or a spec written to one, with `tokenizers`."""
     data = write(spec_or_data) if isinstance(spec_or_data, TokenizerSpec) else spec_or_data
     return tokenizers.Tokenizer.from_str(data.decode())
 

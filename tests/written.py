@@ -1,4 +1,4 @@
-"""Files as other programs write them, and what plain lines of tokens stand for: for tests of several rooms."""
+"""Rank files as other programs write them, and a parser for the lines that `visualize` prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def rank_file(ranks: dict[bytes, int], end: str = "\n") -> bytes:
 
 
 def unspelled(line, shared=False):
-    """The tokens that a plain line stands for: the inverse that `visualize` promises."""
+    """Parse a line without colours that `visualize` printed, into its tokens."""
     tokens, token = [], b""
     part = r"\\?[^\x00-\x7f·][₁₂₃₄]+|\\·[₁₂₃₄]+|" if shared else ""
     for piece in re.findall(rf"\\x[0-9a-f]{{2}}|{part}\\.|.", line):

@@ -1,4 +1,4 @@
-"""Documents and blocks: what a corpus is cut into makes no difference to what is counted."""
+"""Documents and blocks: the division of a corpus into blocks does not change its word counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bpe.corpus.blocks import file_blocks, safe_cut, text_blocks
 
 
 def naive_split(text: bytes, strings: list[bytes], keep: bool, empty: bool) -> list[bytes]:
-    """The pieces between strings, from left to right, at one place the longest."""
+    """The pieces between strings, found from left to right; the longest string at a position is taken."""
     pieces, start, at = [], 0, 0
     while at < len(text):
         here = max((s for s in strings if text.startswith(s, at)), key=len, default=b"")
@@ -40,7 +40,7 @@ def naive_split(text: bytes, strings: list[bytes], keep: bool, empty: bool) -> l
     empty=st.booleans(),
     bounds=st.lists(st.integers(0, 40), max_size=4),
 )
-def test_split_against_naive(
+def test_split_equals_the_naive_split(
     text: list[bytes], strings: list[bytes], keep: bool, empty: bool, bounds: list[int]
 ) -> None:
     data = b"".join(text)
@@ -55,8 +55,8 @@ def test_split_against_naive(
     text=st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n", b"\r\n", b"\xff", b"\0"]), max_size=30),
     separator=st.sampled_from([b"a", b"ab", b"aa", b"aba", b"\n", b"\0"]),
 )
-def test_split_is_that_of_bytes_and_of_files(text: list[bytes], separator: bytes) -> None:
-    """With empty pieces, even those of no text; a file's last line is not followed by one."""
+def test_str_bytes_and_files_are_split_alike(text: list[bytes], separator: bytes) -> None:
+    """Empty pieces count, also those of an empty text; no empty line follows a file's last newline."""
     data = b"".join(text)
     whole = np.array([0], dtype=np.int64), np.array([len(data)], dtype=np.int64)
     for strings, keep, expected in (
@@ -77,7 +77,7 @@ TEXT = "low lower\nlowest <|x y|> new, newer\n\nthe end of it <|x y|><|x y|>語 
     "options", [{}, {"separator": "<|x y|>"}, {"separator": " "}, {"per_line": True}, {"separator": "\n\n"}]
 )
 @pytest.mark.parametrize("specials", [(), ("<|x y|>",), ("e of", "wor")])
-def test_blocks_of_every_size(
+def test_blocks_of_every_size_have_the_same_counts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: int,
@@ -85,7 +85,7 @@ def test_blocks_of_every_size(
     options: dict[str, Any],
     specials: tuple[str, ...],
 ) -> None:
-    """Cuts fall everywhere, into separators and special tokens too, and nothing changes."""
+    """Blocks end at every position, also inside separators and special tokens, and the counts are the same."""
     path = tmp_path / "text"
     path.write_bytes(TEXT.encode())
     if options.get("per_line"):
@@ -105,8 +105,10 @@ def test_blocks_of_every_size(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 @pytest.mark.parametrize("size", [50, 1000, 1 << 20])
 @pytest.mark.parametrize("pretokenizer", ["gpt2", None])
-def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, pretokenizer: str | None) -> None:
-    """What has no size is read to its end, and counts alike."""
+def test_pipes_have_the_same_counts_as_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, pretokenizer: str | None
+) -> None:
+    """Input of unknown size is read to its end."""
     monkeypatch.setattr(reading, "READ", size)
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": ["e of"]}
     expected = bpe.count_words(texts=TEXT.split("<|x y|>"), **made)
@@ -118,7 +120,7 @@ def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, preto
     writer.join()
 
 
-def test_a_block_says_where_bytes_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_offset_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ", 16)
     monkeypatch.setattr(reading, "LEAST", 8)
     path = tmp_path / "bad.txt"
@@ -128,26 +130,26 @@ def test_a_block_says_where_bytes_are_wrong(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks lie one behind the other, are of the size asked for, and use few buffers."""
+    """Blocks follow each other without gaps, have the requested sizes, and reuse few buffers."""
     monkeypatch.setattr(reading, "READ", 500)
     monkeypatch.setattr(reading, "LEAST", 60)
     path, data = tmp_path / "text", TEXT.encode()
     path.write_bytes(data)
     for threads, total in ((1, None), (1, len(data)), (2, len(data)), (5, len(data)), (2, None)):
-        came, sizes, buffers = b"", [], set()
+        joined, sizes, buffers = b"", [], set()
         cut = safe_cut(lambda text, low: len(text), [])
         for block in file_blocks([path], [], False, cut, threads=threads, total=total):
-            assert block.offset == len(came)
-            came += bytes(block.text)
+            assert block.offset == len(joined)
+            joined += bytes(block.text)
             sizes.append(block.size)
             buffers.add(id(block.text.obj))  # type: ignore[union-attr]
             block.release()
-        assert came == data
+        assert joined == data
         assert sum(sizes) == len(data)
         assert max(sizes) <= 500
-        assert len(buffers) <= 4  # a new one only where blocks grow
+        assert len(buffers) <= 4  # blocks that grow need a larger one
         if threads > 1:
-            assert sizes[0] == 60  # a small one first, so that no thread waits long
+            assert sizes[0] == 60  # the first block is small, so that no thread waits long
             assert total is None or max(sizes[-4:-1]) <= 60
     small = list(text_blocks(["ab", b"", "cd"], None))
     assert [bytes(block.text) for block in small] == [b"abcd"]
@@ -160,7 +162,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("kind", ["string", "binary", "large_string", "large_binary"])
 @pytest.mark.parametrize("size", [1, 40, 1000])
 @pytest.mark.parametrize("options", [{}, {"special_tokens": ["<|x y|>"]}, {"pretokenizer": None}])
-def test_arrow_arrays_count_as_their_texts(
+def test_arrow_arrays_have_the_counts_of_their_texts(
     monkeypatch: pytest.MonkeyPatch, kind: str, size: int, options: dict[str, Any]
 ) -> None:
     pa = pytest.importorskip("pyarrow")
@@ -179,7 +181,7 @@ def test_arrow_arrays_count_as_their_texts(
     assert bpe.count_words(texts=pa.chunked_array([], type=array.type)) == bpe.count_words(texts=[])
 
 
-def test_what_arrow_arrays_must_be() -> None:
+def test_other_arrow_arrays_are_refused() -> None:
     pa = pytest.importorskip("pyarrow")
     with pytest.raises(TypeError, match=r"texts is an Arrow array of int64; it must be of string, .*array\.cast\("):
         bpe.count_words(texts=pa.array([1, 2]))

@@ -1,4 +1,4 @@
-"""Files that are refused for what they are: devices, published files with other settings, names of other formats."""
+"""Files that are refused: devices, published files with wrong settings, names of other formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BYTES = {bytes([byte]): byte for byte in range(256)}
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
-def test_devices():
+def test_devices_are_refused():
     tok = bpe.train(texts=["a"], vocab_size=256)
     for device in ("/dev/zero", "/dev/urandom"):
         for call in (
@@ -39,7 +39,7 @@ def test_devices():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
-def test_devices_and_closed_stdin_on_the_command_line(tokenizer_file):
+def test_devices_and_closed_stdin_are_refused_on_the_command_line(tokenizer_file):
     run = [sys.executable, "-m", "bpe", "encode", "-t", tokenizer_file]
     for command, message in (
         (f"{' '.join(run)} - <&-", "stdin is closed"),
@@ -54,14 +54,14 @@ def test_devices_and_closed_stdin_on_the_command_line(tokenizer_file):
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"#version: 0.2\n", gzip.compress(b"", mtime=0), gzip.compress(b"a b\n" * 9, mtime=0)[:-9]]
 )
-def test_empty_and_cut_clip_files(data, tmp_path):
+def test_empty_and_truncated_clip_files_are_refused(data, tmp_path):
     path = tmp_path / "merges.txt"
     path.write_bytes(data)
     with pytest.raises(bpe.FormatError, match=r"no merges|damaged"):
         bpe.Tokenizer.from_clip(path)
 
 
-def test_special_tokens_of_a_rank_file_have_ids(tmp_path):
+def test_special_tokens_of_a_rank_file_need_ids(tmp_path):
     path = tmp_path / "a.tiktoken"
     path.write_bytes(rank_file(BYTES))
     with pytest.raises(TypeError, match=r"it must map each name to its id.*\{'<\|endoftext\|>': 100257\}"):
@@ -76,7 +76,7 @@ def test_loading_a_rank_file_says_what_to_call(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.tiktoken", "vocab.json", "merges.txt", "x.json.gz"])
-def test_names_of_other_formats(name, tmp_path):
+def test_names_of_other_formats_are_refused(name, tmp_path):
     with pytest.raises(ValueError, match=r"save writes a tokenizer\.json: name it"):
         bpe.train(texts=["a"], vocab_size=256).save(tmp_path / name)
     assert not list(tmp_path.iterdir())
@@ -97,8 +97,8 @@ def test_saving_what_tokenizers_cannot_load_warns(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("name", ["cl100k_base", "o200k_base", "r50k_base"])
-def test_published_rank_files(name, shared_vocab):
-    """Loaded with the pattern and the special tokens of `tiktoken`, and with no other pattern unless it is forced."""
+def test_published_rank_files_need_their_own_pattern(name, shared_vocab):
+    """They load with the pattern and special tokens of `tiktoken`; other patterns are refused unless forced."""
     path = shared_vocab(f"{name}.tiktoken")
     tok = bpe.Tokenizer.load(path)
     known = {"cl100k_base": ("cl100k", 100257), "o200k_base": ("o200k", 199999), "r50k_base": ("gpt2", 50256)}[name]

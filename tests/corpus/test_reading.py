@@ -1,4 +1,4 @@
-"""Text files: how they are read, those that shrink, those that are no text; ids around documents."""
+"""Reading text files: blocks, files that change during the call, files that are not text; ids around documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bpe.encode import _file_blocks as blocks
 from bpe.encode import engine as encoding
 from bpe.formats import id_files as idfiles
 
-#: The level to go back to.
+#: The vector level to restore.
 VECTORS = vector_level()
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -91,7 +91,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
     size: int,
     threads: int,
 ) -> None:
-    """Whatever separates documents, wherever blocks end, whoever takes them, in one job or several."""
+    """Every kind of separator and tokenizer, blocks that end anywhere, one or several threads, one job or several."""
     tok = tokenizer(kind)
     path = tmp_path_factory.mktemp("blocks") / "text"
     path.write_bytes(text.encode())
@@ -117,7 +117,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
     assert batch.to_list() == expected * 2
 
 
-def test_words_of_blocks_are_those_of_the_documents(small_blocks: None, tmp_path: Path) -> None:
+def test_word_counts_do_not_depend_on_blocks(small_blocks: None, tmp_path: Path) -> None:
     choose = random.Random(5)
     path = tmp_path / "text"
     for _ in range(20):
@@ -131,16 +131,18 @@ def test_words_of_blocks_are_those_of_the_documents(small_blocks: None, tmp_path
                 assert counts == expected
 
 
-def test_a_file_is_not_held_whole(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by counting nor by encoding: no buffer is much larger than a block."""
+def test_no_buffer_is_much_larger_than_a_block(
+    small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither counting nor encoding holds the whole file in memory."""
     taken: list[int] = []
     take = reading.Buffers.take
 
-    def counted(buffers: reading.Buffers, size: int) -> bytearray:
+    def recording_take(buffers: reading.Buffers, size: int) -> bytearray:
         taken.append(size)
         return take(buffers, size)
 
-    monkeypatch.setattr(reading.Buffers, "take", counted)
+    monkeypatch.setattr(reading.Buffers, "take", recording_take)
     path = tmp_path / "text"
     path.write_bytes(("low lower lowest\n" * 3000).encode())
     tok = tokenizer("scanner")
@@ -151,7 +153,7 @@ def test_a_file_is_not_held_whole(small_blocks: None, tmp_path: Path, monkeypatc
     assert max(taken) < 2 * 64
 
 
-def test_errors_of_several_threads_are_that_of_the_first_block(small_blocks: None, tmp_path: Path) -> None:
+def test_several_threads_raise_the_error_of_the_first_block(small_blocks: None, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"low lower \xff" * 500)
     for _ in range(10):
@@ -165,7 +167,7 @@ def test_errors_of_several_threads_are_that_of_the_first_block(small_blocks: Non
 
 @pytest.fixture
 def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that is cut to 100 bytes after its third block was read."""
+    """A file that is truncated to 100 bytes after its third block is read."""
     path = tmp_path / "shrinking.txt"
     path.write_bytes(b"low lower lowest\n" * 600)
     schedule = reading.Schedule.read
@@ -203,7 +205,7 @@ def test_a_file_that_shrinks_is_an_error(shrinking: Path, call: Any, threads: in
 
 
 @pytest.mark.parametrize("argv", [["count"], ["encode", "-o", "OUT.npy"], ["encode", "-o", "OUT", "--per-line"]])
-def test_a_file_that_shrinks_leaves_nothing_half_written(
+def test_a_file_that_shrinks_leaves_no_partial_output(
     shrinking: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, tok = shrinking.parent / "out", shrinking.parent / "t.json"
@@ -216,7 +218,7 @@ def test_a_file_that_shrinks_leaves_nothing_half_written(
     assert list(out.iterdir()) == []
 
 
-def test_a_file_that_grows_is_read_as_it_was(
+def test_a_file_that_grows_is_read_to_its_initial_size(
     small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "text"
@@ -235,11 +237,11 @@ def test_a_file_that_grows_is_read_as_it_was(
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")
-def test_a_file_whose_size_is_not_known_is_read_to_its_end() -> None:
+def test_a_file_of_unknown_size_is_read_to_its_end() -> None:
     assert len(tokenizer("scanner").encode_files("/proc/self/status").ids) > 100
 
 
-def test_an_error_of_reading_names_the_file() -> None:
+def test_a_read_error_names_the_file() -> None:
     class Broken:
         def readinto(self, buffer: memoryview) -> int:
             raise OSError(5, "Input/output error")
@@ -248,7 +250,7 @@ def test_an_error_of_reading_names_the_file() -> None:
         list(reading.read_text(Broken(), "text", None, reading.Buffers(), reading.Schedule(None, 1), size=None))
 
 
-# What is no text ------------------------------------------------------------------------------------------------------
+# Files that are not text ----------------------------------------------------------------------------------------------
 
 ZSTD = bytes.fromhex("28b52ffd0458190000") + b"abc" + bytes.fromhex("a4f3d4c1")
 NO_TEXT = {
@@ -266,7 +268,7 @@ NO_TEXT = {
 
 
 @pytest.mark.parametrize("message", NO_TEXT)
-def test_what_is_no_text_is_named(
+def test_the_error_names_the_kind_of_a_file_that_is_not_text(
     tmp_path: Path, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, saved = tmp_path / "data", tmp_path / "t.json"
@@ -288,7 +290,7 @@ def test_what_is_no_text_is_named(
     assert not (tmp_path / "made").exists()
 
 
-def test_a_byte_order_mark_is_text_and_noted_once(
+def test_a_byte_order_mark_is_encoded_with_one_warning(
     small_blocks: None, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, saved = tmp_path / "text", tmp_path / "t.json"
@@ -329,7 +331,7 @@ def python_error(data: bytes) -> tuple[int, str] | None:
 
 
 @pytest.mark.parametrize("level", [0, 3])
-def test_utf8_is_what_python_takes(level: int) -> None:
+def test_utf8_validation_equals_pythons(level: int) -> None:
     set_vector_level(level)
     try:
         choose = random.Random(7)
@@ -355,7 +357,7 @@ def test_utf8_is_what_python_takes(level: int) -> None:
 def test_encoding_errors(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], size: int, threads: int, separator: str | None
 ) -> None:
-    """Strict names the first byte that is wrong; replace is Python's; bytes leaves them; wherever blocks end."""
+    """ "strict" names the first wrong byte, "replace" equals Python's, "bytes" keeps them, in blocks of any size."""
     data = b"".join(parts)
     path = tmp_path_factory.mktemp("errors") / "text"
     path.write_bytes(data)
@@ -406,7 +408,7 @@ def test_encoding_errors_on_the_command_line(
         assert bpe.Tokenizer.load(tmp_path / "m") == bpe.train(texts=[data], num_merges=1)
 
 
-def test_encoding_errors_that_are_refused(tmp_path: Path) -> None:
+def test_invalid_values_of_encoding_errors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"low")
     with pytest.raises(ValueError, match="encoding_errors is 'ignore'; it must be one of 'strict', 'replace', 'bytes'"):
@@ -425,7 +427,7 @@ CHARS: dict[str, Any] = {"model": "char", "num_merges": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_around_the_texts_of_a_batch(kind: str) -> None:
+def test_prepend_and_append_in_a_batch(kind: str) -> None:
     tok = tokenizer(kind)
     end = tok.special_tokens["<|end|>"]
     texts = ["low", "", "low<|end|>er", "猫 é", "low lower " * 3]
@@ -444,7 +446,7 @@ def test_ids_around_the_texts_of_a_batch(kind: str) -> None:
     assert tok.encode_batch(pa.array(texts), prepend=5, append=end) == tok.encode_batch(texts, prepend=5, append=end)
 
 
-def test_ids_around_long_texts_on_several_threads() -> None:
+def test_prepend_and_append_with_long_texts_on_several_threads() -> None:
     tok = tokenizer("scanner")
     texts = ["low lower lowest " * 30_000, "", "猫 é " * 20_000, "low"] * 2
     batch = tok.encode_batch(texts, prepend="<|end|>", append=9, threads=2)
@@ -455,7 +457,7 @@ def test_ids_around_long_texts_on_several_threads() -> None:
     )
 
 
-def test_ids_around_that_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_values_of_prepend_and_append_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tok = tokenizer("scanner")
     path, saved = tmp_path / "text", tmp_path / "t.json"
     path.write_text("low")
@@ -482,10 +484,10 @@ def test_ids_around_that_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("kind", ["scanner", "normalizer", "pattern"])
 @pytest.mark.parametrize("size", [16, 1 << 20])
-def test_ids_around_documents_on_the_command_line(
+def test_prepend_and_append_on_the_command_line(
     kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same through a pipe; and `count` counts them."""
+    """From a file and through a pipe; `count` includes the added ids."""
     monkeypatch.setattr(cli, "_GROUP", size)
     monkeypatch.setattr(reading, "READ", size)
     tok = tokenizer(kind)
@@ -505,7 +507,7 @@ def test_ids_around_documents_on_the_command_line(
     assert int(capsys.readouterr().out.split("\n")[1].split()[0]) == len(tok.encode(text)) + 2
 
 
-def test_a_separator_that_is_a_token_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_separator_that_is_a_token_gives_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, saved = tmp_path / "text", tmp_path / "t.json"
     path.write_text("low<|end|>lower")
     tokenizer("scanner").save(saved)
@@ -524,7 +526,7 @@ def test_a_separator_that_is_a_token_is_noted(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err == ""
 
 
-def test_files_in_one_call_from_pipes(tmp_path: Path, small_blocks: None) -> None:
+def test_pipes_and_files_in_one_call(tmp_path: Path, small_blocks: None) -> None:
     if not hasattr(os, "mkfifo"):
         pytest.skip("this system has no named pipes")
     tok, pipe, path = tokenizer("scanner"), tmp_path / "pipe", tmp_path / "text"
@@ -537,7 +539,7 @@ def test_files_in_one_call_from_pipes(tmp_path: Path, small_blocks: None) -> Non
     writer.join()
 
 
-def test_ids_that_shrink_while_they_are_decoded(tmp_path: Path) -> None:
+def test_a_file_of_ids_that_shrinks_while_it_is_decoded(tmp_path: Path) -> None:
     path = tmp_path / "ids.npy"
     np.save(path, np.arange(1_000_000, dtype=np.uint32))
     np.save(tmp_path / "ids.offsets.npy", np.arange(0, 1_000_001, 1000))
@@ -550,15 +552,15 @@ def test_ids_that_shrink_while_they_are_decoded(tmp_path: Path) -> None:
 
 
 def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread that waits for a pipe cannot be interrupted, and Ctrl-C would wait for it."""
+    """Ctrl-C cannot interrupt another thread that waits for a pipe, and would have to wait for it."""
     readers: set[int] = set()
     fill = reading._Filling.fill
 
-    def noted(self: reading._Filling, room: memoryview) -> int:
+    def recording(self: reading._Filling, room: memoryview) -> int:
         readers.add(threading.get_ident())
         return fill(self, room)
 
-    monkeypatch.setattr(reading._Filling, "fill", noted)
+    monkeypatch.setattr(reading._Filling, "fill", recording)
     tok = bpe.train(texts=["low lower"], vocab_size=260)
     data = b"low lower newest " * 200_000  # more blocks than the threads take at first
     calls: list[Any] = [

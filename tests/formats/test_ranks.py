@@ -114,7 +114,7 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
 def merged_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
     """The bytes of a token merged by tiktoken's rule, the token itself not looked up whole."""
     parts = [token[i : i + 1] for i in range(len(token))]
-    return reference.join_lowest(parts, lambda left, right: ranks.get(left + right, reference.NEVER))
+    return reference.merge_lowest(parts, lambda left, right: ranks.get(left + right, reference.NOT_A_PAIR))
 
 
 def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:

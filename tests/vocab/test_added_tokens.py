@@ -1,4 +1,4 @@
-"""Added tokens of a tokenizer.json with all their flags, and post-processors, beside `tokenizers`."""
+"""Added tokens of a tokenizer.json with all their flags, and post-processors, compared with `tokenizers`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NORMALIZERS = {None: None, "NFC": n.NFC(), "lower": n.Lowercase(), "empty": n.Se
 
 
 def saved(added, normalizer=None, post=None, pretokenizer="gpt2") -> dict:
-    """A file with 256 bytes, some merges and tokens added: (name, flags, special)."""
+    """A tokenizer.json with 256 bytes, some merges and added tokens: (name, flags, special)."""
     tok = bpe.train(counts=COUNTS, num_merges=5, pretokenizer=pretokenizer, normalizer=normalizer)
     assert tok.vocab_size == 261
     file = json.loads(write(tok.spec))
@@ -52,7 +52,7 @@ def both(file: dict) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
 
 
 def theirs(peer: tokenizers.Tokenizer, text: str, special: bool = True) -> list[int]:
-    peer.encode_special_tokens = not special  # which means that they are encoded as text
+    peer.encode_special_tokens = not special  # which makes it encode them as text
     return peer.encode(text, add_special_tokens=False).ids
 
 
@@ -63,14 +63,14 @@ ADDED = st.lists(
 
 
 def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
-    """Whether a token begins in the white space that the one before took along, where `tokenizers` takes text twice."""
+    """Whether the white space that a token strips contains the start of another; `tokenizers` then uses text twice."""
     names = frozenset(tok.special_tokens)
     return sum(len(piece) for piece, _ in engine_of(tok).specials.pieces(text.encode(), names)) != len(text.encode())
 
 
 @settings(max_examples=150, deadline=None)
 @given(ADDED, st.sampled_from(list(NORMALIZERS)), st.booleans(), st.lists(TEXTS, max_size=5))
-def test_flags_mean_what_they_mean_to_tokenizers(added, normalizer, prefix, texts):
+def test_flags_work_as_in_tokenizers(added, normalizer, prefix, texts):
     pretokenizer = bpe.Pretokenizer("gpt2", add_prefix_space=prefix)
     tok, peer = both(saved(added, NORMALIZERS[normalizer], pretokenizer=pretokenizer))
     again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
@@ -92,7 +92,7 @@ def test_flags_mean_what_they_mean_to_tokenizers(added, normalizer, prefix, text
             assert (np.diff(spans[:, 0]) >= 0).all()
 
 
-def test_an_added_token_that_is_not_special_is_found_in_every_text(tmp_path):
+def test_added_tokens_that_are_not_special_are_always_found(tmp_path):
     tok, _ = both(saved([("<a>", (), False), ("<b>", (), True)]))
     a, b = tok.special_tokens["<a>"], tok.special_tokens["<b>"]
     assert tok.encode("<a><b>").tolist() == [a, *plain("<b>")]
@@ -115,12 +115,12 @@ def test_an_added_token_that_is_not_special_is_found_in_every_text(tmp_path):
 
 
 def plain(text: str) -> list[int]:
-    """The ids of a text in which no added token is found."""
+    """The ids of a text without any added token."""
     only = bpe.train(counts=COUNTS, num_merges=5)
     return only.encode(text).tolist()
 
 
-def test_white_space_beside_a_token_belongs_to_it():
+def test_stripped_white_space_belongs_to_the_token():
     tok, peer = both(saved([("<m>", ("lstrip",), True), ("<r>", ("rstrip",), True)]))
     text = "x \t\u3000<m> y<r>\u2028\x85 z <m><r>"
     ids, spans = tok.encode_with_offsets(text, allowed_special="all")
@@ -129,16 +129,16 @@ def test_white_space_beside_a_token_belongs_to_it():
     assert marked == [" \t\u3000<m>", "<r>\u2028\x85 ", " <m>", "<r>"]
 
 
-def test_flags_that_mean_nothing_are_not_kept():
+def test_flags_without_effect_are_dropped():
     tok, _ = both(saved([("<a>", ("normalized",), True), ("<b>", (), True)]))
     assert not tok.spec.token_flags
-    tok, _ = both(saved([("<a>", ("normalized",), True), ("<a>b", (), True)]))  # the other is sought first
+    tok, _ = both(saved([("<a>", ("normalized",), True), ("<a>b", (), True)]))  # the other name is searched for first
     assert tok.spec.token_flags == {"<a>": {"normalized"}}
     tok, _ = both(saved([("<a>", ("normalized",), True)], n.NFC()))
     assert tok.spec.token_flags == {"<a>": {"normalized"}}
 
 
-def test_flags_are_part_of_what_a_tokenizer_is():
+def test_tokenizers_with_other_flags_are_not_equal():
     one, other = (both(saved([("<a>", flags, True)]))[0] for flags in ((), ("lstrip",)))
     assert one != other
     smaller, _ = other.prune([other.special_tokens["<a>"]])
@@ -148,7 +148,7 @@ def test_flags_are_part_of_what_a_tokenizer_is():
 
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.text("ab<", min_size=1, max_size=5), min_size=1, max_size=12), st.text("ab<", max_size=30))
-def test_names_are_found_as_by_trying_each(names, text):
+def test_special_tokens_are_found_as_by_a_regular_expression(names, text):
     special = SpecialTokens({name: i for i, name in enumerate(sorted(names))})
     longest = sorted(names, key=len, reverse=True)
     found = re.findall("|".join(map(re.escape, longest)), text)
@@ -158,21 +158,21 @@ def test_names_are_found_as_by_trying_each(names, text):
     assert special.occur(text, frozenset(names)) == special.occur(text.encode(), frozenset(names)) == bool(found)
 
 
-def test_names_that_begin_with_each_other_many_times():
+def test_names_that_are_prefixes_of_each_other():
     names = ["a" * i for i in range(1, 200)]
     special = SpecialTokens({name: i for i, name in enumerate(names)})
     assert [i for _, i in special.pieces(b"a" * 250 + b"b", frozenset(names))] == [198, 50, None]
 
 
 def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
-    """The longest name at each position, from left to right: (start, end, place of the name)."""
+    """The longest name at each position, from left to right: (start, end, index of the name)."""
     found, at = [], 0
     while at < len(text):
-        here = [place for place, name in enumerate(names) if text.startswith(name, at)]
-        place = max(here, key=lambda each: len(names[each]), default=None)
-        if place is not None:
-            found.append((at, at + len(names[place]), place))
-        at += 1 if place is None else len(names[place])
+        here = [index for index, name in enumerate(names) if text.startswith(name, at)]
+        longest = max(here, key=lambda index: len(names[index]), default=None)
+        if longest is not None:
+            found.append((at, at + len(names[longest]), longest))
+        at += 1 if longest is None else len(names[longest])
     return found
 
 
@@ -181,7 +181,7 @@ LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_si
 
 @settings(max_examples=600, deadline=None)
 @given(st.sets(LETTERS.filter(bool), max_size=9), st.lists(LETTERS, max_size=60).map(b"".join), st.integers(-1, 120))
-def test_finder_against_trying_every_name(given, text, at):
+def test_finder_equals_trying_every_name(given, text, at):
     names = sorted(given)
     finder = Finder(names)
     found = finder.find(text)
@@ -207,8 +207,8 @@ def gaps(found: list[tuple[int, int, int]], end: int) -> list[tuple[int, int]]:
     return list(zip([0, *(b for _, b, _ in found)], [*(a for a, _, _ in found), end], strict=True))
 
 
-def test_finder_in_blocks():
-    """Occurrences across the ends of the blocks that a long text is searched in."""
+def test_finder_finds_names_across_blocks():
+    """A long text is searched in blocks; names may cross their ends."""
     text = b"abc<" * 300_000
     for names in ([b"<a", b"abc<abc", b"c<abc<abc"], [b"a" * 70_000 + b"b", b"a"], [b"b", b"c", b"<", b"a", b"ab"]):
         found = Finder(names).find(text)
@@ -222,8 +222,8 @@ def test_finder_in_blocks():
 
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("special", [False, True])
-def test_many_added_tokens(normalized, special, tmp_path):
-    """Loading and searching were quadratic in their number: 60 s for these."""
+def test_many_added_tokens_load_and_search_in_linear_time(normalized, special, tmp_path):
+    """Loading and searching once took time quadratic in their number: 60 s for these."""
     file = saved([(f"<{i}>", {"normalized"} if normalized else (), special) for i in range(20_000)])
     tok, peer = both(file)
     for text in ("hello <5> <77> <x> <199999><19999>" * 20, "", "<1", "<" * 50 + "7>"):
@@ -237,8 +237,8 @@ def test_many_added_tokens(normalized, special, tmp_path):
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
 
 
-def test_names_with_shared_beginnings_are_found_as_by_tokenizers():
-    """Random names that overlap one another in many ways, with every flag."""
+def test_names_that_overlap_are_found_as_by_tokenizers():
+    """Random names with common prefixes and overlaps, with every flag."""
     rng = random.Random(8)
     for _ in range(60):
         names = sorted(
@@ -251,8 +251,8 @@ def test_names_with_shared_beginnings_are_found_as_by_tokenizers():
             assert tok.encode(text, allowed_special="all").tolist() == theirs(peer, text)
 
 
-def test_many_special_tokens_in_training():
-    """They are sought together, not one by one."""
+def test_training_searches_for_many_special_tokens_at_once():
+    """One search finds all of them; they are not searched for one by one."""
     names = [f"<{i}>" for i in range(20_000)]
     texts = ["low lower<19999>low <5", "lowest<7><7>newest <20000>"]
     tok = bpe.train(texts=texts * 50, vocab_size=20_300, special_tokens=names)
@@ -261,19 +261,19 @@ def test_many_special_tokens_in_training():
     assert tok.encode("low<7>", allowed_special="all").tolist()[-1] == 7
 
 
-def test_white_space_that_tokens_take_along_is_gone_over_once():
+def test_stripped_white_space_is_read_once():
     tok, _ = both(saved([("\n", ("rstrip",), True)]))
     assert len(tok.encode("\n" * 300_000, allowed_special="all")) == 300_000
 
 
-def test_names_with_characters_that_surrogates_become():
+def test_names_that_lone_surrogates_turn_into():
     special = SpecialTokens({"\ufffd": 0, "𐐀": 1})
     for text in ("\ud800", "\ud801\udc00"):
         assert special.occur(text, frozenset(["\ufffd", "𐐀"]))
     assert not SpecialTokens({"a": 0}).occur("\ud800", frozenset("a"))
 
 
-def test_occurrence_in_a_long_text():
+def test_occur_in_a_long_text():
     special = SpecialTokens({"<a>": 0, "<b>": 1})
     names = frozenset(["<a>", "<b>"])
     for text in (b"x" * (1 << 17), b"<a" * (1 << 16)):
@@ -337,8 +337,8 @@ def test_template_of_a_smaller_vocabulary():
     assert tok != both(saved([("<a>", (), True), ("<b>", (), True)]))[0]
 
 
-def test_random_texts_with_tokens_of_a_large_list():
-    """Hundreds of names that begin alike, as reserved tokens do."""
+def test_texts_with_names_of_a_long_list():
+    """Hundreds of names with a common prefix, like reserved tokens."""
     source = random.Random(4)
     names = [f"<|reserved_{i}|>" for i in range(300)]
     tok, peer = both(saved([(name, (), i % 7 > 0) for i, name in enumerate(names)]))
@@ -348,11 +348,11 @@ def test_random_texts_with_tokens_of_a_large_list():
         assert tok.encode(text).tolist() == theirs(peer, text, special=False)
 
 
-# Tokens that no text comes to -----------------------------------------------------------------------------------------
+# Tokens that encoding never produces ----------------------------------------------------------------------------------
 
 
-def test_tokens_not_spelled_in_the_letters():
-    """Emoji that stand in the vocab as they are, as in Command R's file: nothing is encoded to them."""
+def test_byte_level_tokens_that_are_not_written_in_byte_letters():
+    """Emoji that the vocab lists literally, as in Command R's file: encoding never produces them."""
     file = saved([])
     file["model"]["vocab"] |= {"😀": 261, "‼": 262, "a b": 263, "Ġ▁": 264}
     tok, peer = both(file)
@@ -372,7 +372,7 @@ def test_tokens_not_spelled_in_the_letters():
         both(file)
 
 
-def test_such_a_token_that_is_special_or_unknown_too():
+def test_such_tokens_may_be_special_or_unknown_tokens():
     file = saved([("<s> t", (), True)])
     file["model"]["vocab"] |= {"<s> t": 261, "<unk> x": 262}
     file["model"]["unk_token"] = "<unk> x"

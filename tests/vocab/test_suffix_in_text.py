@@ -1,4 +1,4 @@
-"""Character models whose end-of-word suffix also occurs inside words, trained by `tokenizers`: its ids and spans."""
+"""Character models, trained by `tokenizers`, whose end-of-word suffix also occurs inside words: its ids and spans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def words(rng: random.Random, letters: list[str], count: int, most: int = 8) -> 
 
 
 def trained(rng: random.Random, suffix: str, unk: str | None, fuse: bool) -> tuple[tokenizers.Tokenizer, list[str]]:
-    """A vocabulary of theirs, of few letters, among them those of the suffix; and the letters."""
+    """A vocabulary that `tokenizers` trained on few letters, including those of the suffix; and the letters."""
     peer = tokenizers.Tokenizer(models.BPE(unk_token=unk, end_of_word_suffix=suffix, fuse_unk=fuse))
     peer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     letters = sorted({*suffix, *rng.choices("abc_<é", k=2)})
@@ -42,7 +42,10 @@ def trained(rng: random.Random, suffix: str, unk: str | None, fuse: bool) -> tup
 def with_text_marks(
     rng: random.Random, suffix: str, unk: str | None, fuse: bool
 ) -> tuple[tokenizers.Tokenizer, list[str], bpe.Tokenizer]:
-    """The same, and ours, in which a token is made by the mark and by text: their trainer is not deterministic."""
+    """The same and our tokenizer of it, with a token that both the mark and text spell.
+
+    Their trainer is not deterministic, so this tries several times.
+    """
     for _ in range(100):
         peer, letters = trained(rng, suffix, unk, fuse)
         tok = bpe.Tokenizer(read(peer.to_str().encode()))
@@ -81,8 +84,8 @@ def test_ids_and_spans_are_those_of_tokenizers(suffix, unk):
 
 
 @pytest.mark.parametrize("suffix", ["_", "</w>", "ab"])
-def test_smaller_vocabularies(suffix):
-    """A token that is a symbol stays when the merge that makes it of text too goes."""
+def test_truncated_and_pruned_vocabularies_give_the_ids_of_tokenizers(suffix):
+    """A token that is also a symbol stays when the merge that makes it is removed."""
     rng = random.Random(suffix)
     for _ in range(4):
         peer, letters = trained(rng, suffix, "<unk>", False)
@@ -95,14 +98,14 @@ def test_smaller_vocabularies(suffix):
                 assert smaller.encode(text).tolist() == theirs.encode(text).ids
 
 
-def test_extending_is_refused():
+def test_extending_such_a_vocabulary_is_refused():
     _, _, tok = with_text_marks(random.Random(4), "_", None, False)
     with pytest.raises(ValueError, match="made both by the mark at a word's end and by text that spells it"):
         bpe.extend(tok, {"a_b": 3}, tok.vocab_size + 2)
 
 
-def test_a_mark_alone_is_text():
-    """With a suffix of one letter, this letter within a word was an unknown symbol."""
+def test_a_suffix_of_one_letter_is_a_symbol_inside_words():
+    """That letter used to be an unknown symbol inside words."""
     peer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="_"))
     peer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(vocab_size=12, end_of_word_suffix="_", special_tokens=["<unk>"], show_progress=False)

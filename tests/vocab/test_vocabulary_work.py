@@ -1,4 +1,4 @@
-"""Smaller and larger vocabularies, held against training itself, naive twins and every short word there is."""
+"""Truncating, extending and pruning vocabularies, compared with training, naive twins and all short words."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 
 @settings(max_examples=60)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
-def test_every_size_of_one_run(words: dict[str, int], most: int, more: int) -> None:
-    """Truncating gives what training to that size gives, and extending leads back to what training gives."""
+def test_truncating_and_extending_equal_training(words: dict[str, int], most: int, more: int) -> None:
+    """Truncating gives the same tokenizer as training to that size, and extending gives the larger one again."""
     for tie_break in rules():
         check_sizes("byte", tie_break, words, most, more)
 
@@ -54,12 +54,14 @@ def test_every_size_of_one_run(words: dict[str, int], most: int, more: int) -> N
 @each_kind
 @settings(max_examples=8)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
-def test_every_size_of_every_model(kind: str, tie_break: str, words: dict[str, int], most: int, more: int) -> None:
+def test_truncating_and_extending_equal_training_for_every_model(
+    kind: str, tie_break: str, words: dict[str, int], most: int, more: int
+) -> None:
     check_sizes(kind, tie_break, words, most, more)
 
 
 def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, more: int) -> None:
-    """From no merge, from all of them, and from a number between."""
+    """Truncate to no merges, to all of them, and to a number between; extend each again."""
     whole = trained(words, kind, num_merges=most, tie_break=tie_break)
     base = trained(words, kind, num_merges=0).vocab_size
     straight = trained(words, kind, vocab_size=max(whole.vocab_size, base), tie_break=tie_break)
@@ -75,10 +77,10 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
 
 @settings(max_examples=100)
 @given(words=corpora(), others=corpora(), most=st.integers(0, 20), more=st.integers(0, 20), longest=st.integers(1, 8))
-def test_extending_from_other_counts(
+def test_extending_with_other_counts_equals_the_naive_trainer(
     words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
 ) -> None:
-    """Old ids and merges stay; the new merges are those of the naive trainer on the words as they were merged."""
+    """Old ids and merges stay; the naive trainer, given the words split by the old merges, makes the same new merges."""
     for tie_break in rules():
         check_extending(tie_break, words, others, most, more, longest)
 
@@ -103,7 +105,7 @@ def check_extending(
     assert longer.merges[: len(old)].tolist() == old
     assert longer.special_tokens == tok.special_tokens
     if len(set(made)) < len(made):
-        return  # two merges spell the same, so that what the naive trainer merges first is another question
+        return  # two merges make the same token, and then the naive trainer breaks ties differently
     split = {}
     for word, count in others.items():
         symbols = reference.byte_word(word.encode())
@@ -128,7 +130,7 @@ def check_extending(
 
 
 def test_extending_a_vocabulary_that_was_not_trained_here() -> None:
-    """Ids with gaps and special tokens above; a token that no merge makes; symbols that the tokenizer does not know."""
+    """Ids with gaps, special tokens with higher ids, a token that no merge makes, symbols that the tokenizer lacks."""
     spec = TokenizerSpec(
         model="char",
         vocabulary=Vocabulary([(3, b"b"), (7, b"a"), (9, b"ab"), (10, b"xyz")], [(20, b"<s>")]),
@@ -146,7 +148,7 @@ def test_extending_a_vocabulary_that_was_not_trained_here() -> None:
 
 @st.composite
 def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
-    """A tokenizer that no training makes: merges in any order, several for one string, tokens without a merge."""
+    """A tokenizer that training cannot produce: merges in any order, several for one token, tokens without a merge."""
     suffix = draw(st.sampled_from([None, None, "b", "bb"]))
     random_ = draw(st.randoms(use_true_random=False))
     tokens = ["a", "b", "c"]
@@ -166,7 +168,7 @@ def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
         merges.append((left, right, tokens.index(joined)))
     for joined in ("abc", "bca", "aab"):
         if random_.random() < 0.3 and joined not in tokens:
-            tokens.append(joined)  # which no merge makes
+            tokens.append(joined)  # no merge makes it
             marked.append(False)
     random_.shuffle(merges)
     pairs = np.array([merge[:2] for merge in merges], dtype=np.int32).reshape(-1, 2)
@@ -197,7 +199,7 @@ def plain_merge(ids: list[int], left: int, right: int, token: int) -> list[int]:
 
 
 def plain_best(rows: list[list[int]], counts: list[int], refused: set[bytes], tok: bpe.Tokenizer) -> Any:
-    """(count, pair) of the commonest pair, the smallest ids of equal ones; None if no pair is left."""
+    """(count, pair) of the most frequent pair, of equal ones the smallest ids; None if no pair is left."""
     pairs: dict[tuple[int, int], int] = {}
     for ids, count in zip(rows, counts, strict=True):
         for pair in pairwise(ids):
@@ -209,8 +211,8 @@ def plain_best(rows: list[list[int]], counts: list[int], refused: set[bytes], to
 
 @settings(max_examples=150)
 @given(tok=any_tokenizers(), words=st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9)))
-def test_extending_begins_with_the_ids_of_the_tokenizer(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
-    """Every new merge is that of the commonest pair of neighbouring ids, and longer words are what they merge to."""
+def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
+    """Every new merge is of the most frequent pair of adjacent ids, and the longer tokenizer encodes accordingly."""
     steps: list[Any] = []
     if not words or has_text_marks(tok.spec):
         return
@@ -224,13 +226,13 @@ def test_extending_begins_with_the_ids_of_the_tokenizer(tok: bpe.Tokenizer, word
     }
     if tok.end_of_word is not None:
         made |= set(range(6))
-    made |= set(tok.merges.ravel().tolist())  # an old merge waits for it
+    made |= set(tok.merges.ravel().tolist())  # old merges use these tokens
     made |= {number for row in rows if len(row) > 1 for number in row}
     for step, (pair, token) in enumerate(
         zip(spec.merges[old:].tolist(), spec.merge_results[old:].tolist(), strict=True)
     ):
         refused = {tok.spec.vocabulary[number] for number in made if number < tok.spec.vocabulary.limit}
-        if spec.ends_word is not None:  # the same letters with a mark and without are two tokens
+        if spec.ends_word is not None:  # a token with the end-of-word mark and one without it are two tokens
             ends = {spec.vocabulary[number]: bool(spec.ends_word[number]) for number in range(tok.vocab_size)}
             pairs = {tuple(pair) for row in rows for pair in pairwise(row)}
             for left, right in pairs:
@@ -245,7 +247,7 @@ def test_extending_begins_with_the_ids_of_the_tokenizer(tok: bpe.Tokenizer, word
 
 
 def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
-    """With a glued suffix, the token of a symbol may be that of a merge too."""
+    """With a glued suffix, a symbol and a merge may have the same token."""
     n = 60
     suffix = "b" * n
     tokens = ["a", "b", *("a" + "b" * k for k in range(1, n + 1))]
@@ -266,7 +268,7 @@ def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
 
 @pytest.mark.parametrize("ignore_merges", [False, True])
 def test_extending_merges_out_of_order_or_ignored(ignore_merges: bool) -> None:
-    """The corpus is encoded as the tokenizer does it: `abcx` is abc x, or by merges alone ab c x."""
+    """The corpus is encoded as the tokenizer does: `abcx` gives abc x, and with ignore_merges ab c x."""
     merges = [[0, 1]] if ignore_merges else [[4, 2], [0, 1]]
     spec = TokenizerSpec(
         model="char",
@@ -280,14 +282,14 @@ def test_extending_merges_out_of_order_or_ignored(ignore_merges: bool) -> None:
     assert longer.tokens("abcx") == (["ab", "cx"] if ignore_merges else ["abcx"])
 
 
-def test_extending_what_cannot_be_extended() -> None:
+def test_extending_with_ignore_merges_and_a_mark_is_refused() -> None:
     spec = bpe.train(counts={"ab": 1}, model="char", num_merges=1, end_of_word="_", end_of_word_glued=True).spec
     tok = bpe.Tokenizer.from_spec(replace(spec, ignore_merges=True))
     with pytest.raises(ValueError, match=r"has ignore_merges and the end-of-word mark '_'.*cannot be extended"):
         bpe.extend(tok, {"ab": 1}, 9)
 
 
-def test_extending_with_counts_made_otherwise() -> None:
+def test_invalid_arguments_of_extend_are_refused() -> None:
     tok = bpe.train(counts={"ab": 1}, num_merges=1)
     with pytest.raises(ValueError, match=r"made with pretokenizer=.*cl100k.*count_words\(..., pretokenizer=tok.pretok"):
         bpe.extend(tok, bpe.WordCounts("cl100k"), 300)
@@ -306,7 +308,7 @@ def test_extending_with_counts_made_otherwise() -> None:
         bpe.extend(tok.spec, {"a": 1}, 300)  # type: ignore[arg-type]
 
 
-def test_truncating_too_far() -> None:
+def test_truncating_to_an_impossible_size_is_refused() -> None:
     tok = bpe.train(counts={"aab": 3}, num_merges=2, special_tokens=["<s>"])
     assert tok.truncate_vocab(259) == tok
     assert tok.truncate_vocab(257).merges.shape == (0, 2)
@@ -322,7 +324,7 @@ def test_truncating_too_far() -> None:
 
 
 def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple[int, int, int]]]:
-    """The ids and the merges that are left, by the documented rule."""
+    """The ids and merges that remain, by the documented rule."""
     merges = [(a, b, c) for (a, b), c in zip(tok.merges.tolist(), tok.spec.merge_results.tolist(), strict=True)]
     makable = {c for _, _, c in merges}
     gone = set(ids)
@@ -337,7 +339,7 @@ def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple
 @each_kind
 @settings(max_examples=25)
 @given(words=corpora(), most=st.integers(0, 30), data=st.data())
-def test_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject) -> None:
+def test_prune_equals_the_naive_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject) -> None:
     tok = trained(words, kind, num_merges=most)
     mark = tok.end_of_word is not None and not tok.spec.end_of_word_glued
     fixed = {tok.token_id(tok.end_of_word)} if mark else set()
@@ -365,7 +367,7 @@ def test_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject)
 
 
 def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
-    """The merges that a word meets on its way."""
+    """The pairs that are merged when a word is encoded."""
     numbers = {token if isinstance(token, bytes) else token.encode(): number for token, number in tok.vocab().items()}
     steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
     pairs = [unspelled(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
@@ -373,7 +375,7 @@ def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
 
 
 def test_pruned_rank_files_keep_tokens_that_no_merge_makes(tmp_path: Path) -> None:
-    """A word that is such a token is that token, by whatever id it has after pruning."""
+    """A pretoken that equals such a token encodes to it, whatever its id after pruning."""
     tokens = [*(bytes([byte]) for byte in range(256)), b"ab", b"xyz", b"cd"]
     path = tmp_path / "ranks.tiktoken"
     path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens)))
@@ -386,7 +388,7 @@ def test_pruned_rank_files_keep_tokens_that_no_merge_makes(tmp_path: Path) -> No
     assert tok.truncate_vocab(259).encode("xyz").tolist() == [257]
 
 
-def test_prune_names_what_it_refuses() -> None:
+def test_prune_names_the_ids_that_it_refuses() -> None:
     tok = bpe.train(counts={"aab": 3}, num_merges=2, end_of_word="</w>", special_tokens=["<s>"], unk_token="<?>")
     with pytest.raises(ValueError, match="is the end-of-word mark, which ends every word; leave it out"):
         tok.prune([tok.token_id("</w>")])
@@ -408,7 +410,7 @@ def test_prune_names_what_it_refuses() -> None:
 
 
 def test_prune_and_truncate_a_rank_file() -> None:
-    """Special tokens above a gap, ids as tiktoken has them."""
+    """Special tokens above a gap, as in tiktoken's vocabularies."""
     words = {"lower": 5, "lowest": 3, "newest": 6}
     made = bpe.train(counts=words, num_merges=12, initial_alphabet=range(256))
     spec = TokenizerSpec(
@@ -443,12 +445,12 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
         assert pickle.loads(pickle.dumps(each)) == each
 
 
-# What is never reached ------------------------------------------------------------------------------------------------
+# Unreachable tokens ---------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
-    """Small vocabularies with merges in any order, some of which make what others make, or nothing ever meets."""
+    """Small vocabularies with merges in any order, several for one token, and merges that are never used."""
     glued = draw(st.sampled_from([None, False, True]))
     mark = "" if glued is None else "_"
     letters = "ab" if glued is None else draw(st.sampled_from(["a", "ab"]))
@@ -489,15 +491,15 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
 
 @settings(max_examples=200)
 @given(spec=vocabularies())
-def test_unreachable_is_what_no_word_gives(spec: TokenizerSpec) -> None:
-    """Every word of one letter up to 20 long, of two up to 10, of two and one unknown up to 7, is encoded."""
+def test_unreachable_tokens_are_those_that_no_word_encodes_to(spec: TokenizerSpec) -> None:
+    """Encodes every word of one letter up to 20 long, of two up to 10, and of two and one unknown up to 7."""
     tok = bpe.Tokenizer.from_spec(spec)
     letters = sorted({letter for token in tok.vocab() for letter in token if letter in "ab"})
     letters += ["z"] if tok.unk_token else []
     seen: set[int] = set()
     for length in range(1, {1: 21, 2: 11, 3: 8}[len(letters)]):
         for word in product(letters, repeat=length):
-            with suppress(ValueError):  # a letter that is unknown at the end of a word
+            with suppress(ValueError):  # raised for an unknown letter at the end of a word
                 seen.update(tok.encode("".join(word)).tolist())
     assert tok.unreachable().tolist() == sorted(set(tok.vocab().values()) - seen)
 

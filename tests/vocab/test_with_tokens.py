@@ -1,4 +1,4 @@
-"""`with_tokens` and `bpe edit`: more tokens at the next ids, as `tokenizers` adds them."""
+"""`with_tokens` and `bpe edit`: new tokens get the next ids, as in `tokenizers`."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_ids_are_those_of_tokenizers(tmp_path_factory, special, added, normalize
         assert more.encode(text, allowed_special="all").tolist() == ids
         assert again.encode(text, add_special_tokens=False).ids == ids
         for one in (peer, again):
-            one.encode_special_tokens = True  # which means that special tokens are text
+            one.encode_special_tokens = True  # which makes it encode special tokens as text
         ids = peer.encode(text, add_special_tokens=False).ids
         assert more.encode(text).tolist() == again.encode(text, add_special_tokens=False).ids == ids
         for one in (peer, again):
             one.encode_special_tokens = False
 
 
-def test_ids_follow_the_largest(tmp_path):
+def test_new_ids_follow_the_largest(tmp_path):
     tok = made()
     more = tok.with_tokens(special=["<x>", "<y>"], added=["C++"])
     assert more.special_tokens == {"<s>": 0, "<x>": tok.n_vocab, "<y>": tok.n_vocab + 1, "C++": tok.n_vocab + 2}
@@ -82,7 +82,7 @@ def test_ids_follow_the_largest(tmp_path):
     assert gaps.token_id("<x>") == 1257
 
 
-def test_with_nothing_it_is_the_same():
+def test_without_new_tokens_the_tokenizer_is_equal():
     tok = made()
     assert tok.with_tokens() == tok
     assert tok.with_tokens(special=(), added=[]).fingerprint == tok.fingerprint
@@ -94,7 +94,7 @@ def test_with_nothing_it_is_the_same():
 
 @pytest.mark.parametrize("model", ["byte", "char"])
 @pytest.mark.parametrize("mark", [None, ("</w>", False), ("</w>", True)])
-def test_everything_else_works_as_ever(model, mark, tmp_path):
+def test_tokenizers_with_new_tokens_support_every_method(model, mark, tmp_path):
     options = {} if mark is None else {"end_of_word": mark[0], "end_of_word_glued": mark[1]}
     counts = {"low": 5, "lowest": 2, "newer": 6, "wider": 3}
     tok = bpe.train(counts=counts, num_merges=6, model=model, pretokenizer="whitespace", **options)
@@ -120,7 +120,7 @@ def test_everything_else_works_as_ever(model, mark, tmp_path):
         assert same == more
         assert (same.fingerprint, hash(same)) == (more.fingerprint, hash(more))
         assert same.encode(text, allowed_special="all").tolist() == ids
-    # Smaller and larger vocabularies keep the tokens.
+    # Truncated and extended vocabularies keep the tokens.
     smaller = more.truncate_vocab(more.vocab_size - 3)
     assert smaller.special_tokens == more.special_tokens
     assert smaller.token_id("C++") == more.token_id("C++")
@@ -135,7 +135,7 @@ def test_everything_else_works_as_ever(model, mark, tmp_path):
     assert more.token_id("C++") not in more.unreachable()
 
 
-def test_a_character_model_finds_them(tmp_path_factory):
+def test_a_character_model_finds_new_tokens(tmp_path_factory):
     tok = bpe.train(texts=["low lower"], model="char", num_merges=3, unk_token="<unk>")
     more = tok.with_tokens(special=["<x>"], added=["!!", "한"])
     peer = theirs(more, tmp_path_factory)
@@ -145,7 +145,7 @@ def test_a_character_model_finds_them(tmp_path_factory):
     assert more.tokens(text) == ["low", "!!", "한", "<unk>", "<unk>", "<unk>", "low", "<unk>"]
 
 
-def test_clip_keeps_its_own_two_words(tmp_path):
+def test_clip_keeps_its_two_special_tokens(tmp_path):
     merges = "#version: 0.2\nl o\nlo w</w>\n"
     path = tmp_path / "merges.txt"
     path.write_text(merges)
@@ -178,13 +178,13 @@ def test_clip_keeps_its_own_two_words(tmp_path):
         ({"special": ["C++"]}, ValueError, r"'C\+\+' is an added token already"),
     ],
 )
-def test_what_cannot_be_added(arguments, error, message):
+def test_invalid_new_tokens_are_refused(arguments, error, message):
     tok = made(unk_token="<u>").with_tokens(added=["C++"])
     with pytest.raises(error, match=message):
         tok.with_tokens(**arguments)
 
 
-def test_ids_do_not_run_over():
+def test_ids_beyond_the_largest_are_refused():
     tok = made()
     vocabulary = tok.spec.vocabulary
     near = copy.copy(vocabulary)
@@ -197,7 +197,7 @@ def test_ids_do_not_run_over():
 
 
 def test_many_tokens(tmp_path):
-    """As many as `tokenizers` takes minutes for; each found by its own id."""
+    """So many that `tokenizers` takes minutes; each is found and has its own id."""
     names = [f"<extra_{i}>" for i in range(20_000)]
     tok = made().with_tokens(special=names[::2], added=names[1::2])
     assert tok.n_vocab == made().n_vocab + len(names)
@@ -207,7 +207,7 @@ def test_many_tokens(tmp_path):
         tok.with_tokens(special=names)
 
 
-def test_edit(tokenizer_file, tmp_path, capsys):
+def test_edit_writes_a_vocabulary_with_new_tokens(tokenizer_file, tmp_path, capsys):
     out = tmp_path / "more.json"
     argv = ["edit", tokenizer_file, "-o", str(out), "--add-special", "<|user|>", "<|bot|>", "--add", "C++"]
     assert main([*argv, "--add", "한국어", "--add-special=--x"]) == 0
@@ -221,7 +221,7 @@ def test_edit(tokenizer_file, tmp_path, capsys):
     assert "added tokens:     C++ 303, 한국어 304\n" in lines
 
 
-def test_edit_refuses(tokenizer_file, tmp_path, capsys):
+def test_edit_refuses_invalid_tokens(tokenizer_file, tmp_path, capsys):
     out = str(tmp_path / "more.json")
     fails(capsys, ["edit", tokenizer_file, "-o", out], 2, "give the tokens to add, with --add-special or --add")
     fails(capsys, ["edit", tokenizer_file, "-o", out, "--add", "<|end|>"], 1, "'<|end|>' is a special token already")
