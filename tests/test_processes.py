@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bpe.normalizers import NFC, Lowercase
 
 import bpe
 from bpe.base.threads import thread_count
+from bpe.normalizers import NFC, Lowercase
 
 TEXTS = [
     "the low lower lowest newer newest widest, isn't it? 12345\n",

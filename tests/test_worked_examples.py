@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 import reference
-from bpe.normalizers import Remove
 
 import bpe
+from bpe.normalizers import Remove
 
 MERGES = list[tuple[str, int]]
 

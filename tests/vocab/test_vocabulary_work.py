@@ -80,7 +80,7 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
 def test_extending_with_other_counts_equals_the_naive_trainer(
     words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
 ) -> None:
-    """Old ids and merges stay; the naive trainer, given the words split by the old merges, makes the same new merges."""
+    """Old ids and merges stay; the naive trainer makes the same new merges of the words as the old ones split them."""
     for tie_break in rules():
         check_extending(tie_break, words, others, most, more, longest)
 
