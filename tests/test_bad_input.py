@@ -51,7 +51,7 @@ def refused(error: type[Exception], message: str, **options: Any) -> None:
 def test_empty_corpus(model: Any, given: dict[str, Any]) -> None:
     refused(
         ValueError,
-        r"the corpus has no words: there is nothing to learn from; give text",
+        r"the corpus has no words to train on; give text",
         model=model,
         num_merges=3,
         **given,

@@ -1,6 +1,6 @@
-"""The alphabet: the symbols that training starts from, their order, and the tokens that they are.
+"""The alphabet: the symbols that training starts from, and their token ids.
 
-Not here: learning (`bpe/training/trainer.py`); the symbols of a tokenizer that is there (`bpe/vocab/symbols.py`).
+Not here: learning merges (`bpe/training/trainer.py`); the symbols of an existing tokenizer (`bpe/vocab/symbols.py`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from bpe.vocab.vocabulary import NO_TOKEN
 
 
 class Alphabet:
-    """The symbols that words start as, in id order, and the tables from a byte or code point to its token.
+    """The initial symbols in id order, and tables that map a byte or code point to its token.
 
     Attributes:
-        symbols: (bytes, ends with the mark) of each; token ids go on from the special tokens.
-        inner: uint32 token of each byte or code point, NO_TOKEN outside the alphabet.
-        last: the same at the last place of a word (another token only where a mark is glued).
+        symbols: (bytes, whether the symbol ends with the end-of-word mark) of each; ids follow the special tokens.
+        inner: uint32, by byte or code point: the token of a symbol that is not a word's last; NO_TOKEN outside the
+            alphabet.
+        last: the same for the last symbol of a word, which differs only if the mark is glued.
         mark: the token of a mark that is a symbol of its own, else NO_TOKEN.
 
     """
@@ -48,7 +49,7 @@ class Alphabet:
         self._check_names(options)
 
     def _check_names(self, options: TrainOptions) -> None:
-        """No symbol may read like a special token or like another symbol."""
+        """Reject symbols that are spelled like a special token or like another symbol."""
         if not options.chars and not options.reserved and options.end_of_word is None:
             return
         seen: set[bytes] = set()
@@ -73,7 +74,7 @@ def _symbol(code: int, chars: bool) -> bytes:
 
 
 def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list[int]]:
-    """(The symbols that the caller gave, all symbols in id order), as bytes' numbers or code points."""
+    """(The symbols that the caller gave, all symbols in id order), as byte values or code points."""
     occurring = words.inner + words.last
     in_order = byte_alphabet() if not options.chars else None
     given: list[int]
@@ -94,6 +95,6 @@ def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list
                 f"limit_alphabet is {limit}, fewer than the initial alphabet's {counted(len(given), 'symbol')}; raise "
                 "it, or pass initial_alphabet='corpus'"
             )
-        kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties as sorted
+        kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties keep order
         found = [code for code in found if code in kept]
     return fixed, given + found

@@ -1,12 +1,12 @@
-"""Checkpoints of a training: what it needs to go on after it was killed, and to refuse to go on with something else.
+"""Training checkpoints: resume an interrupted training, and refuse to resume a different one.
 
-A checkpoint at `path` is two files, each replaced whole or not at all. `path` holds the merges so far, what decides the
-result (options and corpus), and a fingerprint of the counts; `path` + ".counts" the counts, in the format of
-`WordCounts.save`, if they were made from files. `path` is there first, without merges, then the counts, which are
-written once; then `path` is written anew whenever it is time.
+A checkpoint at `path` is two files, each replaced whole or not at all. `path` holds the merges so far, the options and
+the description of the corpus that determine the result, and a fingerprint of the counts. `path` + ".counts" holds the
+counts of files in the format of `WordCounts.save`. The first is written before counting, without merges; the counts
+are written once; then the first is rewritten every `SAVE_EVERY` seconds.
 
 Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
-the merges as int64 (left, right, token, count), and the SHA-256 of all before it.
+the merges as int64 (left, right, token, count), and the SHA-256 of everything before it.
 
 Not here: learning the saved merges again (`trainer.replay`).
 """
@@ -31,32 +31,32 @@ from bpe.corpus.blocks import PathLike
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import FormatError, counted, shown, typed
 
-#: Merges in order: int64, shape (n, 4), each left, right, token, count; tokens by their number from 0.
+#: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
 Merges = NDArray[np.int64]
 
 MAGIC = b"BPETRAIN"
 VERSION = 1
-#: Progress is saved when so many seconds have passed since it was saved last.
+#: Seconds between two saves of the merges.
 SAVE_EVERY = 30.0
-FIX = "to begin anew, delete it or name another"
+FIX = "to start over, delete it or name another checkpoint"
 
 log = logging.getLogger("bpe")
 
 
 class Checkpoint:
-    """The checkpoint of one training, read when it is made if there is one.
+    """The checkpoint of one training. The constructor reads an existing file, or writes a new one.
 
     Args:
-        path: where it is, or shall be.
-        options: what decides the result: name → value, as JSON has them. A checkpoint with others is refused.
-        files: the corpus as `corpus_of` describes it, or None where the counts come from elsewhere.
+        path: the file.
+        options: the options that determine the result, name → JSON value. A checkpoint with other options is refused.
+        files: the corpus as `corpus_of` describes it, or None if the counts do not come from regular files.
 
     Attributes:
-        merges: those made so far.
+        merges: the merges so far.
 
     Raises:
         ValueError: for a checkpoint of other options or of another corpus, or a folder that does not exist.
-        FormatError: for a file that is no checkpoint, is truncated or altered.
+        FormatError: for a file that is not a checkpoint, is truncated or altered.
 
     """
 
@@ -67,28 +67,28 @@ class Checkpoint:
         self.counts_path = f"{self.path}.counts"
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)
         self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
-        self._has_counts = False  # the file of counts is there and is what it should be
+        self._has_counts = False  # whether the file of counts exists and matches the fingerprint
         self._saved = time.monotonic()
         if not Path(self.path).parent.is_dir():
             raise ValueError(f"the checkpoint's folder {Path(self.path).parent} does not exist; make it first")
         for each in (self.path, self.counts_path):
-            remove_leftovers(each)  # a long training writes to them late, and may need the room before
+            remove_leftovers(each)  # now, since the disk space may be needed before the next write
         if os.path.exists(self.path):
             self._read()
         elif files is not None and os.path.exists(self.counts_path):
             raise ValueError(
-                f"{self.counts_path} is there without its checkpoint {self.path}, and would be replaced; delete it or "
+                f"{self.counts_path} exists without its checkpoint {self.path}, and would be replaced; delete it or "
                 "name another checkpoint"
             )
         else:
-            self.save(self.merges)  # that it can be written shows before hours of counting
+            self.save(self.merges)  # fails now rather than after hours of counting
 
     # The counts -------------------------------------------------------------------------------------------------------
 
     def counts(self) -> WordCounts | None:
-        """The counts of this training's files, if they are saved; None: count."""
-        made = self._header["counts"]
-        if made is None or self._header["files"] is None or not os.path.exists(self.counts_path):
+        """The saved counts of this training's files, or None if the files must be counted."""
+        expected = self._header["counts"]
+        if expected is None or self._header["files"] is None or not os.path.exists(self.counts_path):
             return None
         try:
             counts = WordCounts.load(self.counts_path)
@@ -96,35 +96,38 @@ class Checkpoint:
             log.warning("the counts of the checkpoint cannot be used, so the files are counted again: %s", error)
             return None
         if counts.pretokenizer is not None and counts.unicode_version != counts.pretokenizer.unicode_version:
-            log.warning("the counts of the checkpoint are by Unicode %s: counting again", counts.unicode_version)
+            log.warning(
+                "the counts of the checkpoint were made with Unicode %s, so the files are counted again",
+                counts.unicode_version,
+            )
             return None
-        self._has_counts = fingerprint(counts) == made
+        self._has_counts = fingerprint(counts) == expected
         return counts if self._has_counts else None
 
     def begin(self, counts: WordCounts) -> None:
-        """Go on with these counts, which are saved if they were made from files and are not saved yet.
+        """Record the counts to train on, and save them if they come from files and are not saved yet.
 
         Raises:
-            ValueError: where the merges in the checkpoint were learned from other counts.
+            ValueError: if the merges in the checkpoint were learned from other counts.
 
         """
-        made = self._header["counts"] if self._has_counts else fingerprint(counts)
-        if self._header["counts"] not in (None, made):
+        current = self._header["counts"] if self._has_counts else fingerprint(counts)
+        if self._header["counts"] not in (None, current):
             raise ValueError(f"the checkpoint {self.path} is of another corpus: its word counts differ; {FIX}")
         if self._header["files"] is not None and not self._has_counts:
             counts.save(self.counts_path)
-        self._header["counts"] = made
+        self._header["counts"] = current
         self.save(self.merges)
 
     # The merges -------------------------------------------------------------------------------------------------------
 
     def keep(self, merges: Callable[[], Merges]) -> None:
-        """Save the merges, which are to be called for, if it is time."""
+        """Save the result of merges() if the last save was SAVE_EVERY seconds ago."""
         if time.monotonic() - self._saved >= SAVE_EVERY:
             self.try_save(merges())
 
     def try_save(self, merges: Merges) -> None:
-        """Save the merges; a full disk is logged, and ends neither the training nor what is ending it."""
+        """Save the merges. An OSError such as a full disk is logged and does not end the training."""
         try:
             self.save(merges)
         except OSError as error:
@@ -154,10 +157,10 @@ class Checkpoint:
             if ours != theirs:
                 raise ValueError(
                     f"the checkpoint {self.path} was made with {name}={shown(theirs)}, but {name}={shown(ours)} is "
-                    f"asked for; to go on from it, pass what it was made with; {FIX}"
+                    f"requested; pass the same value to resume it; {FIX}"
                 )
         if found["files"] is None or self._header["files"] is None:
-            return  # the counts will tell
+            return  # `begin` compares the counts
         for was, is_ in zip(found["files"], self._header["files"], strict=False):
             if was != is_:
                 raise ValueError(
@@ -172,7 +175,7 @@ class Checkpoint:
 
 
 def saved_state(path: PathLike) -> tuple[int, bool] | None:
-    """What a checkpoint holds: (merges, whether the counts are saved beside it); None where there is no checkpoint."""
+    """(The number of merges in a checkpoint, whether its counts are saved); None if there is no valid checkpoint."""
     try:
         header, merges = _parsed(Path(path).read_bytes(), os.fspath(path))
     except (OSError, FormatError):
@@ -181,16 +184,16 @@ def saved_state(path: PathLike) -> tuple[int, bool] | None:
 
 
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
-    """The (header, merges) in a checkpoint."""
+    """Parse the bytes of a checkpoint: (header, merges)."""
     if data[:8] != MAGIC:
-        raise FormatError(f"begins with {shown(data[:8])}, not {MAGIC!r}: it is no checkpoint", path=path)
+        raise FormatError(f"begins with {shown(data[:8])}, not {MAGIC!r}: this is not a checkpoint", path=path)
     if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise FormatError("the checksum is wrong: the checkpoint is truncated or altered; delete it", path=path)
     version = int.from_bytes(data[8:12], "little")
     if version != VERSION:
         raise FormatError(
-            f"version {version} is not known; this release reads version {VERSION}: use the release that wrote it, or "
-            "delete it to begin anew",
+            f"is of version {version}; this release reads version {VERSION}: use the release that wrote it, or delete "
+            "it to start over",
             path=path,
         )
     end = 20 + int.from_bytes(data[12:20], "little")
@@ -198,16 +201,16 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
         header = json.loads(data[20:end])
         merges = np.frombuffer(data[end:-32], dtype="<i8").reshape(-1, 4)
         if len(merges) != header["merges"] or not isinstance(header["options"], dict):
-            raise ValueError(f"it says merges={shown(header['merges'])}, but has {len(merges)}")
+            raise ValueError(f"header declares merges={shown(header['merges'])}; the file has {len(merges)}")
         if not _are_files(header["files"]) or not isinstance(header["counts"], (str, type(None))):
-            raise ValueError(f"its files are {shown(header['files'])}, its counts {shown(header['counts'])}")
+            raise ValueError(f"files is {shown(header['files'])}, and counts {shown(header['counts'])}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"it is not understood: {error}; delete it to begin anew", path=path) from None
+        raise FormatError(f"the header is not valid: {error}; delete the file to start over", path=path) from None
     return header, merges.astype(np.int64)
 
 
 def _are_files(files: Any) -> bool:
-    """Whether a header's files are what `corpus_of` gives."""
+    """Whether a header's `files` has the form of `corpus_of`'s result."""
     return files is None or (
         isinstance(files, list)
         and all(isinstance(each, list) and [type(part) for part in each] == [str, int, int] for each in files)
@@ -215,9 +218,9 @@ def _are_files(files: Any) -> bool:
 
 
 def corpus_of(files: Iterable[PathLike]) -> list[list[Any]] | None:
-    """What tells files from others without reading them: [name, size, time of the last change in ns] of each.
+    """Identify files without reading them: [name, size, time of the last change in ns] of each.
 
-    None where one of them is no regular file: only the counts identify what a pipe gives.
+    None if one of them is not a regular file: text from a pipe is identified by its counts only.
     """
     found = []
     for path in files:
@@ -234,8 +237,8 @@ def _described(file: list[Any]) -> str:
     return f"{name!r} of {counted(size, 'byte')}, last changed {when} UTC"
 
 
-def made_as(counts: WordCounts) -> dict[str, Any]:
-    """How counts were made, as JSON has it: name → value."""
+def count_settings(counts: WordCounts) -> dict[str, Any]:
+    """The settings that counts were made with: name → JSON value."""
     return {
         "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
         "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
@@ -244,9 +247,9 @@ def made_as(counts: WordCounts) -> dict[str, Any]:
 
 
 def fingerprint(counts: WordCounts) -> str:
-    """A hash of all words, their counts and their order, and of how they were made: SHA-256 in hex."""
+    """SHA-256 in hex of all words, their counts and their order, and the settings that the counts were made with."""
     blob, offsets, numbers = arrays_of(counts)
-    digest = hashlib.sha256(json.dumps(made_as(counts), sort_keys=True).encode())
-    for array, kind in ((offsets, "<i8"), (numbers, "<i8"), (blob, "u1")):
-        digest.update(np.ascontiguousarray(array, dtype=kind).data)
+    digest = hashlib.sha256(json.dumps(count_settings(counts), sort_keys=True).encode())
+    for array, dtype in ((offsets, "<i8"), (numbers, "<i8"), (blob, "u1")):
+        digest.update(np.ascontiguousarray(array, dtype=dtype).data)
     return digest.hexdigest()

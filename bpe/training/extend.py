@@ -1,6 +1,6 @@
-"""`extend`: a vocabulary that is there, and more tokens behind it, learned from word counts.
+"""`extend`: extend an existing vocabulary with tokens learned from word counts.
 
-Not here: training from the beginning (`bpe/training/train.py`); making a vocabulary smaller (`bpe/vocab/pruning.py`).
+Not here: training from scratch (`bpe/training/train.py`); making a vocabulary smaller (`bpe/vocab/pruning.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bpe.training._trainer import Trainer
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.trainer import make_trainer, run_merges, training_of
-from bpe.training.words import CELL_LIMIT, Words, words_of
+from bpe.training.words import SYMBOL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import symbol_tables
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
@@ -41,18 +41,18 @@ def extend(
     """Extend an existing vocabulary with tokens learned from word counts; its ids and merges stay.
 
     Each word is encoded by `tok`, and merging continues from those ids. A word without any new token keeps its ids.
-    With the counts and the options that `tok` was trained with, the result is the same as training to `vocab_size` in
-    one go. Symbols that `tok` does not know take part in no merge. A pair that spells a token which `tok` makes in
-    another way is not merged.
+    With the counts and the options that `tok` was trained with, the result equals that of one training to
+    `vocab_size`. Symbols that `tok` does not know take part in no merge. A pair whose bytes are already a token of
+    `tok`, produced by another merge, is not merged.
 
     Args:
         tok: the tokenizer to extend; it is not changed.
         counts: the words to learn from, a `WordCounts` or a mapping. For texts and files, count them with
             `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer)`.
-        vocab_size: the number of tokens in the end, those of `tok` included. New ids follow the greatest id of `tok`.
+        vocab_size: the number of tokens of the result, those of `tok` included. New ids follow the largest id of `tok`.
         tie_break: as for `bpe.train`.
         min_frequency: merge no pair that occurs less often.
-        max_token_length: make no token of more symbols than this; longer ones that `tok` has stay.
+        max_token_length: make no token longer than this many symbols; longer tokens of `tok` stay.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.
         progress: as for `bpe.train`.
 
@@ -85,20 +85,20 @@ def extend(
     _check_size(tok, vocab_size)
     if spec.ignore_merges and spec.end_of_word is not None:
         raise ValueError(
-            f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}: a new token within words "
-            "would become the id of a whole word that has no such pair, so it cannot be extended; load it without "
-            "ignore_merges"
+            f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}, so it cannot be extended: "
+            "a new token would also replace whole words that do not contain its pair; load it without ignore_merges"
         )
     if has_text_marks(spec):
         raise ValueError(
-            f"tokens of this tokenizer that end with {spec.end_of_word!r} are made both by the mark at a word's end "
-            "and by text that spells it, and training tells these apart; train anew with another end_of_word"
+            f"the tokenizer cannot be extended: tokens with {spec.end_of_word!r} stand both for the mark at a word's "
+            "end and for text that spells it, which training distinguishes; train a new tokenizer with another "
+            "end_of_word"
         )
     began = time.perf_counter()
-    trainer, ids, n_words = _begun(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)
-    made = run_merges(trainer, 0, options, len(ids) + vocab_size - tok.vocab_size, on_merge, progress)
-    longer = _extended(spec, ids, trainer)
-    return Tokenizer(longer, training_of(trainer, made, len(longer.vocabulary), n_words, began))
+    trainer, ids, n_words = _start_trainer(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)
+    merges = run_merges(trainer, 0, options, len(ids) + vocab_size - tok.vocab_size, on_merge, progress)
+    extended = _extended(spec, ids, trainer)
+    return Tokenizer(extended, training_of(trainer, merges, len(extended.vocabulary), n_words, began))
 
 
 def _check_size(tok: Tokenizer, vocab_size: int) -> None:
@@ -113,11 +113,11 @@ def _check_size(tok: Tokenizer, vocab_size: int) -> None:
 
 
 def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec) -> WordCounts:
-    """The counts, which must be of words as the tokenizer makes them."""
+    """The counts as `WordCounts`, which must have the tokenizer's pretokenizer and normalizer."""
     if not isinstance(counts, WordCounts):
-        made = WordCounts(spec.pretokenizer, spec.normalizer)
-        made.update(counts)
-        return made
+        converted = WordCounts(spec.pretokenizer, spec.normalizer)
+        converted.update(counts)
+        return converted
     for name in ("pretokenizer", "normalizer"):
         ours, theirs = getattr(spec, name), getattr(counts, name)
         if ours != theirs:
@@ -128,12 +128,12 @@ def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spe
     return counts
 
 
-def _begun(
+def _start_trainer(
     counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, more: int
 ) -> tuple[Trainer, NDArray[np.int64], int]:
-    """(A trainer that begins with the words as the tokenizer encodes them, the ids of all tokens, how many words).
+    """(A trainer that starts from the words as the tokenizer encodes them, the ids of all tokens, the number of words).
 
-    The kernel numbers tokens from 0 without gaps; the numbers are in the order of the ids.
+    The kernel numbers tokens from 0 without gaps, in the order of their ids.
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
@@ -151,19 +151,19 @@ def _begun(
         None,
         NO_TOKEN,
     )
-    return make_trainer(words, options, start, more), ids, len(words.counts)  # the words' arrays are gone then
+    return make_trainer(words, options, start, more), ids, len(words.counts)  # frees the arrays of `words`
 
 
 def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words:
-    """The words as the tokenizer encodes them: the bytes of the numbers of their tokens, NO_TOKEN for no symbol."""
+    """The words as the tokenizer encodes them, as uint32 token numbers; NO_TOKEN for an unknown symbol."""
     plain = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None)
     batch = Engine(plain).encode_words(words.blob, words.offsets)
-    if len(batch.ids) + len(batch) + 1 > CELL_LIMIT:
+    if len(batch.ids) + len(batch) + 1 > SYMBOL_LIMIT:
         raise ValueError(
-            f"the distinct words have {len(batch.ids)} tokens; at most {CELL_LIMIT} fit: extend with fewer words"
+            f"the distinct words have {len(batch.ids)} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
         )
     vocabulary = spec.vocabulary
-    numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last one is for unknown symbols
+    numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
     numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     found = numbers[np.minimum(batch.ids, np.uint32(vocabulary.limit))]
@@ -171,26 +171,29 @@ def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words
 
 
 def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """The length in symbols of each token that is a symbol or that a merge makes, by id; 0 for the others."""
+    """The length in symbols, by id, of each token that is a symbol or the result of a merge; 0 for the others."""
     vocabulary = spec.vocabulary
-    made = np.zeros(vocabulary.limit, dtype=np.bool_)
-    made[spec.merge_results] = True
+    occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
+    occurs[spec.merge_results] = True
     inner, last, mark = symbol_tables(spec)
     for table in (inner, last, np.array([mark], dtype=np.uint32)):
-        made[table[table != NO_TOKEN]] = True
+        occurs[table[table != NO_TOKEN]] = True
     begins = np.ones(len(vocabulary.blob), dtype=np.int64)
     if spec.model == "char":
         begins[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
     before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(begins)))
     lengths = before[vocabulary.offsets[1:]] - before[vocabulary.offsets[:-1]]
-    if spec.ends_word is not None and spec.end_of_word is not None:  # a mark of its own is one symbol, a glued one none
+    if spec.ends_word is not None and spec.end_of_word is not None:  # a separate mark is one symbol, a glued mark none
         size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())
         lengths = lengths - spec.ends_word * (size - (not spec.end_of_word_glued))
-    return np.where(made, np.clip(lengths, 1, 0xFFFFFFFF), 0)
+    return np.where(occurs, np.clip(lengths, 1, 0xFFFFFFFF), 0)
 
 
 def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which tokens are parts of merges though nothing makes them: making one would bring those merges to life."""
+    """Which tokens are parts of a merge but neither a symbol nor the result of one.
+
+    They take part in no new merge: once produced, they would make merges apply that never applied before.
+    """
     parts = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     parts[spec.merges.ravel()] = True
     parts[lengths > 0] = False
@@ -198,7 +201,7 @@ def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.b
 
 
 def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> TokenizerSpec:
-    """The tokenizer with the tokens and the merges that a trainer has made."""
+    """The tokenizer with the tokens and merges that a trainer has learned."""
     old = spec.vocabulary
     blob, offsets, ends = trainer.vocabulary()
     ids = np.concatenate((ids, np.arange(len(ends) - len(ids), dtype=np.int64) + old.limit))
@@ -215,7 +218,8 @@ def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> 
         first = int(ranks[-1]) + 1 if len(ranks) else 0
         if first + len(merges) > ID_LIMIT:
             raise ValueError(
-                f"the last rank is {first - 1}; with {len(merges)} more merges ranks would be out of range"
+                f"the last rank is {first - 1}; {counted(len(merges), 'more merge')} would exceed the limit of ranks, "
+                f"{ID_LIMIT - 1}: extend by fewer tokens"
             )
         ranks = np.concatenate((ranks, np.arange(first, first + len(merges), dtype=np.int32)))
     return replace(

@@ -1,6 +1,6 @@
-"""What the training kernel is given beside the words: the first tokens, the rule for the next merge, its tuning.
+"""The training kernel's arguments beside the words: the initial tokens, the rule for the next merge, tuning.
 
-Not here: how these are worked out (`trainer.py`, `extend.py`), and the words (`words.py`).
+Not here: how they are computed (`trainer.py`, `extend.py`), and the words (`words.py`).
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: The kernel's symbols have 16 bits while there are fewer tokens than this.
+#: The kernel's symbols have 16 bits while there are fewer tokens than this, and then 32.
 NARROW = 65000
-#: What the kernel is given as words that are encoded already, where 0 stands for bytes and 1 for characters.
+#: `Start.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
 ENCODED = 2
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the kernel works, never what comes of it. Tests choose values that force each of its paths.
+    """Parameters that change the kernel's speed and memory, never its result. Tests set them to reach every path.
 
     Attributes:
         ratio: the threshold of an epoch is the best count divided by this.
-        dense: up to so many tokens, pairs are counted in a table of all pairs.
-        narrow: from so many tokens on, symbols take 32 bits.
-        least: symbols that make a part of the array worth a thread of its own.
-        long_list: occurrences that make a part of a list worth a thread of its own.
-        threads: the caller's, and those that help it.
-        memory: bytes for lists, table and queue in place of those that `max_memory` leaves; None for those.
-        strict: whether the kernel never takes more than `memory`; with `max_memory` it never does.
+        dense: with at most this many tokens, pairs are counted in a table of all pairs.
+        narrow: with at least this many tokens, symbols have 32 bits.
+        least: the fewest symbols of the array that one thread processes.
+        long_list: the fewest occurrences of a pair that one thread processes.
+        threads: the number of threads, the caller's included; None: as many as `train` uses.
+        memory: bytes for the lists, table and queue of pairs; None: what `max_memory` leaves.
+        strict: never exceed `memory`. Always true with `max_memory`.
 
     """
 
@@ -44,7 +44,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class MergeRule:
-    """Which pair is merged next, as the kernel takes it.
+    """Which pair is merged next.
 
     Attributes:
         tie_break: the index of the rule in TIE_BREAKS.
@@ -60,16 +60,16 @@ class MergeRule:
 
 @dataclass(frozen=True)
 class Start:
-    """What training begins with.
+    """The tokens that training starts from.
 
     Attributes:
-        spelling: what the bytes of words are: bytes, characters (UTF-8), or tokens (ENCODED).
-        tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the tokens that there are, in
-            id order from 0. Of length 0 are those that neither a symbol nor a merge makes.
-        inner: uint32 by byte or code point: the token of a symbol before the last place of a word, or NO_TOKEN. None
-            where the words are encoded: their bytes are then those of uint32 tokens.
-        last: the same for the last place.
-        mark: the token of a mark that is a symbol of its own and that words do not have yet, else NO_TOKEN.
+        spelling: what words consist of: 0 for bytes, 1 for characters (UTF-8), ENCODED for uint32 tokens.
+        tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
+            order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
+        inner: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN. None if the
+            words are encoded.
+        last: the same for the last symbol of a word.
+        mark: the token of an end-of-word mark to append to each word, else NO_TOKEN.
 
     """
 

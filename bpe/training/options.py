@@ -1,6 +1,6 @@
-"""The options of a training that decide its merges, and their checks.
+"""The options that determine the merges of a training, and their validation.
 
-Not here: what is done with them (`trainer.py`, `alphabet.py`); where the corpus comes from (`train.py`).
+Not here: their use (`trainer.py`, `alphabet.py`), and the corpus (`train.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """The options of `bpe.train` that decide the merges, checked on construction. `bpe.train` documents them."""
+    """The options of `bpe.train` that determine the merges, validated when constructed. `bpe.train` documents them."""
 
     vocab_size: int | None = None
     num_merges: int | None = None
@@ -84,7 +84,7 @@ class TrainOptions:
         return self.model == "char"
 
     def to_json(self) -> dict[str, Any]:
-        """What decides the merges, as JSON has it: name → value."""
+        """The options as name → JSON value, for a checkpoint."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reserved"}
         values["special_tokens"] = list(self.special_tokens)
         if isinstance(self.initial_alphabet, tuple):
@@ -93,7 +93,7 @@ class TrainOptions:
 
 
 def given_codes(options: TrainOptions) -> list[int]:
-    """The argument `initial_alphabet`, an iterable of symbols, as numbers in its order."""
+    """The argument `initial_alphabet`, an iterable of symbols, as byte values or code points in its order."""
     symbols = options.initial_alphabet
     if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
         raise TypeError(

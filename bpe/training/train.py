@@ -1,8 +1,8 @@
 """`train`: a corpus in, a tokenizer out.
 
-This module checks what goes together and hands on: counting to `bpe/count/counting.py`, learning to
-`bpe/training/trainer.py`, what is saved on the way to `bpe/training/checkpoint.py`. Not here: adding to a vocabulary
-that is there (`bpe/training/extend.py`).
+This module checks how the arguments combine, and delegates: counting to `bpe/count/counting.py`, learning to
+`bpe/training/trainer.py`, checkpoints to `bpe/training/checkpoint.py`. Not here: extending an existing vocabulary
+(`bpe/training/extend.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bpe.errors import shown
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint, corpus_of, made_as
+from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.trainer import learn
 from bpe.vocab.spec import Model
@@ -63,58 +63,59 @@ def train(
 
     Args:
         files: paths of UTF-8 text files; or
-        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is read without a copy
-            (a null is an empty text); or
+        texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
+            is an empty text); or
         counts: words with their counts, a `WordCounts` or a mapping. Give exactly one of the three.
-        vocab_size: the number of tokens in the end, special tokens and alphabet included; or
-        num_merges: the number of merges to make. Give exactly one of the two. Training that runs out of pairs stops
-            early, and `tok.training.stopped` says so.
+        vocab_size: the number of tokens of the result, special tokens and alphabet included; or
+        num_merges: the number of merges to learn. Give exactly one of the two. Training that runs out of pairs stops
+            early, and `tok.training.stopped` gives the reason.
         model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters).
         pretokenizer: how texts are split into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a
             text is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a
             `WordCounts` has its own.
-        normalizer: how a text is changed before that: one or several of `bpe.normalizers`, or their names ("nfc").
+        normalizer: how a text is changed before it is split: one or several of `bpe.normalizers`, or names ("nfc").
         special_tokens: names that take the first ids, in this order. Where they occur in the corpus they separate text.
         unk_token: the token for symbols outside the alphabet; its id follows those of the special tokens.
         end_of_word: a mark, such as "</w>", that follows the last symbol of each word.
         end_of_word_glued: make the mark a part of that symbol instead of a symbol of its own.
-        initial_alphabet: symbols that are in the alphabet even if the corpus does not have them, in this order; the
-            corpus's other symbols follow. "corpus" takes the corpus's symbols only; None takes all 256 bytes, or the
-            corpus's characters. In a byte model a symbol is given as an int, bytes of length 1, an ASCII character, or
+        initial_alphabet: symbols of the alphabet whether or not they occur in the corpus, in this order; the corpus's
+            other symbols follow. "corpus" takes the corpus's symbols only; None takes all 256 bytes, or the corpus's
+            characters. In a byte model a symbol is given as an int, bytes of length 1, an ASCII character, or
             GPT-2's letter for the byte.
         limit_alphabet: the most symbols to keep, by frequency; the others take part in no merge.
         min_frequency: merge no pair that occurs less often.
-        max_token_length: make no token of more symbols (bytes or characters) than this.
+        max_token_length: make no token longer than this many symbols (bytes or characters).
         tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
             Hugging Face); "first", the one that occurs first in the corpus; "smallest" or "greatest" by the tokens'
             bytes.
         first_id: the first id.
-        separator: the string between the documents of a file, which belongs to none; None makes each file one document.
+        separator: the string between the documents of a file, part of neither; None makes each file one document.
         per_line: make each line of a file a document, its newline included.
         encoding_errors: how bytes in files that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
             `bytes.decode`; "bytes", they are counted unchanged (byte models only).
         on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
             tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
-        threads: how many to use; None is one per core. The result does not depend on it.
-        progress: True shows bars on stderr or in a notebook, and a line each 30 s where stderr is no terminal: the
-            stage (counting, indexing pairs, merging, writing), how far it is, the rate and the time left. A function is
-            called with a `bpe.Progress` from time to time, and may raise an exception to end the training.
+        threads: the number of threads; None means one per core. The result does not depend on it.
+        progress: True shows progress bars on stderr or in a notebook, or prints a line every 30 s if stderr is not a
+            terminal: the stage (counting, indexing pairs, merging, writing), the part done, the rate and the time
+            left. A function is called with a `bpe.Progress` from time to time, and may raise an exception to end the
+            training.
         max_memory: the memory limit of the whole process (not counting what texts= and counts= hold), in bytes or as a
             str such as "2G". Counts that do not fit are spilled to disk, and pairs are counted in more passes; the
             result is the same. The minimum is about 100 MB, 3 bytes for each byte of the distinct words
             (`sum(len(word) for word, _ in counts.items())`) and 20 for each word; with 65,000 tokens or more, 7 bytes
-            and 28. The distinct words of 1 GB of English have some 10 MB, those of 400 MB of Japanese 280 MB. A limit
-            below the process's present size and 64 MB is refused at once, one that the words do not fit in after
-            counting.
-        checkpoint: a path where counts and merges are saved from time to time and when training ends for any reason
-            (SIGKILL loses up to the last half minute). The same call made again resumes there and gives the same
+            and 28. The distinct words of 1 GB of English take about 10 MB, those of 400 MB of Japanese 280 MB. A limit
+            below the process's present size plus 64 MB is refused at once; one that the words do not fit in is refused
+            after counting.
+        checkpoint: a path where counts and merges are saved every 30 s and when training ends for any reason (SIGKILL
+            loses what was learned since the last save). The same call made again resumes from it and gives the same
             result.
 
-    A checkpoint is the file named, with the options and merges, and for files= a second file with ".counts" appended to
-    the name. Both stay when training has ended; delete them when the tokenizer is saved. A checkpoint of other options
-    or of another corpus is an error. Files count as the same corpus if their names, sizes and times of last change
-    are the same; they are then not counted again. With texts= and pipes the corpus is counted again and the counts are
-    compared. To avoid that, save the counts first and train on them.
+    A checkpoint is the named file, with the options and merges, and for files= a second file with ".counts" appended to
+    the name. Both remain after training; delete them when the tokenizer is saved. A checkpoint of other options or of
+    another corpus is an error. Files are the same corpus if their names, sizes and modification times are the same;
+    they are then not counted again. With texts= and pipes the corpus is counted again and the counts are compared. To
+    avoid that, save the counts first and train on them.
 
     Raises:
         TypeError, ValueError: for arguments that are invalid or contradict each other, an empty corpus, a vocab_size
@@ -160,7 +161,7 @@ def train(
     saved = None
     if checkpoint is not None:
         corpus = corpus_of(source.paths) if isinstance(source, TextFiles) else None
-        saved = Checkpoint(checkpoint, options.to_json() | made_as(words) | _cutting(source), corpus)
+        saved = Checkpoint(checkpoint, options.to_json() | count_settings(words) | _cutting(source), corpus)
     known = None if saved is None else saved.counts()
     if known is not None:
         words = known
@@ -176,7 +177,7 @@ def train(
 
 
 def _cutting(source: object) -> dict[str, Any]:
-    """How files become documents, as a checkpoint records it; nothing for texts and counts."""
+    """The options for splitting files into documents, as a checkpoint records them; empty for texts and counts."""
     if not isinstance(source, TextFiles):
         return {}
     lines = source.keep_separator
@@ -191,18 +192,18 @@ def _word_counts(
     pretokenizer: Pretokenizer | str | None,
     normalizer: Normalizer | None,
 ) -> WordCounts:
-    """The counts to learn from: those given, or empty ones made as the arguments say."""
+    """The counts given by the caller, or empty ones with the settings that the arguments name."""
     chosen = pretokenizer != "default"
     cutting = as_pretokenizer(pretokenizer if chosen else ("whitespace" if options.chars else "gpt2"))
     if isinstance(counts, WordCounts):
-        for name, asked, made in (
+        for name, requested, current in (
             ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
             ("normalizer", counts.normalizer if normalizer is None else normalizer, counts.normalizer),
         ):
-            if asked != made:
+            if requested != current:
                 raise ValueError(
-                    f"the counts were made with {name}={made!r}, but {name}={asked!r} is asked for; leave the "
-                    "argument out, or count anew"
+                    f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave the "
+                    "argument out, or count again"
                 )
         return counts
     words = WordCounts(cutting, normalizer, options.special_tokens)

@@ -1,8 +1,8 @@
-"""Learning: from word counts and options to the merges.
+"""Learning merges from word counts.
 
-This module checks the options, lays out the words and drives the kernel in `bpe/training/_trainer`. Not here: which
-symbols there are (`bpe/training/alphabet.py`), counting (`bpe/count/counting.py`), `bpe.train`, which does it all
-(`bpe/training/train.py`), and what is saved on the way (`bpe/training/checkpoint.py`).
+This module sets up the kernel `bpe/training/_trainer.pyx`, drives it, and builds the tokenizer's spec from its result.
+Not here: the alphabet (`bpe/training/alphabet.py`), counting (`bpe/count/counting.py`), the public function
+(`bpe/training/train.py`) and checkpoints (`bpe/training/checkpoint.py`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 
 STOPS = {1: "no pairs left", 2: "min_frequency"}
-#: The kernel makes so many merges per call; of more words than MANY_WORDS few at first, and twice as many after each
-#: call that took less than SHORT_CALL seconds, so that progress is seen.
+#: The kernel learns up to this many merges per call. With more than MANY_WORDS words it starts with one, and doubles
+#: the number after each call that took less than SHORT_CALL seconds, so that progress is reported in time.
 MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
-#: Fewer bytes for lists and tables of pairs would mean to count them again and again.
+#: The least memory, in bytes, for lists and tables of pairs. With less, pairs would be recounted too often.
 LEAST_FOR_PAIRS = 1 << 24
 
 
@@ -56,9 +56,9 @@ def learn(
     max_memory: int | None = None,
     threads: int = 1,
 ) -> tuple[TokenizerSpec, Training]:
-    """Learn merges from word counts; the merges in a checkpoint are made first, and it is kept up to date.
+    """Learn merges from word counts, resuming from the checkpoint's merges and saving new ones to it.
 
-    With `consume` the counts are emptied on the way, which saves their memory; the process keeps to `max_memory` bytes.
+    With `consume` the counts are cleared to save their memory. The process stays within `max_memory` bytes.
 
     Algorithm: Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (ACL 2016),
     with incremental pair counts; see `bpe/training/_trainer.pyx`.
@@ -71,7 +71,7 @@ def learn(
     """
     began = time.perf_counter()
     with progress_note(progress, "index"):
-        trainer, target, n_words = _begun(counts, options, consume, max_memory, threads)
+        trainer, target, n_words = _start_trainer(counts, options, consume, max_memory, threads)
     with helped(trainer.team):
         done = 0
         if checkpoint is not None and len(checkpoint.merges):
@@ -79,13 +79,13 @@ def learn(
                 done = _resumed(trainer, checkpoint)
             most = _most_merges(trainer, done, options, target)
             log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
-        made = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
+        merges = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
     spec = _spec(counts, options, trainer)
-    return spec, training_of(trainer, made, len(spec.vocabulary), n_words, began)
+    return spec, training_of(trainer, merges, len(spec.vocabulary), n_words, began)
 
 
 def _resumed(trainer: Trainer, checkpoint: Checkpoint) -> int:
-    """Make the merges that a checkpoint has; how many."""
+    """Apply the merges of a checkpoint; returns their number."""
     try:
         return replay(trainer, checkpoint.merges)
     except ValueError as error:
@@ -94,12 +94,12 @@ def _resumed(trainer: Trainer, checkpoint: Checkpoint) -> int:
         ) from None
 
 
-def _begun(
+def _start_trainer(
     counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None, threads: int
 ) -> tuple[Trainer, int, int]:
-    """(The kernel with its symbols written, how many tokens there may be at the end, how many words there are).
+    """(The kernel with its symbols written, the most tokens that the result may have, the number of words).
 
-    The words' arrays are gone when this returns: the merges need the memory.
+    The arrays of the words are freed when this returns: the merges need the memory.
     """
     words = words_of(counts, options)
     if consume:
@@ -120,13 +120,13 @@ def _begun(
 
 
 def _target(options: TrainOptions, alphabet: Alphabet) -> int:
-    """How many tokens there may be at the end."""
+    """The most tokens that the result may have."""
     base = len(options.reserved) + len(alphabet.symbols)
     target = ID_LIMIT - options.first_id
     if target < base:
         raise ValueError(
-            f"first_id is {options.first_id}, and {counted(base, 'token')} from there would have ids out of range; "
-            f"it must be at most {ID_LIMIT - base}"
+            f"first_id is {options.first_id}; with {counted(base, 'initial token')} it must be at most "
+            f"{ID_LIMIT - base}, since ids are below {ID_LIMIT}"
         )
     if options.vocab_size is not None:
         if options.vocab_size < base:
@@ -146,31 +146,31 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
 # The kernel -----------------------------------------------------------------------------------------------------------
 
 
-#: Replaced by tests.
+#: The tuning of every training. Tests replace it.
 tuning = Tuning()
 
 
 def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
-    """How many bytes the kernel may take for pairs, beside the symbols, which must fit in any case.
+    """The memory in bytes that is left for lists and tables of pairs.
 
     Raises:
-        ValueError: where they do not.
+        ValueError: if the symbols do not fit in `max_memory`.
 
     """
     held = resident()
     arrays = words.blob.nbytes + words.offsets.nbytes + words.counts.nbytes
-    cells = words.cells + 2 * len(words.counts) + 1
-    symbols = cells * (2 if tokens < NARROW else 6)  # those of 16 bits are there until those of 32 bits are written
+    length = words.symbols + 2 * len(words.counts) + 1
+    symbols = length * (2 if tokens < NARROW else 6)  # while symbols are widened, both arrays exist: 2 + 4 bytes each
     n_words = len(words.counts)
     layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
     needed = max(held + layout, held - arrays + 2 * LEAST_FOR_PAIRS + symbols)
     if needed > max_memory:
-        # Counting with more memory keeps more of it: a table of the words where there were parts of it on disk.
+        # `arrays` is added because counting with more memory spills less, and so holds more of the words.
         least = (needed + arrays >> 20) + 1 << 20
         raise ValueError(
             f"max_memory is {in_megabytes(max_memory)}, but {counted(len(words.counts), 'distinct word')} of "
-            f"{counted(words.cells, 'symbol')} need {in_megabytes(least)}; raise it to that (counts that are saved, "
-            "also in a checkpoint, need not be made again), or train on less text"
+            f"{counted(words.symbols, 'symbol')} need {in_megabytes(least)}; raise it to that (saved counts, also in "
+            "a checkpoint, are not counted again), or train on less text"
         )
     return (max_memory - held + arrays - symbols) // 2
 
@@ -178,10 +178,16 @@ def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
 def make_trainer(
     words: Words, options: TrainOptions, start: Start, merges: int, memory: int | None = None, threads: int = 1
 ) -> Trainer:
-    """The kernel with the words laid out as symbols.
+    """A kernel that holds the words as an array of symbols.
 
-    There will be at most so many `merges`; lists and tables of pairs take `memory` bytes, None what they need. With
-    more than one thread, merges have to be made while the trainer's team is `helped`.
+    Args:
+        words: the words.
+        start: the initial tokens.
+        options: the rule for the next merge.
+        merges: the most merges that it will learn.
+        memory: the most bytes for lists and tables of pairs; None for no limit.
+        threads: with more than one, run merges within `helped(trainer.team)`.
+
     """
     longest = options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF
     rule = MergeRule(TIE_BREAKS.index(options.tie_break), options.min_frequency, longest)
@@ -234,11 +240,11 @@ def run_merges(
     checkpoint: Checkpoint | None = None,
     words: int = 0,
 ) -> int:
-    """Make merges after the `done` first until there are `target` tokens or as many merges as the options say.
+    """Learn merges, beyond the first `done`, until there are `target` tokens or the number of merges in the options.
 
-    The GIL is let go within the kernel, and a signal is heard between calls. Whatever ends the loop, the merges made
-    by then are in the checkpoint. Of very many `words` the first merges take seconds each, so the first calls make few.
-    Returns how many merges there are.
+    The kernel runs without the GIL; signals are handled between its calls. However the loop ends, the merges so far
+    are saved in the checkpoint. With many `words` the first merges take seconds each, so the first calls learn few.
+    Returns the number of merges.
     """
     per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
@@ -248,18 +254,18 @@ def run_merges(
         with progress_bar(progress, "merge", total, "merges", done) as bar:
             while done < most:
                 called = time.monotonic()
-                made = trainer.run(min(per_call, most - done) if on_merge is None else 1, target)
-                done += len(made)
+                merges = trainer.run(min(per_call, most - done) if on_merge is None else 1, target)
+                done += len(merges)
                 if time.monotonic() - called < SHORT_CALL:
                     per_call = min(2 * per_call, MERGES_PER_CALL)
-                if made:
-                    bar(len(made), partial(spelled, made[-1][2]), made[-1][3])
+                if merges:
+                    bar(len(merges), partial(spelled, merges[-1][2]), merges[-1][3])
                     if on_merge is not None:
-                        left, right, token, count = made[0]
+                        left, right, token, count = merges[0]
                         on_merge(done, spelled(left), spelled(right), spelled(token), count)
                     if checkpoint is not None:
                         checkpoint.keep(trainer.merges)
-                if trainer.stop or not made:
+                if trainer.stop or not merges:
                     break
     finally:
         if checkpoint is not None:
@@ -268,24 +274,24 @@ def run_merges(
 
 
 def _most_merges(trainer: Trainer, done: int, options: TrainOptions, target: int) -> int | None:
-    """How many merges there are to be in all, those done included; None for as many as there are pairs."""
+    """The most merges in all, the `done` ones included; None if only the pairs limit them."""
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
     total = min(most, done + target - trainer.n_tokens)
     return total if total < ID_LIMIT // 2 else None
 
 
 def _spelled(trainer: Trainer, chars: bool, token: int) -> Any:
-    """A token as a caller gets it: bytes, or str in a character model."""
+    """A token as `on_merge` receives it: bytes, or str in a character model."""
     data = trainer.spelled(token)
     return data.decode() if chars else data
 
 
 def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: float) -> Training:
-    """How a training went that began at `began`; what stopped it early is in the log too."""
+    """The record of a training that began at `began`. Logs a warning if it stopped early."""
     stopped = STOPS.get(trainer.stop)
     if stopped:
-        made, there = counted(merges, "merge"), counted(tokens, "token")
-        log.warning("training stopped after %s: %s; %s, fewer than asked", made, stopped, there)
+        learned, size = counted(merges, "merge"), counted(tokens, "token")
+        log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
     return Training(stopped, merges, words, time.perf_counter() - began)
 
 
@@ -293,13 +299,13 @@ def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: f
 
 
 def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> TokenizerSpec:
-    """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays throughout: there may be millions."""
+    """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays only: tokens may be millions."""
     first, lead = options.first_id, len(options.reserved)
     blob, offsets, ends = trainer.vocabulary()
     most = 64 * len(ends) + 1_000_000 - len(ends)
     if first > most:
         raise ValueError(
-            f"first_id is {first} with only {counted(len(ends), 'token')}; ids must be denser: it must be at "
+            f"first_id is {first}, too large for {counted(len(ends), 'token')}: ids must be denser; it must be at "
             f"most {most}"
         )
     kinds = np.full(first + len(ends), ORDINARY, dtype=np.uint8)
@@ -311,13 +317,13 @@ def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> Tokeni
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
         ends_word[first:] = ends
     merges = (trainer.merges()[:, :3] + first).astype(np.int32)
-    pairs, made = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
+    pairs, results = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
     special_ids = {name: first + i for i, name in enumerate(options.reserved)}
     return TokenizerSpec(
         model=options.model,
         vocabulary=vocabulary,
         merges=pairs,
-        merge_results=made,
+        merge_results=results,
         pretokenizer=counts.pretokenizer,
         normalizer=counts.normalizer,
         special_tokens={name: special_ids[name] for name in options.special_tokens},

@@ -1,4 +1,4 @@
-"""The words that a training learns from, checked and laid out for the kernel.
+"""The words that a training learns from, validated, as arrays for the kernel.
 
 Not here: how they are counted (`bpe/count`), and which of their symbols are in the alphabet (`alphabet.py`).
 """
@@ -15,19 +15,27 @@ from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.training._symbol_array import symbol_counts
 from bpe.training.options import TrainOptions
 
-CELL_LIMIT = 2**32 - 2
+SYMBOL_LIMIT = 2**32 - 2
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words to learn from, as the kernel takes them."""
+    """The distinct words: word i is `blob[offsets[i]:offsets[i + 1]]` and occurs `counts[i]` times.
+
+    Attributes:
+        blob, offsets, counts: uint8, int64 of shape (n + 1,), int64 of shape (n,).
+        inner: int64: how often each byte or code point occurs before the last position of a word.
+        last: int64: how often it is a word's last symbol.
+        symbols: the number of symbols of all distinct words together.
+
+    """
 
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     counts: NDArray[np.int64]
-    inner: NDArray[np.int64]  # occurrences of each byte or code point that words can hold, but for last places
-    last: NDArray[np.int64]  # and at the last place
-    cells: int  # symbols of all distinct words together
+    inner: NDArray[np.int64]
+    last: NDArray[np.int64]
+    symbols: int
 
     def order(self, by_count: bool) -> NDArray[np.int64]:
         """The words in the order in which the kernel lays them out: the highest count first, or as they are.
@@ -45,11 +53,17 @@ class Words:
 
 
 def words_of(counts: WordCounts, options: TrainOptions) -> Words:
-    """The words that occur, checked, with their symbols counted."""
+    """Validate counts and count their symbols. Words with count 0 are dropped.
+
+    Raises:
+        ValueError: for counts without words, counts that overflow 64 bits, too many symbols, and in a character model
+            words that are not UTF-8.
+
+    """
     blob, offsets, numbers = arrays_of(counts)
     if not numbers.any():
         raise ValueError(
-            "the corpus has no words: there is nothing to learn from; give text that is not empty"
+            "the corpus has no words to train on; give text that is not empty"
             + (" and that the pretokenizer does not drop" if counts.pretokenizer is not None else "")
         )
     if not numbers.all():
@@ -66,21 +80,21 @@ def words_of(counts: WordCounts, options: TrainOptions) -> Words:
         if len(within):
             at = int(within[0])
             check_utf8(data[offsets[at] : offsets[at + 1]], f"word {at}")
-    symbols = _most_symbols(int(blob.max())) if options.chars else 256
-    inner, last = np.zeros(symbols, np.int64), np.zeros(symbols, np.int64)
-    cells, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
+    codes = _code_points(int(blob.max())) if options.chars else 256
+    inner, last = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    symbols, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
     if overflow:
         raise ValueError(
             "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
         )
-    if cells + 2 * len(numbers) + 1 > CELL_LIMIT:
+    if symbols + 2 * len(numbers) + 1 > SYMBOL_LIMIT:
         raise ValueError(
-            f"the distinct words have {cells} symbols; at most {CELL_LIMIT} fit: train on less text, or use a "
+            f"the distinct words have {symbols} symbols; at most {SYMBOL_LIMIT} fit: train on less text, or use a "
             "pretokenizer that makes words repeat"
         )
-    return Words(blob, offsets, numbers, inner, last, cells)
+    return Words(blob, offsets, numbers, inner, last, symbols)
 
 
-def _most_symbols(highest: int) -> int:
-    """How many code points UTF-8 can spell whose highest byte is that one."""
+def _code_points(highest: int) -> int:
+    """The number of code points that UTF-8 can encode with bytes up to `highest`."""
     return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000

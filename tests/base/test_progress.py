@@ -285,7 +285,7 @@ def test_ctrl_c_says_what_was_saved(
     if moment == "counting":
         monkeypatch.setattr("bpe.training.train.count_into", interrupt)
     elif moment == "indexing":
-        monkeypatch.setattr(learning, "_begun", interrupt)
+        monkeypatch.setattr(learning, "_start_trainer", interrupt)
     elif moment == "writing":
         monkeypatch.setattr(bpe.Tokenizer, "save", interrupt)
     else:
@@ -345,4 +345,4 @@ def test_command_line_refuses_a_checkpoint_that_is_something_else(
     path = str(tmp_path / "ckpt")
     assert main([*argv, path, "--quiet"]) == 0
     assert main([*argv, path, "--quiet", "--tie-break", "first"]) == 1
-    assert "was made with --tie-break id, but --tie-break first is asked for" in capsys.readouterr().err
+    assert "was made with --tie-break id, but --tie-break first is requested" in capsys.readouterr().err

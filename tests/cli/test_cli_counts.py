@@ -229,7 +229,7 @@ def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Pat
         (["train", "--counts", other, "-o", target, "--vocab-size", "300"], "no words"),
         (
             ["train", "--counts", out, "-o", target, "--vocab-size", "300", "--pretokenizer", "o200k"],
-            "made with --pretokenizer gpt2, .* is asked for",
+            "made with --pretokenizer gpt2, .* is requested",
         ),
         (
             ["train", "--counts", out, "-o", target, "--vocab-size", "300", "--normalizer", "nfc"],

@@ -197,7 +197,7 @@ def python_arguments(message: str) -> list[str]:
         ("--num-merges 99999999999", r"--num-merges is 99999999999; it must be from"),
         ("--num-merges 3 --threads 5000", r"--threads is 5000; it must be from 1 to 4096"),
         ("--num-merges 3 --first-id 2147483600", r"--first-id is 2147483600"),
-        ("--num-merges 3 --first-id 2000000", r"--first-id is 2000000 with only .* tokens"),
+        ("--num-merges 3 --first-id 2000000", r"--first-id is 2000000, too large for .* tokens"),
         ("--num-merges 3 --max-token-length 99999999999", r"--max-token-length is 99999999999; it must be"),
         ("--num-merges 3 --limit-alphabet 99999999999", r"--limit-alphabet is 99999999999; it must be"),
         ("--num-merges 3 --max-memory 3M", r"error: --max-memory is 3145728 bytes \(3 MB\), but this"),
@@ -235,18 +235,18 @@ def test_errors_of_training_name_flags(
 @pytest.mark.parametrize(
     ("first", "then", "pattern"),
     [
-        ("--num-merges 3", "--num-merges 4", r"was made with --num-merges 3, but --num-merges 4 is asked for"),
+        ("--num-merges 3", "--num-merges 4", r"was made with --num-merges 3, but --num-merges 4 is requested"),
         ("--num-merges 3", "--num-merges 3 --tie-break first", r"--tie-break id, but --tie-break first"),
         ("--num-merges 3", "--vocab-size 300", r"with no --vocab-size, but --vocab-size 300"),
         ("--num-merges 3 --end-of-word </w>", "--num-merges 3", r"--end-of-word '</w>', but no --end-of-word"),
         (
             "--num-merges 3 --end-of-word </w>",
             "--num-merges 3 --end-of-word </w> --end-of-word-glued",
-            "was made with no --end-of-word-glued, but --end-of-word-glued is asked for",
+            "was made with no --end-of-word-glued, but --end-of-word-glued is requested",
         ),
         ("--num-merges 3", "--num-merges 3 --special-token A", r"--special-token"),
         ("--num-merges 3", "--num-merges 3 --separator x", r"no --separator, but --separator x"),
-        ("--num-merges 3", "--num-merges 3 --per-line", r"no --per-line, but --per-line is asked for"),
+        ("--num-merges 3", "--num-merges 3 --per-line", r"no --per-line, but --per-line is requested"),
         ("--num-merges 3", "--num-merges 3 --pretokenizer cl100k", r"--pretokenizer "),
         ("--num-merges 3", "--num-merges 3 --normalizer nfc", r"no --normalizer, but --normalizer "),
         ("--num-merges 3", "--num-merges 3 --corpus-alphabet", r"--corpus-alphabet"),
@@ -271,8 +271,8 @@ def test_errors_of_counts_name_flags(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main([*counting, path, *more]) == 0
     training = ["train", "--counts", paths[0], "-o", str(tmp_path / "t.json"), "--num-merges", "2"]
     for argv, pattern in (
-        ([*training, "--pretokenizer", "cl100k"], "made with --pretokenizer gpt2, but --pretokenizer cl100k is asked"),
-        ([*training, "--normalizer", "nfc"], r"made with no --normalizer, but --normalizer NFC\(\) is asked for"),
+        ([*training, "--pretokenizer", "cl100k"], "made with --pretokenizer gpt2, but --pretokenizer cl100k is requested"),
+        ([*training, "--normalizer", "nfc"], r"made with no --normalizer, but --normalizer NFC\(\) is requested"),
         (["merge-counts", *paths[:2], "-o", str(tmp_path / "d")], r"made with --normalizer NFC\(\)"),
         (["merge-counts", paths[0], paths[2], "-o", str(tmp_path / "d")], r"made with --special-token \('low',\)"),
     ):

@@ -237,7 +237,7 @@ def test_texts_and_counts_are_identified_by_their_counts(tmp_path: Path) -> None
         interrupted(10, checkpoint=path, num_merges=30, **corpus)
         assert not (tmp_path / f"{name}.counts").exists()
         with pytest.raises(
-            ValueError, match="another corpus: its word counts differ; to begin anew, delete it or name"
+            ValueError, match="another corpus: its word counts differ; to start over, delete it or name"
         ):
             bpe.train(texts=texts[1:], num_merges=30, checkpoint=path)
         assert bpe.train(checkpoint=path, num_merges=30, **corpus) == expected
@@ -258,9 +258,7 @@ def test_counts_of_files_that_are_gone_or_altered(
     (tmp_path / "other.counts").unlink()
     assert bpe.train(files=files, num_merges=40, checkpoint=tmp_path / "other").training.merges == 40
     shutil.copy(counts, tmp_path / "third.counts")
-    with pytest.raises(
-        ValueError, match=r"third.counts is there without its checkpoint .*third, and would be replaced"
-    ):
+    with pytest.raises(ValueError, match=r"third.counts exists without its checkpoint .*third, and would be replaced"):
         bpe.train(files=files, num_merges=30, checkpoint=tmp_path / "third")
 
 
@@ -293,7 +291,8 @@ def test_other_options_are_refused(files: list[Path], tmp_path: Path, other: dic
     interrupted(3, files=files, num_merges=30, checkpoint=path)
     before = path.read_bytes()
     with pytest.raises(
-        ValueError, match=f"checkpoint .* was made with {message}.*to go on .* to begin anew, delete it"
+        ValueError,
+        match=f"checkpoint .* was made with {message}.*pass the same value to resume it; to start over, delete it",
     ):
         bpe.train(**{"files": files, "num_merges": 30, "checkpoint": path, **other})
     assert path.read_bytes() == before
@@ -307,10 +306,10 @@ def test_other_files_are_refused(files: list[Path], tmp_path: Path) -> None:
         (files[::-1], "it has file '.*one.txt' of .* bytes, .* and now there is '.*two.txt'"),
         ([*files, files[0]], "of 2 files, not of 3"),
     ):
-        with pytest.raises(ValueError, match=f"of another corpus: {message}.*to begin anew"):
+        with pytest.raises(ValueError, match=f"of another corpus: {message}.*to start over"):
             bpe.train(files=other, num_merges=30, checkpoint=path)
     os.utime(files[1], ns=(0, 1_700_000_000_000_000_000))
-    with pytest.raises(ValueError, match=r"two.txt' of .* bytes, last changed 2023-11-14 22:13:20 UTC; to begin anew"):
+    with pytest.raises(ValueError, match=r"two.txt' of .* bytes, last changed 2023-11-14 22:13:20 UTC; to start over"):
         bpe.train(files=files, num_merges=30, checkpoint=path)
 
 
@@ -340,7 +339,7 @@ def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=message):
             bpe.train(**{**options, "checkpoint": place})
-    with pytest.raises(bpe.FormatError, match="it is no checkpoint"):
+    with pytest.raises(bpe.FormatError, match="this is not a checkpoint"):
         bpe.train(**{**options, "checkpoint": files[0]})
     assert files[0].stat().st_size > 1000, "the corpus is not replaced"
 
@@ -368,5 +367,5 @@ def test_refuses_merges_that_the_training_did_not_make(tmp_path: Path, count: in
     made = json.dumps(header | {"files": [3]}).encode()
     forged = data[:12] + len(made).to_bytes(8, "little") + made + data[20 + size : -32]
     path.write_bytes(forged + hashlib.sha256(forged).digest())
-    with pytest.raises(bpe.FormatError, match=r"it is not understood: its files are \[3\]"):
+    with pytest.raises(bpe.FormatError, match=r"the header is not valid: files is \[3\]"):
         bpe.train(num_merges=5, checkpoint=path, threads=1, **options)

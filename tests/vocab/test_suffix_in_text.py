@@ -100,7 +100,7 @@ def test_truncated_and_pruned_vocabularies_give_the_ids_of_tokenizers(suffix):
 
 def test_extending_such_a_vocabulary_is_refused():
     _, _, tok = with_text_marks(random.Random(4), "_", None, False)
-    with pytest.raises(ValueError, match="made both by the mark at a word's end and by text that spells it"):
+    with pytest.raises(ValueError, match="stand both for the mark at a word's end and for"):
         bpe.extend(tok, {"a_b": 3}, tok.vocab_size + 2)
 
 

@@ -262,7 +262,7 @@ def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
     )
     tok = bpe.Tokenizer.from_spec(spec)
     words = {"a" + "b" * n + "a": 5, "a" * 40: 4, "ba": 3}
-    with pytest.raises(ValueError, match="are made both by the mark at a word's end and by text that spells it"):
+    with pytest.raises(ValueError, match="stand both for the mark at a word's end and for"):
         bpe.extend(tok, words, tok.vocab_size + 9)
 
 
