@@ -271,7 +271,10 @@ def test_errors_of_counts_name_flags(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main([*counting, path, *more]) == 0
     training = ["train", "--counts", paths[0], "-o", str(tmp_path / "t.json"), "--num-merges", "2"]
     for argv, pattern in (
-        ([*training, "--pretokenizer", "cl100k"], "made with --pretokenizer gpt2, but --pretokenizer cl100k is requested"),
+        (
+            [*training, "--pretokenizer", "cl100k"],
+            "made with --pretokenizer gpt2, but --pretokenizer cl100k is requested",
+        ),
         ([*training, "--normalizer", "nfc"], r"made with no --normalizer, but --normalizer NFC\(\) is requested"),
         (["merge-counts", *paths[:2], "-o", str(tmp_path / "d")], r"made with --normalizer NFC\(\)"),
         (["merge-counts", paths[0], paths[2], "-o", str(tmp_path / "d")], r"made with --special-token \('low',\)"),
