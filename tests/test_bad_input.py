@@ -629,7 +629,7 @@ def test_invalid_ids_are_refused() -> None:
     """A few of the errors; tests/decode/test_decode.py has all of them."""
     tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(
-        ValueError, match="token id 256 at place 1 is no token of this vocabulary: ids are from 0 to 255"
+        ValueError, match="token id 256 at position 1 is no token of this vocabulary: ids are from 0 to 255"
     ):
         tok.decode([0, 256])
     with pytest.raises(ValueError, match="token id -1 is out of range"):

@@ -1,6 +1,6 @@
-"""Decoding: from ids to bytes and text, all at once or as the ids come.
+"""Decoding: converts ids to bytes and text, all at once or incrementally.
 
-Not here: copying the bytes of tokens together (`bpe/decode/_decoder.pyx`).
+Not here: the kernel that concatenates the bytes of tokens (`bpe/decode/_decoder.pyx`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Ids = Sequence[int] | NDArray[Any]
 
 
 class TokenDecoder:
-    """The bytes that tokens stand for in a text: an end-of-word mark is a space, or nothing at the end of the text."""
+    """Decodes ids to bytes. An end-of-word mark becomes a space, or nothing at the end of the text."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
-        # Copies, since the kernel reads by them: the spec's can be written to by whoever holds it.
+        # Copies, because the kernel trusts these offsets and the caller may still write to the spec's arrays.
         self._blob, self._offsets = spec.vocabulary.blob, spec.vocabulary.offsets.copy()
         self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
         if spec.end_of_word is not None and spec.ends_word is not None:
-            shown = _unmarked(spec.vocabulary, spec.ends_word, len(spec.end_of_word.encode()))
-            self._blob, self._offsets = shown
+            mark_size = len(spec.end_of_word.encode())
+            self._blob, self._offsets = _marks_to_spaces(spec.vocabulary, spec.ends_word, mark_size)
         self._cells, self._sizes = token_table(self._blob, self._offsets)
 
     def bytes_of(self, ids: Ids) -> bytes:
@@ -38,7 +38,7 @@ class TokenDecoder:
 
         Raises:
             TypeError: for ids that are not integers.
-            ValueError: for an id that is no token.
+            ValueError: for an id without a token.
 
         """
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
@@ -48,50 +48,55 @@ class TokenDecoder:
         return data
 
     def texts_of(self, batch: TokenBatch, errors: str) -> list[str] | None:
-        """The text of each row of ids, as `bytes_of` and `bytes.decode` give it; None if an id is no token."""
+        """The text of each row, equal to that of `bytes_of` and `bytes.decode`; None if an id has no token."""
         ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
         marked = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
         texts = texts_of_rows(ids, offsets, self._cells, self._sizes, self._blob, self._offsets, marked, errors)
         return None if isinstance(texts, int) else texts
 
     def pieces_of(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
-        """The bytes of a uint32 array of ids, with the space of a last mark; errors count `before` ids before it."""
+        """The bytes of a uint32 array of ids, including the space of a final mark.
+
+        `before` is the number of ids before the array; it is added to the position in error messages.
+        """
         data = gather(array, self._cells, self._sizes, self._blob, self._offsets)
         if isinstance(data, int):
             number = int(array[data])
             rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
-            raise ValueError(f"token id {number} at place {before + data} is no token of this vocabulary: {rule}")
+            raise ValueError(f"token id {number} at position {before + data} is no token of this vocabulary: {rule}")
         return data
 
 
-def _unmarked(vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark: int) -> tuple[bytes, NDArray[np.int64]]:
-    """The tokens' bytes with a space in place of the end-of-word mark, as (blob, offsets)."""
+def _marks_to_spaces(
+    vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark_size: int
+) -> tuple[bytes, NDArray[np.int64]]:
+    """The (blob, offsets) of the vocabulary with a space instead of each end-of-word mark of `mark_size` bytes."""
     tokens = [b""] * vocabulary.limit
     for number, token in vocabulary.items():
-        tokens[number] = token[: len(token) - mark] + b" " if ends_word[number] else token
+        tokens[number] = token[: len(token) - mark_size] + b" " if ends_word[number] else token
     offsets = np.zeros(vocabulary.limit + 1, dtype=np.int64)
     np.cumsum([len(token) for token in tokens], out=offsets[1:])
     return b"".join(tokens), offsets
 
 
 class ByteDecoder:
-    """Bytes of ids as they come. The space of an end-of-word mark is kept back until more ids come."""
+    """Decodes ids to bytes incrementally. The space of an end-of-word mark is held back until another id follows."""
 
     def __init__(self, tokens: TokenDecoder) -> None:
         self._tokens = tokens
         self.begin()
 
     def begin(self) -> None:
-        """Another text begins."""
-        self._space, self._came = b"", 0
+        """Begin a new text."""
+        self._space, self._n_ids = b"", 0
 
     def push(self, ids: Ids) -> bytes:
-        """The bytes of some more ids; errors are those of `bytes_of`."""
+        """Decode the next ids of the text; errors are those of `bytes_of`."""
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if not len(array):
             return b""
-        data = self._space + self._tokens.pieces_of(array, self._came)
-        self._space, self._came = b"", self._came + len(array)
+        data = self._space + self._tokens.pieces_of(array, self._n_ids)
+        self._space, self._n_ids = b"", self._n_ids + len(array)
         ends_word = self._tokens._ends_word
         if ends_word is not None and ends_word[array[-1]]:
             data, self._space = data[:-1], b" "
@@ -99,13 +104,13 @@ class ByteDecoder:
 
 
 class IncrementalDecoder:
-    """Turns ids that arrive one by one into text, each character as soon as it is complete.
+    """Decodes ids that arrive one by one, and returns each character as soon as it is complete.
 
-    Bytes that can no longer become a character are replaced by U+FFFD, as in `bytes.decode(errors="replace")`;
-    a character that is still incomplete is never an error. At most three bytes, and the space of one end-of-word
-    mark, are held back. A decoder is for one thread at a time.
+    Invalid bytes are replaced by U+FFFD, as in `bytes.decode(errors="replace")`; an incomplete character at the end is
+    held back, not replaced. At most three bytes, and the space of one end-of-word mark, are held back. A decoder must
+    not be used by several threads at once.
 
-    Made by `Tokenizer.decoder`.
+    `Tokenizer.decoder` creates one.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -120,20 +125,20 @@ class IncrementalDecoder:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
-        """The text that one id or several complete; "" while a character is incomplete.
+        """The text that one or more ids complete; "" while a character is incomplete.
 
         Args:
-            ids: an int, or what `Tokenizer.decode` takes.
+            ids: an int, or any argument of `Tokenizer.decode`.
 
         Raises:
-            TypeError, ValueError: for ids that the vocabulary does not have; the decoder is then unchanged.
+            TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
 
         """
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
         return self._utf8.decode(self._bytes.push([ids] if single else ids))  # type: ignore[list-item,arg-type]
 
     def flush(self) -> str:
-        """The rest of the text after the last id, which is U+FFFD for an incomplete character; the decoder is reset."""
+        """End the text and reset the decoder. Returns U+FFFD if a character is incomplete, otherwise ""."""
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         self._bytes.begin()

@@ -1,7 +1,7 @@
 """The published pretokenizer patterns, by name.
 
-Each is kept in the form in which its owner publishes it today; where two publications exist that differ at the end of a
-text (cl100k: tiktoken added `\\s++$`), tiktoken's is followed, since its ids are the ones to match.
+Each expression is written as its owner publishes it today. Where two published forms differ at the end of a text
+(cl100k: tiktoken added `\\s++$`), tiktoken's is used, because the ids must match tiktoken's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """A named pattern: `expression` for the `regex` package, and the number of its scanner in `_patterns.pxd`."""
+    """A named pattern: its `expression` for the `regex` package, and the number of its scanner in `_patterns.pxd`."""
 
     expression: str
     scanner: int
@@ -22,7 +22,7 @@ _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
 def _with_lines(number: str) -> str:
-    """Llama 3's pattern and Qwen 2's, which differ in what a number is."""
+    """The pattern of Llama 3 and of Qwen 2, which differ only in what a number is."""
     return (
         rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
         r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -30,7 +30,7 @@ def _with_lines(number: str) -> str:
 
 
 def _cased(suffix: str, number: str) -> str:
-    """o200k's pattern and tekken's, which differ in contractions and in what a number is."""
+    """The pattern of o200k and of tekken, which differ only in contractions and in what a number is."""
     first = r"[^\r\n\p{L}\p{N}]?"
     return (
         f"{first}{_UPPER}*{_LOWER}+{suffix}|{first}{_UPPER}+{_LOWER}*{suffix}"
@@ -38,8 +38,8 @@ def _cased(suffix: str, number: str) -> str:
     )
 
 
-#: DeepSeek V3 and R1 cut by three expressions, each applied to the pieces of the one before; here with CR and LF as
-#: escapes and, as the published file has them, as the characters themselves.
+#: DeepSeek V3 and R1 split by three expressions, each applied to the pieces of the previous one. They are here with CR
+#: and LF as literal characters, as in the published file, and as escapes.
 _DEEPSEEK_WORDS = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^@@\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
     r"""| ?[\p{P}\p{S}]+[@@]*|\s*[@@]+|\s+(?!\S)|\s+"""
@@ -48,7 +48,7 @@ _DEEPSEEK_FIRST = (r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+")
 DEEPSEEK_STEPS = (*_DEEPSEEK_FIRST, _DEEPSEEK_WORDS.replace("@@", "\r\n"))
 DEEPSEEK_STEPS_ESCAPED = (*_DEEPSEEK_FIRST, _DEEPSEEK_WORDS.replace("@@", r"\r\n"))
 
-#: The same in one expression of the `regex` package: no match crosses a border of the first two steps.
+#: The same as one expression of the `regex` package. No match crosses a boundary of the first two steps.
 _EAST = r"\u3040-\u30ff\u4e00-\u9fa5"
 _DEEPSEEK = (
     r"(?V1)\p{N}{1,3}"
@@ -82,7 +82,7 @@ PATTERNS: dict[str, Pattern] = {
     "qwen2": Pattern(_with_lines(r"\p{N}"), scanner=7),
     "tekken": Pattern(_cased("", r"\p{N}"), scanner=8),
     "deepseek_v3": Pattern(_DEEPSEEK, scanner=9),
-    # gpt2's on the text between numbers, each of which is cut out before.
+    # gpt2's pattern, applied to the text between numbers, after each number character is isolated.
     "starcoder": Pattern(
         r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+""",
         scanner=10,
@@ -108,8 +108,8 @@ ALIASES: dict[str, str] = {
 #: The scanner of a tokenizer without a pretokenizer: the whole text is one word.
 WHOLE = 0
 
-#: Other spellings of the same patterns, as tokenizer.json files and older releases have them → the name. tiktoken's
-#: cl100k before it had `\\s++$` is Llama 3's pattern.
+#: Other spellings of the same patterns, from tokenizer.json files and older releases → the name. tiktoken's cl100k
+#: before it added `\\s++$` is Llama 3's pattern.
 SPELLINGS: dict[str, str] = {
     **{pattern.expression: name for name, pattern in PATTERNS.items()},
     r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""": "gpt2",

@@ -1,7 +1,7 @@
-"""Pretokenizers: how a text is cut into the pieces that merges never cross.
+"""Pretokenizers: rules that split a text into pretokens, the pieces that merges never cross.
 
-Each pattern is a regular expression of the `regex` package, which is the reference and the general case; the named ones
-also have a scanner in `bpe/pretokenize/_scanner`, which finds the same pieces faster. Not here: special tokens
+Each pattern is a regular expression of the `regex` package, which defines the result. The published patterns also have
+a scanner in `bpe/pretokenize/_scanner`, which finds the same pretokens faster. Not here: special tokens
 (`bpe/vocab/special_tokens.py`) and normalization.
 """
 
@@ -22,7 +22,7 @@ from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
 from bpe.text.matching import check_timeout, compiled, within_time
 from bpe.text.normalizers import Normalizer
 
-#: What becomes of the text between matches.
+#: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]
 
 log = logging.getLogger("bpe")
@@ -39,15 +39,15 @@ class Pretokenizer:
         name: the name of a published pattern: `gpt2` (also r50k, p50k), `cl100k`, `o200k` (also gpt_oss, llama4),
             `llama3` (also glm4, phi4), `qwen2` (also qwen2.5, qwen3), `tekken` (Mistral), `deepseek_v3` (also
             deepseek_r1), `starcoder` (also command_r, granite, smollm), `clip`, `whitespace`.
-        add_prefix_space: put a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
+        add_prefix_space: insert a space before a text that does not begin with one, as Hugging Face's ByteLevel can.
 
     Attributes:
-        name: the published name, or None for a pattern of your own.
+        name: the published name, or None for a custom pattern.
         pattern: the regular expression.
-        gaps: what happens to text between matches: "drop" (as in tiktoken), "keep" (it is a pretoken) or "error".
-        add_prefix_space: as above.
-        timeout: the time limit in seconds for matching one text by the `regex` package; None is 10 s and 1 s more for
-            each million characters. It changes no pretoken, so it is neither saved nor compared.
+        gaps: the treatment of text between matches: "drop" (as in tiktoken), "keep" (it is a pretoken) or "error".
+        add_prefix_space: see the argument.
+        timeout: the time limit in seconds for matching one text with the `regex` package; None means 10 s plus 1 s for
+            each million characters. It never changes a pretoken, so it is neither saved nor compared.
 
     Raises:
         ValueError: for an unknown name.
@@ -70,7 +70,7 @@ class Pretokenizer:
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
         if isinstance(name, str) and not regex.fullmatch(r"[\w.-]*", name):
             raise ValueError(
-                f"pretokenizer is {shown(name)}, which is no name; a regular expression is given as "
+                f"pretokenizer is {shown(name)}, which is not a name; pass a regular expression as "
                 "bpe.Pretokenizer.from_regex(pattern)"
             )
         name = check_choice("pretokenizer", ALIASES.get(name, name) if isinstance(name, str) else name, NAMES)
@@ -80,21 +80,21 @@ class Pretokenizer:
     def from_regex(
         cls, pattern: str, *, gaps: Gaps = "drop", add_prefix_space: bool = False, timeout: float | None = None
     ) -> Pretokenizer:
-        r"""A pretokenizer with a regular expression of your own, in the syntax of the `regex` package.
+        r"""Create a pretokenizer from a regular expression in the syntax of the `regex` package.
 
-        Every match is a pretoken. Text between matches is dropped (the first time with a warning in the log), or it is
-        a pretoken of its own with `gaps="keep"`, or an error with `gaps="error"`. A pattern that equals a published
-        one gets its name and its scanner. `add_prefix_space` is as for the class.
+        Every match is a pretoken. Text between matches is dropped, with a warning in the log the first time
+        (`gaps="drop"`), is a pretoken (`gaps="keep"`) or raises ValueError (`gaps="error"`). A pattern that equals a
+        published one gets its name and its scanner. `add_prefix_space` is the same as for the class.
 
-        Some patterns take exponential time on some texts, such as `(a|a)+b` on many `a`. If matching one text takes
-        more than `timeout` seconds (None: 10 s and 1 s more for each million characters; `math.inf`: no limit),
-        encoding or counting raises TimeoutError; a limit never changes a result. `tok.pretokenizer.with_timeout(60)`
-        is the same pretokenizer with another limit.
+        Some patterns take exponential time on some texts, for example `(a|a)+b` on many `a`. If matching one text takes
+        more than `timeout` seconds (None: 10 s plus 1 s for each million characters; `math.inf`: no limit), encoding or
+        counting raises TimeoutError. The limit never changes a result. `tok.pretokenizer.with_timeout(60)` returns the
+        same pretokenizer with another limit.
 
         Raises:
             TypeError: if the pattern is not a str.
-            ValueError: for a pattern that does not compile, and for one with `&&` in a class: an intersection in the
-                syntax of Rust and Oniguruma, which needs `(?V1)` at the start here.
+            ValueError: for a pattern that does not compile, and for one with `&&` in a class. Rust and Oniguruma read
+                `&&` as an intersection; the `regex` package does so only after `(?V1)` at the start.
 
         >>> Pretokenizer.from_regex(r"\S+").name
         'whitespace'
@@ -114,7 +114,7 @@ class Pretokenizer:
         made._set(name, pattern, gaps, add_prefix_space, check_timeout(timeout))
         if name is None:
             _check_intersections(pattern)
-            made._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
+            made._compiled  # noqa: B018 (compiles the pattern now, so that an invalid one raises here)
         return made
 
     def with_timeout(self, timeout: float | None) -> Pretokenizer:
@@ -140,10 +140,10 @@ class Pretokenizer:
 
     @property
     def unicode_version(self) -> str | None:
-        """The version of Unicode that says what a letter or a number is; None for a pattern of your own.
+        """The Unicode version that defines letters and numbers for this pattern; None for a custom pattern.
 
-        A named pattern has the version of the libraries whose ids it gives, on every machine (`docs/unicode.md`). A
-        pattern of your own has the version of the installed `regex` package.
+        A named pattern uses, on every machine, the version of the libraries whose ids it reproduces
+        (`docs/unicode.md`). A custom pattern uses the version of the installed `regex` package.
 
         >>> Pretokenizer("gpt2").unicode_version, Pretokenizer("clip").unicode_version
         ('16.0', '18.0')
@@ -161,71 +161,71 @@ class Pretokenizer:
         return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
 
     def split_bytes(self, text: TextLike) -> list[bytes]:
-        """The pretokens of a text, str or bytes, as bytes, including bytes that are not UTF-8."""
+        """The pretokens of a text, a str or bytes, as bytes. Invalid UTF-8 is allowed."""
         data = bytes(self.prepared(to_bytes(text)))
         starts, ends = self.spans(data)
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     @property
     def scanner(self) -> int | None:
-        """The number of the compiled scanner of this pattern; None if the `regex` package runs it."""
+        """The number of this pattern's scanner; None if the `regex` package matches it."""
         return None if self.name is None else PATTERNS[self.name].scanner
 
     def prepared(self, data: Bytes) -> Bytes:
-        """The bytes to split, which are `data` with a space before it if `add_prefix_space` asks for one."""
+        """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one."""
         if self.add_prefix_space and len(data) and data[0] != 0x20:
             return b" " + data
         return data
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens of prepared bytes, two int64 arrays of byte offsets."""
+        """The starts and the ends of the pretokens in the result of `prepared`: two int64 arrays of byte offsets."""
         if self.scanner is not None:
             return scan.spans(self.scanner, data)
         return self.spans_by_regex(data)
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """As `spans`, by the `regex` package, for any pattern; a byte that is not UTF-8 is a lone surrogate there."""
+        """As `spans`, by the `regex` package, for any pattern. The pattern sees an invalid byte as a lone surrogate."""
         text = escape(data)
         compiled_pattern = self._compiled
 
-        def places(timeout: float | None) -> NDArray[np.int64]:
+        def match_bounds(timeout: float | None) -> NDArray[np.int64]:
             matches = compiled_pattern.finditer(text, timeout=timeout)
-            return np.fromiter((place for match in matches for place in match.span()), dtype=np.int64)
+            return np.fromiter((bound for match in matches for bound in match.span()), dtype=np.int64)
 
-        found = within_time(self.pattern, text, self.timeout, places)
+        found = within_time(self.pattern, text, self.timeout, match_bounds)
         starts, ends = found[0::2], found[1::2]
         if self.gaps == "keep":
-            edges = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
-            starts, ends = edges[:-1], edges[1:]
+            bounds = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
+            starts, ends = bounds[:-1], bounds[1:]
         elif int((ends - starts).sum()) < len(text) and self.name is None:
             self._report_gap(text, starts, ends)
-        filled = starts < ends
-        starts, ends = starts[filled], ends[filled]
+        nonempty = starts < ends
+        starts, ends = starts[nonempty], ends[nonempty]
         if len(text) != len(data):
             offsets = byte_offsets(text)
             starts, ends = offsets[starts], offsets[ends]
         return starts, ends
 
     def _report_gap(self, text: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Text that the pattern does not match: an error if gaps are one, else a warning, once for this object."""
+        """Report text that the pattern does not match: raise with gaps="error", else warn once per object."""
         if self.gaps != "error" and self.__dict__.get("_gap_reported"):
             return
-        edges = zip([0, *ends.tolist()], [*starts.tolist(), len(text)], strict=True)
-        start, end = next((start, end) for start, end in edges if start < end)
-        what = (
+        gaps = zip([0, *ends.tolist()], [*starts.tolist(), len(text)], strict=True)
+        start, end = next((start, end) for start, end in gaps if start < end)
+        problem = (
             f"pattern {shown(self.pattern)} does not match all of a text: {shown(text[start : min(end, start + 40)])}"
         )
         if self.gaps == "error":
-            raise ValueError(f"{what}; extend the pattern, or pass gaps='keep' or gaps='drop'")
+            raise ValueError(f"{problem}; extend the pattern, or pass gaps='keep' or gaps='drop'")
         self.__dict__["_gap_reported"] = True
-        log.warning("%s and other such text is dropped; gaps='keep' keeps it, gaps='error' refuses it", what)
+        log.warning("%s; unmatched text is dropped (gaps='keep' keeps it, gaps='error' raises)", problem)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _compiled(self) -> Any:
-        # Rust's engines, which these patterns come from, mean the White_Space property by \s; older releases of the
-        # `regex` package count U+001C to U+001F too.
+        # The patterns come from Rust's engines, where \s is the White_Space property. In older releases of the
+        # `regex` package it also matches U+001C to U+001F.
         expression = regex.sub(r"(\\\\)|\\s", lambda m: m[1] or r"\p{White_Space}", self.pattern)
         expression = regex.sub(r"(\\\\)|\\S", lambda m: m[1] or r"\P{White_Space}", expression)
         return compiled(expression)
@@ -238,7 +238,7 @@ class Pretokenizer:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Pretokenizer:
-        """The pretokenizer that `to_json` wrote; TypeError or ValueError for anything else."""
+        """Create a pretokenizer from the result of `to_json`; raises TypeError or ValueError for anything else."""
         data = dict(data)
         return cls(data.pop("name"), **data) if "name" in data else cls.from_regex(data.pop("pattern"), **data)
 
@@ -282,7 +282,7 @@ def _rebuild(
 
 
 def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) -> None:
-    """Refuse the Unicode version that was saved with a pretokenizer unless it is None (not said) or its own.
+    """Check the Unicode version that was saved with a pretokenizer: it must be None (not recorded) or the current one.
 
     Raises:
         ValueError: for another version.
@@ -291,14 +291,14 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
     own = None if pretokenizer is None else pretokenizer.unicode_version
     if version not in (None, own):
         raise ValueError(
-            f"unicode_version is {shown(version)}; in this release it is {own!r} for {pretokenizer!r}, which cuts "
-            "characters assigned in the later of the two otherwise; use a release with that version, or remove "
-            "unicode_version to take this one"
+            f"unicode_version is {shown(version)}; in this release it is {own!r} for {pretokenizer!r}, and characters "
+            "assigned in the later version may be split differently; use a release with that version, or remove "
+            "unicode_version to use this one"
         )
 
 
 def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
-    """What an argument named `pretokenizer` means: one, the name of one, or None for the whole text as one word."""
+    """Convert the argument `pretokenizer`: a Pretokenizer, the name of one, or None (the whole text is one word)."""
     if value is None or isinstance(value, Pretokenizer):
         return value
     if isinstance(value, str):
@@ -309,14 +309,14 @@ def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
 
 
 def prepared(data: Bytes, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None) -> Bytes:
-    """A text between special tokens made ready for cutting: normalized, with a space before it if one is asked for."""
+    """Prepare a text between special tokens for pretokenization: normalize it, then apply `Pretokenizer.prepared`."""
     if normalizer is not None:
         data = normalizer.on_bytes(bytes(data))
     return data if pretokenizer is None else pretokenizer.prepared(data)
 
 
 def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
-    """The number of the kernels' scanner for a pretokenizer, or None where the `regex` package must find the spans."""
+    """The number of the scanner of a pretokenizer; None if the `regex` package matches its pattern."""
     return WHOLE if pretokenizer is None else pretokenizer.scanner
 
 
@@ -324,12 +324,12 @@ __all__ = ["NAMES", "Pretokenizer", "as_pretokenizer", "check_unicode_version", 
 
 
 def _check_intersections(pattern: str) -> None:
-    """Refuse `&&` in a class where it is two characters; a pattern that was copied from elsewhere means more by it."""
+    """Raise ValueError for `&&` in a class without `(?V1)`: in a pattern from another engine it is an intersection."""
     if regex.match(r"\(\?\w*V1", pattern):
         return
     for found in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
         if "&&" in regex.sub(r"\\.", "", found[0], flags=regex.DOTALL):
             raise ValueError(
-                f"pattern is {shown(pattern)}; its class {shown(found[0])} has &&, two characters to `regex` "
-                r"and an intersection to others; put (?V1) in front for an intersection, or write \& for each &"
+                f"pattern is {shown(pattern)}; its class {shown(found[0])} has &&, which is two characters in `regex` "
+                r"and an intersection in other engines; put (?V1) in front for an intersection, or write \& for each &"
             )

@@ -297,7 +297,7 @@ def test_lines_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, mo
         expected = [tok.decode_bytes(list(map(int, line.split()))) for line in io.BytesIO(lines)]
         assert capsysbinary.readouterr().out == b"|".join(expected)
     for lines, message in (
-        (ids + b"\n" + b"1 " * 20 + b"999", b"line 2: token id 999 at place 20"),
+        (ids + b"\n" + b"1 " * 20 + b"999", b"line 2: token id 999 at position 20"),
         (b"0" * 3000, b"000\xe2\x80\xa6 is no"),
     ):
         stdin(lines)

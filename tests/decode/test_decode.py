@@ -255,8 +255,8 @@ def test_a_refused_id_leaves_the_decoder_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("ids", "error", "message"),
     [
-        ([0, 317], ValueError, r"token id 317 at place 1 is no token of this vocabulary: ids are from 0 to 316"),
-        ([2**32 - 1], ValueError, "token id 4294967295 at place 0"),
+        ([0, 317], ValueError, r"token id 317 at position 1 is no token of this vocabulary: ids are from 0 to 316"),
+        ([2**32 - 1], ValueError, "token id 4294967295 at position 0"),
         ([2**32], ValueError, r"token id 4294967296 is out of range; ids are from 0 to 2\*\*32 - 1"),
         ([-1], ValueError, "token id -1 is out of range"),
         (np.array([3, -7], dtype=np.int64), ValueError, "token id -7 is out of range"),
@@ -307,13 +307,13 @@ def test_gaps_between_ids(tmp_path: Any) -> None:
     tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<|end|>": 300})
     assert tok.decode([97, 300]) == "a<|end|>"
     with pytest.raises(
-        ValueError, match=r"token id 299 at place 1 is no token of this vocabulary: the vocabulary has a gap there"
+        ValueError, match=r"token id 299 at position 1 is no token of this vocabulary: the vocabulary has a gap there"
     ):
         tok.decode([97, 299])
-    with pytest.raises(ValueError, match=r"token id 301 at place 0 .*ids are from 0 to 300"):
+    with pytest.raises(ValueError, match=r"token id 301 at position 0 .*ids are from 0 to 300"):
         tok.decode([301])
     shifted = bpe.train(counts={"a": 1}, num_merges=0, first_id=10)
-    with pytest.raises(ValueError, match="token id 9 at place 0"):
+    with pytest.raises(ValueError, match="token id 9 at position 0"):
         shifted.decode([9])
     assert shifted.decode(shifted.encode("hé")) == "hé"
 
@@ -329,5 +329,5 @@ def test_many_ids_whose_size_is_guessed_wrong() -> None:
     ids[::61], ids[1::61] = long, short
     assert len(tok.decode_bytes(ids)) == int(tok.token_byte_lengths[ids].sum())
     ids[-1] = 5000
-    with pytest.raises(ValueError, match="token id 5000 at place 1199999 is no token"):
+    with pytest.raises(ValueError, match="token id 5000 at position 1199999 is no token"):
         tok.decode(ids)

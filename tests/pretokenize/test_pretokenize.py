@@ -301,7 +301,7 @@ def test_nothing_but_white_space_is_lost(text: str) -> None:
 
 def test_intersections_are_refused_where_they_would_be_characters() -> None:
     for pattern in (r"[\w&&[^\d]]+", r"a|[^\]&&b]", r"\\[a&&b]", "[]&&]"):
-        with pytest.raises(ValueError, match=r"has &&, two characters .*; put \(\?V1\) in front"):
+        with pytest.raises(ValueError, match=r"has &&, which is two characters .*; put \(\?V1\) in front"):
             Pretokenizer.from_regex(pattern)
     assert Pretokenizer.from_regex(r"(?V1)[\w&&[^\d]]+").split("ab12&c") == ["ab", "c"]
     assert Pretokenizer.from_regex(r"(?iV1)[\w&&[^b]]+").split("aB1&c") == ["a", "1", "c"]
