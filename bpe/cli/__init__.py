@@ -4,7 +4,9 @@ In come words and flags; results go to stdout or to the file named, progress and
 order in which a command line meets them:
 
 - `arguments.py` the words and flags of every command, for argparse;
-- `commands.py` what the commands do, by the functions that Python users call;
+- `commands.py` runs a command and reports errors; `parsing.py` is the parser, and error messages in terms of flags;
+- `training.py`, `encoding.py`, `inspecting.py` what the commands do, by the functions that Python users call;
+- `files.py` their inputs and outputs;
 - `demo.py` `bpe demo`: a vocabulary in steps, on `samples/scripts.txt`;
 - `manual.py` a manual page, `completion.py` scripts for shells, both made from the parser.
 

@@ -18,8 +18,8 @@ import pytest
 import bpe
 from bpe.base import progress
 from bpe.base.progress import progress_bar
-from bpe.cli import commands as cli
 from bpe.cli import main
+from bpe.cli import training as cli
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import trainer as learning
 

@@ -13,8 +13,7 @@ import pytest
 from conftest import TEXT
 
 import bpe
-from bpe.cli import commands as cli
-from bpe.cli import main
+from bpe.cli import encoding, files, main
 from bpe.corpus import reading
 from bpe.formats import id_files as idfiles
 
@@ -181,7 +180,7 @@ def test_ids_come_in_pieces_without_seams(tokenizer_file, text_file, capsys, mon
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     whole = capsys.readouterr().out
     monkeypatch.setattr(idfiles, "_PIECE", 3)
-    monkeypatch.setattr(cli, "_GROUP", 8)
+    monkeypatch.setattr(encoding, "_GROUP", 8)
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     assert capsys.readouterr().out == whole
 
@@ -205,7 +204,7 @@ def test_decode_gives_the_file_back(tmp_path, tokenizer_file, capsysbinary, cut,
 
 def test_npy_records_the_document_boundaries(tmp_path, tokenizer_file, text_file, monkeypatch):
     tok = bpe.Tokenizer.load(tokenizer_file)
-    monkeypatch.setattr(cli, "_GROUP", 30)
+    monkeypatch.setattr(encoding, "_GROUP", 30)
     path = tmp_path / "x.npy"
     assert main(["encode", text_file, text_file, "-t", tokenizer_file, "-o", str(path), "--per-line"]) == 0
     ids, offsets = np.load(path), np.load(tmp_path / "x.offsets.npy")
@@ -418,4 +417,4 @@ def test_documents_of_stdin_are_those_of_the_text(monkeypatch, size):
     for data in (b"", b"<|", b"a<|b|>", b"<|b|><|b|>", b"low<|b|>lower <|b<|b|>|>\n" * 3):
         for cut, expected in ((args, data.split(b"<|b|>")), (lines, list(io.BytesIO(data)))):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-            assert list(cli._documents("-", cut)) == expected
+            assert list(files.documents_of("-", cut)) == expected

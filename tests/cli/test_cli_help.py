@@ -17,9 +17,10 @@ from conftest import fails
 import bpe
 from bpe.cli import commands as cli
 from bpe.cli import main
-from bpe.cli.arguments import in_flags, parser, values_of_flags
+from bpe.cli.arguments import parser, values_of_flags
 from bpe.cli.completion import SHELLS, script
 from bpe.cli.manual import EXAMPLES, WIDTH, commands_of, page, summaries
+from bpe.cli.parsing import in_flags
 
 TOP = parser(cli._COMMANDS)
 COMMANDS = commands_of(TOP)

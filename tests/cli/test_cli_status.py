@@ -15,8 +15,7 @@ import pytest
 from conftest import fails
 
 import bpe
-from bpe.cli import arguments, main
-from bpe.cli import commands as cli
+from bpe.cli import commands, main, parsing
 from bpe.encode.text_encoder import TextEncoder
 from bpe.formats import id_files as idfiles
 
@@ -92,7 +91,7 @@ def test_an_empty_separator_is_bad_use(capsys):
     ("given", "meant"), [(r"\n", "\n"), (r"\r\n\t\0", "\r\n\t\0"), (r"\\n", r"\n"), ("<|end|>", "<|end|>"), ("é", "é")]
 )
 def test_escapes_in_separators(given, meant):
-    assert arguments._unescaped(given) == meant
+    assert parsing.unescaped(given) == meant
 
 
 def test_help_and_version(capsys):
@@ -280,7 +279,7 @@ def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file,
         raise raised
 
     monkeypatch.setattr(TextEncoder, "block_ids", block_ids)
-    monkeypatch.setattr(cli, "_silence_stdout", lambda: None)
+    monkeypatch.setattr(commands, "silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status
         out, err = capsys.readouterr()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import utf8_error
-from bpe.cli import commands as cli
+from bpe.cli import encoding as cli
 from bpe.cli import main
 from bpe.corpus import reading
 from bpe.encode import _file_blocks as blocks

@@ -1,0 +1,185 @@
+"""The commands between text and ids: `bpe encode`, `bpe decode`, `bpe count`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import bpe
+from bpe.base.threads import thread_count
+from bpe.batch import TokenBatch
+from bpe.cli.files import bar, blocks_of, check_inputs, check_output, error_context, opened, output, say
+from bpe.corpus.blocks import Block, all_regular, separators_of
+from bpe.corpus.reading import character_cut
+from bpe.decode.decoder import ByteDecoder
+from bpe.encode.engine import Around, BlockIds
+from bpe.errors import FormatError
+from bpe.formats import id_files as idfiles
+from bpe.tokenizer import decoder_of, engine_of, text_encoder_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+log = logging.getLogger("bpe.cli")
+
+#: Documents are encoded in groups of about this many bytes: enough to keep threads busy, little beside the memory.
+_GROUP = 32 << 20
+#: Endings of files that lines of ids are not: they are written under such a name only if --format says so.
+_OTHER_FORMATS = (
+    *(".npz", ".bin", ".idx", ".parquet", ".arrow", ".feather", ".pt", ".pkl", ".h5", ".safetensors"),
+    *(".jsonl", ".gz", ".bz2", ".xz", ".zst", ".zip"),
+)
+
+
+def encode(args: argparse.Namespace) -> None:
+    """Write the ids of files, as lines or as .npy."""
+    as_npy = _as_npy(args)
+    check_inputs(args, [*args.files, args.tokenizer])
+    check_output(args.output, [*args.files, args.tokenizer])
+    if as_npy:
+        check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    _note_separator(tokenizer, args, as_npy=as_npy)
+    batches = ((batch, goes_on) for _, _, batch, goes_on in _batches(tokenizer, args))
+    if as_npy:
+        idfiles.write_npy(args.output, batches)
+        return
+    with output(args.output) as out:
+        idfiles.write_lines(out, batches)
+
+
+def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
+    """Say so where somebody may expect an id between documents, and none is written."""
+    if args.separator in tokenizer.special_tokens and args.append is None and args.prepend is None:
+        where = f"{idfiles.offsets_path(args.output)} says" if as_npy else "line ends say"
+        log.info(
+            "the separator %s gives no id: only %s where documents end; add --append '%s' to write its id after each",
+            args.separator,
+            where,
+            args.separator,
+        )
+
+
+def _as_npy(args: argparse.Namespace) -> bool:
+    """Whether ids are written as .npy: as --format says, or as the output's name ends."""
+    ending = Path(args.output or "").suffix.lower()
+    if args.format is None and ending in _OTHER_FORMATS:
+        args.parser.error(
+            f"the output {args.output} would hold lines of ids, not {ending}; name it .txt or .npy, or say --format"
+        )
+    as_npy = args.format == "npy" or (args.format is None and ending == ".npy")
+    if as_npy and args.output is None:
+        args.parser.error("--format npy needs -o ids.npy: the document boundaries go beside it, to ids.offsets.npy")
+    return as_npy
+
+
+def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
+    """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
+    engine, threads = engine_of(tokenizer), thread_count(args.threads)
+    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
+    around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
+    separators = separators_of(args.separator, args.per_line)
+    streamed = not separators and not engine.cuts_documents(allowed)  # so that no document is held whole
+    cut = character_cut if streamed else engine.end_cut(separators, args.per_line, allowed)
+    with bar(args, "encode", args.files) as advance:
+        for number, path in enumerate(args.files):
+            blocks = blocks_of(path, args, cut, threads, chars=tokenizer.model == "char")
+            if streamed:
+                parts = _streamed(tokenizer, blocks, allowed, around)
+            else:
+                ahead = path == "-" or not all_regular([path])
+                encoder = text_encoder_of(tokenizer)
+                parts = encoder.block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
+            for part in parts:
+                offsets = np.zeros(len(part.lengths) + 1, dtype=np.int64)
+                np.cumsum(part.lengths, out=offsets[1:])
+                yield number, part.n_bytes, TokenBatch(part.ids, offsets), not part.ends
+                advance(part.n_bytes)
+
+
+def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | None:
+    """The id that a flag names: a special token, or a number."""
+    is_number = text is not None and text.isdecimal() and text not in tokenizer.special_tokens
+    return text_encoder_of(tokenizer).named_id(flag, int(text) if text is not None and is_number else text)
+
+
+def _streamed(
+    tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], around: Around
+) -> Iterator[BlockIds]:
+    """The ids of one document that comes in blocks and is not held whole."""
+    came, begins, source = 0, True, ""
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal came, source
+        for block in blocks:
+            source = block.source
+            block.check()
+            data = bytes(block.text)
+            block.release()
+            came += len(data)
+            yield data
+
+    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
+    stream = tokenizer.encode_stream(chunks(), allowed_special=allowed)
+    for ids in chain([before], _naming(stream, lambda: source)):
+        yield BlockIds(ids, np.array([len(ids)]), begins, False, came)
+        came, begins = 0, False
+    yield BlockIds(after, np.array([len(after)]), False, True, came)
+
+
+def _naming(ids: Iterator[NDArray[np.uint32]], source: Callable[[], str]) -> Iterator[NDArray[np.uint32]]:
+    """The same ids; errors about the text name where it comes from."""
+    while True:
+        try:
+            more = next(ids, None)
+        except ValueError as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(str(error), path=source()) from None
+        if more is None:
+            return
+        yield more
+
+
+def decode(args: argparse.Namespace) -> None:
+    """Write the text of ids."""
+    check_inputs(args, [args.file, args.tokenizer])
+    check_output(args.output, [args.file, args.tokenizer])
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    between = (args.separator or "").encode()
+    with opened(args.file) as file, bar(args, "decode", [args.file]) as advance, output(args.output) as out:
+        decoder = ByteDecoder(decoder_of(tokenizer))
+        pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
+        for number, (where, ids, begins, size) in enumerate(pieces):
+            if begins and number:
+                out.write(between)
+                decoder.begin()
+            with error_context(args.file, where):
+                text = decoder.push(ids)
+            out.write(text)
+            advance(size)
+
+
+def count(args: argparse.Namespace) -> None:
+    """Print the tokens and bytes of each file."""
+    check_inputs(args, [*args.files, args.tokenizer])
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+
+    def row(tokens: int, size: int, name: str) -> None:
+        say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {name}")
+
+    tokens, sizes = [0] * len(args.files), [0] * len(args.files)
+    for number, size, batch, _ in _batches(tokenizer, args):
+        tokens[number] += len(batch.ids)
+        sizes[number] += size
+    say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
+    for each in zip(tokens, sizes, args.files, strict=True):
+        row(*each)
+    if len(args.files) > 1:
+        row(sum(tokens), sum(sizes), "total")

@@ -1,0 +1,190 @@
+"""Files, pipes and the terminal, as the commands read and write them.
+
+A file to be written appears whole or not at all, and one that cannot be written is refused before the work. Not here:
+what the commands do with a text (`encoding.py`, `training.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from bpe.base.atomic_files import atomic_write
+from bpe.base.progress import Advance, Stage, progress_bar
+from bpe.base.utf8 import check_device
+from bpe.cli.parsing import in_flags
+from bpe.corpus.blocks import Block, PathLike, document_cut, file_blocks, open_file, separators_of
+from bpe.corpus.reading import EndCut, Readable, checked_encoding_errors
+from bpe.errors import FormatError
+from bpe.formats import id_files as idfiles
+
+
+def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Refuse files that cannot be read before any work; pipes are left alone, since opening one would empty it."""
+    if paths.count("-") > 1:
+        args.parser.error("- (stdin) can be read only once")
+    if "-" in paths:
+        if sys.stdin is None:
+            raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
+        descriptor = None
+        with suppress(OSError, ValueError):  # which a stdin that is no file of the system raises
+            descriptor = sys.stdin.fileno()
+        if descriptor is not None:
+            check_device("stdin", descriptor)
+    for path in paths:
+        if path != "-" and not stat.S_ISFIFO(os.stat(path).st_mode):
+            check_device(path)
+            with open(path, "rb"):
+                pass
+
+
+def check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-o") -> None:
+    """Refuse a file that cannot be written, or that would replace one of the inputs, before any work."""
+    if path is None:
+        return
+    what = "the output" if flag == "-o" else "the checkpoint"
+    target, folder = Path(path), Path(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"{what}'s folder {folder} does not exist; make it first, or name another with {flag}")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{what} {path} is no regular file; name another with {flag}")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{what} {path} cannot be written: its folder {folder} is read-only; name another with {flag}")
+    if any(name and name != "-" and _same_file(target, name) for name in inputs):
+        others = "one of the inputs" if flag == "-o" else "one of the inputs or the output"
+        raise ValueError(f"{what} {path} is {others} and would replace it; name another with {flag}")
+
+
+def _same_file(target: Path, name: str) -> bool:
+    there = target.exists() and os.path.exists(name)
+    return target.samefile(name) if there else os.path.realpath(target) == os.path.realpath(name)
+
+
+def outputs_of(args: argparse.Namespace) -> list[str]:
+    """The files that the command writes at its end."""
+    path = getattr(args, "output", None)
+    return [] if path is None else [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
+
+
+def identity(path: str) -> tuple[int, ...] | None:
+    """What differs once a file has been replaced; None if there is no file."""
+    with suppress(OSError):
+        status = os.stat(path)
+        return status.st_ino, status.st_mtime_ns, status.st_size
+    return None
+
+
+def opened(path: str) -> Any:
+    """Open a file for reading bytes; - is stdin."""
+    return nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb")
+
+
+@contextmanager
+def output(path: str | None) -> Iterator[BinaryIO]:
+    """Where results go: stdout, or a file that appears when it is whole."""
+    if path is None:
+        yield cast("BinaryIO", Stdout())
+    else:
+        with atomic_write(path) as file:
+            yield file
+
+
+def blocks_of(
+    path: str, args: argparse.Namespace, cut: EndCut | None, threads: int = 1, *, chars: bool = False
+) -> Iterator[Block]:
+    """The text of a file in blocks."""
+    return file_blocks(
+        [path],
+        separators_of(args.separator, args.per_line),
+        args.per_line,
+        cut,
+        threads=threads,
+        encoding_errors=checked_encoding_errors(args.encoding_errors, chars=chars),
+        opened=_open_text,
+    )
+
+
+def documents_of(path: str, args: argparse.Namespace) -> Iterator[bytes]:
+    """The documents of a file one by one."""
+    for block in blocks_of(path, args, document_cut(separators_of(args.separator, args.per_line), args.per_line)):
+        block.check()
+        for start, end in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
+            yield bytes(block.text[start:end])
+        block.release()
+
+
+@contextmanager
+def _open_text(path: PathLike) -> Iterator[tuple[Readable, int | None, str]]:
+    """Open a file for `file_blocks`."""
+    if path == "-":
+        with opened("-") as file:
+            yield file, None, "stdin"
+    else:
+        with open_file(path) as found:
+            yield found
+
+
+class Stdout:
+    """The process's stdout for bytes; errors such as a full disk name it."""
+
+    def write(self, data: bytes) -> int:
+        """Write bytes to the buffer of stdout."""
+        with self._named():
+            return sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        with self._named():
+            sys.stdout.flush()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            silence_stdout()
+            raise OSError(error.errno, error.strerror, "stdout") from None
+
+
+def say(line: str) -> None:
+    """Print a line to stdout; lone surrogates become escapes."""
+    out = Stdout()
+    out.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    if sys.stdout.isatty():
+        out.flush()
+
+
+def silence_stdout() -> None:
+    """After a closed pipe or a full disk: what is still buffered goes nowhere instead of raising again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def bar(args: argparse.Namespace, stage: Stage, paths: Sequence[str]) -> AbstractContextManager[Advance]:
+    """What counts the bytes of the files on stderr, as `progress_bar` does."""
+    known = all(os.path.isfile(path) for path in paths)
+    total = sum(os.path.getsize(path) for path in paths) if known else None
+    return progress_bar(not args.quiet, stage, total, "B", brief=True)
+
+
+@contextmanager
+def error_context(
+    path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None
+) -> Iterator[None]:
+    """Name the input in errors about what it holds, and the flags of the command that made it."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except (TypeError, ValueError) as error:
+        message = str(error) if flags_of is None else in_flags(str(error), flags_of)
+        raise FormatError(message, path="stdin" if path == "-" else path, where=where) from None

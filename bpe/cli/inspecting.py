@@ -1,0 +1,143 @@
+"""The commands for people: `bpe info`, `edit`, `show`, `demo`, `help` and `completion`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+import bpe
+from bpe.cli.arguments import values_of_flags
+from bpe.cli.completion import script
+from bpe.cli.files import check_inputs, check_output, say
+from bpe.cli.manual import page
+from bpe.count.word_counts import MAGIC, WordCounts
+from bpe.errors import counted
+from bpe.show.colours import plain, render, use_colour
+from bpe.tokenizer import engine_of
+
+log = logging.getLogger("bpe.cli")
+
+#: `bpe info` shows so many special tokens and so many of the longest.
+_SHOWN = 10
+
+
+def info(args: argparse.Namespace) -> None:
+    """Describe a tokenizer or a file of word counts."""
+    facts = _counts_facts(args.file) if _holds_counts(args.file) else _tokenizer_facts(args.file)
+    for name, value in facts.items():
+        say(f"{name + ':':<18}{value}")
+
+
+def _holds_counts(path: str) -> bool:
+    if not os.path.isfile(path):  # what is no file is for a tokenizer's loader to refuse, or a pipe that is read once
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def _counts_facts(path: str) -> dict[str, Any]:
+    counts = WordCounts.load(path)
+    words = counts.most_common(_SHOWN)
+    return {
+        "file": "word counts",
+        "distinct words": len(counts),
+        "words in all": counts.total,
+        "special tokens": _few(list(counts.special_tokens)),
+        "pretokenizer": _cutting(counts.pretokenizer),
+        "normalizer": _or_none(counts.normalizer),
+        "most frequent": plain(word for word, _ in words) if words else "none",
+    }
+
+
+def _tokenizer_facts(path: str) -> dict[str, Any]:
+    tokenizer = bpe.Tokenizer.load(path)
+    lengths = tokenizer.token_byte_lengths
+    ids = np.flatnonzero(lengths)
+    mark = tokenizer.end_of_word
+    glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
+    named, always = tokenizer.special_tokens, engine_of(tokenizer).specials.always
+    longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
+    return {
+        "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],
+        "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
+        if len(ids)
+        else "empty",
+        "merges": len(tokenizer.merges),
+        "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
+        "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
+        "unknown token": tokenizer.unk_token or "none",
+        "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
+        "pretokenizer": _cutting(tokenizer.pretokenizer),
+        "normalizer": _or_none(tokenizer.normalizer),
+        "fingerprint": tokenizer.fingerprint,
+        "longest tokens": plain(tokenizer.token_bytes(number) for number in longest),
+    }
+
+
+def _cutting(pretokenizer: bpe.Pretokenizer | None) -> str:
+    if pretokenizer is None:
+        return "none: a text is one word"
+    finder = "the regex package" if pretokenizer.scanner is None else "a scanner"
+    return f"{pretokenizer.name or repr(pretokenizer)}, pretokens found by {finder}"
+
+
+def _few(names: list[str]) -> str:
+    more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+    return ", ".join(names[:_SHOWN] + more) or "none"
+
+
+def _or_none(value: object) -> str:
+    return "none" if value is None else repr(value)
+
+
+def edit(args: argparse.Namespace) -> None:
+    """Save a tokenizer with more tokens."""
+    if not args.add_special and not args.add:
+        args.parser.error("give the tokens to add, with --add-special or --add")
+    check_inputs(args, [args.input])
+    check_output(args.output, [args.input])
+    before = bpe.Tokenizer.load(args.input)
+    after = before.with_tokens(special=args.add_special, added=args.add)
+    after.save(args.output)
+    more = counted(after.vocab_size - before.vocab_size, "more token")
+    log.info("%s, ids %d to %d: %s", more, before.n_vocab, after.n_vocab - 1, args.output)
+
+
+def show(args: argparse.Namespace) -> None:
+    """Print a text cut into its tokens."""
+    text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    if args.explain:
+        say(tokenizer.explain(text))
+    else:
+        say(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)))
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Train, save, load, encode and decode the embedded sample; the exit status."""
+    from bpe.cli import demo
+
+    check_output(args.output, [])
+    same = demo.run(
+        say,
+        vocab_size=args.vocab_size,
+        output=args.output,
+        colour=use_colour(sys.stdout),
+        threads=args.threads,
+    )
+    return 0 if same else 1
+
+
+def help_(args: argparse.Namespace) -> None:
+    """Print the manual."""
+    say(page(args.top, args.command))
+
+
+def completion(args: argparse.Namespace) -> None:
+    """Print the completion script of a shell."""
+    say(script(args.shell, args.top, values_of_flags()))

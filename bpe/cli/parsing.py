@@ -1,0 +1,158 @@
+"""The parser of the command line: values of flags, and error messages in terms of flags.
+
+Not here: which commands and flags there are (`arguments.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+from typing import Any, NoReturn
+
+from bpe.base.memory_limits import check_memory
+
+#: Flags whose Python argument has another name than argparse's `dest`, or stands for one value of it.
+_OTHER_NAMES = {"normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
+    "counted_special_tokens": "--special-token"
+}
+
+
+#: What a shell takes without quotes.
+_PLAIN, _QUOTES = r"[0-9A-Za-z_.-]+", ("'", '"')
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` whose errors are one line in terms of flags."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """One line and exit status 2, instead of the whole usage."""
+        message = in_flags(message, self)
+        message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
+        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but an unknown flag is an error before one that is missing."""
+        if self._subparsers is None:
+            known = self._option_string_actions
+            for arg in takewhile("--".__ne__, args or []):
+                flag = arg.partition("=")[0]
+                if flag.startswith("--") and flag not in known and " " not in arg:
+                    self.error(f"unrecognized arguments: {flag}{_closest(flag, known)}")
+        return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            said = f"invalid choice: {value!r}{_closest(value, names)} (choose from {', '.join(names)})"
+            raise argparse.ArgumentError(action if action.option_strings else None, said)
+
+
+def _closest(word: str, known: Iterable[str]) -> str:
+    """A question that names the known word most like a wrong one; nothing if none is."""
+    found = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
+    """An error message of the library, which names Python arguments, in the flags of the command line.
+
+    >>> train = argparse.ArgumentParser()
+    >>> for flag in ("--vocab-size", "--end-of-word", "--separator"): _ = train.add_argument(flag)
+    >>> in_flags("vocab_size is 12; it must be at least 256, or pass initial_alphabet='corpus'", train)
+    '--vocab-size is 12; it must be at least 256, or pass --corpus-alphabet'
+    >>> in_flags("end_of_word='</w>' is given, but separator=None", train)
+    "--end-of-word '</w>' is given, but no --separator"
+    """
+    flags = dict(_OTHER_NAMES)
+    for action in parser._actions:
+        if action.option_strings:
+            flags.setdefault(action.dest, max(action.option_strings, key=len))
+    switches = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
+    message = message.replace("initial_alphabet='corpus'", "--corpus-alphabet")
+    message = message.replace("initial_alphabet=None", "no --corpus-alphabet")
+    message = re.sub(r"\bPretokenizer\('(\w+)'\)", r"\1", message)
+    names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
+
+    def assigned(match: re.Match[str]) -> str:
+        flag, value = flags[match[1]], match[2] or ""
+        if value == "True" or (flag in switches and value == "1"):
+            return flag
+        if value in ("None", "False") or (flag in switches and value == "0"):
+            return f"no {flag}"
+        return f"{flag} {value[1:-1] if value[:1] in _QUOTES and re.fullmatch(_PLAIN, value[1:-1]) else value}"
+
+    message = re.sub(rf"(?<![\w.])({names})=('[^']*'|\"[^\"]*\"|\w+\b)?", assigned, message)
+    # A name with an underscore is no English word; any other is an argument only where a message begins with it.
+    return re.sub(
+        rf"(?<![\w'\"./-])({names})(?![\w'\"=(])",
+        lambda match: flags[match[1]] if "_" in match[1] or _is_subject(match) else match[1],
+        message,
+    )
+
+
+def _is_subject(match: re.Match[str]) -> bool:
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    return after.startswith(" is ") and (not before or re.fullmatch(r"argument \S+: ", before) is not None)
+
+
+def checked(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A `type` for argparse that keeps the text of the library's own error."""
+
+    def convert(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def memory_size(text: str) -> int | None:
+    """An amount of memory; argparse says what is wrong with it."""
+    try:
+        return check_memory(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A `type` for argparse: a whole number of at least `least`."""
+
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return convert
+
+
+def unescaped(text: str) -> str:
+    r"""A separator with its escapes resolved: \n \r \t \0 and \\, nothing else."""
+    if not text:
+        raise argparse.ArgumentTypeError("a separator is at least one character")
+    known = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
+
+    def resolve(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise argparse.ArgumentTypeError(f"{text!r} has {match[0]!r}; known are \\n \\r \\t \\0 and \\\\")
+        return known[match[1]]
+
+    return re.sub(r"\\(.?)", resolve, text, flags=re.DOTALL)
+
+
+def output_path(path: str) -> str | None:
+    """A file for results; - is stdout, here None."""
+    return None if path == "-" else path
+
+
+def file_path(path: str) -> str:
+    """A file to save to, which cannot be stdout."""
+    if path == "-":
+        raise argparse.ArgumentTypeError("the result is saved to a file, not to stdout")
+    return path

@@ -1,0 +1,160 @@
+"""The commands that read a corpus to train on: `bpe train`, `bpe count-words`, `bpe merge-counts`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from typing import Any
+
+import bpe
+from bpe.base.progress import progress_note
+from bpe.base.spelling import spell
+from bpe.cli.files import check_inputs, check_output, documents_of, error_context, say, silence_stdout
+from bpe.cli.manual import commands_of
+from bpe.count.word_counts import WordCounts
+from bpe.errors import counted
+from bpe.training.checkpoint import saved_state
+
+log = logging.getLogger("bpe.cli")
+
+
+def train(args: argparse.Namespace) -> None:
+    """Learn a tokenizer from files or word counts, and save it."""
+    if bool(args.files) == (args.counts is not None):
+        args.parser.error("give either FILES or --counts words.counts")
+    if args.end_of_word_glued and not hasattr(args, "end_of_word"):
+        args.parser.error("--end-of-word-glued needs --end-of-word")
+    if args.counts is not None and (args.per_line or args.separator is not None):
+        args.parser.error("--separator and --per-line cut FILES; the counts in --counts are of documents cut already")
+    check_inputs(args, [*args.files, *([args.counts] if args.counts else [])])
+    check_output(args.output, [*args.files, args.counts])
+    for path in _checkpoint_files(args):
+        check_output(path, [*args.files, args.counts, args.output], "--checkpoint")
+    wanted = (
+        "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
+        "limit_alphabet first_id threads max_memory checkpoint"
+    )
+    options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
+    options.update(_normalizing(args))
+    _with_gaps(args, options)
+    if args.corpus_alphabet:
+        options["initial_alphabet"] = "corpus"
+    if args.trace:
+        options["on_merge"] = _trace
+    progress = not args.quiet and not (args.trace and sys.stdout.isatty())
+    try:
+        tokenizer = bpe.train(
+            **(_corpus(args) if args.counts is None else {"counts": _split_counts(args)}),
+            **options,
+            special_tokens=args.special_tokens,
+            end_of_word_glued=args.end_of_word_glued,
+            progress=progress,
+        )
+        with progress_note(progress, "write"):
+            tokenizer.save(args.output)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_saved(args)) from None
+    training = tokenizer.training
+    assert training is not None
+    log.info(
+        "%s, %s, learned in %.1f s: %s",
+        counted(tokenizer.vocab_size, "token"),
+        counted(training.merges, "merge"),
+        training.seconds,
+        args.output,
+    )
+
+
+def _checkpoint_files(args: argparse.Namespace) -> list[str]:
+    return [args.checkpoint, f"{args.checkpoint}.counts"] if hasattr(args, "checkpoint") else []
+
+
+def _saved(args: argparse.Namespace) -> str:
+    """What is left of a training that was interrupted."""
+    state = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else None
+    if state is None or state == (0, False):
+        return "nothing was saved"
+    merges, has_counts = state
+    what = f"{'the word counts and ' if has_counts else ''}{counted(merges, 'merge')}"
+    return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
+
+
+def _corpus(args: argparse.Namespace) -> dict[str, Any]:
+    """The documents, as arguments of `bpe.train` and `bpe.count_words`, which open files themselves, but not stdin."""
+    if "-" in args.files:
+        return {"texts": (document for path in args.files for document in documents_of(path, args))}
+    files = {"files": args.files, "separator": args.separator, "per_line": args.per_line}
+    return files if args.encoding_errors == "strict" else {**files, "encoding_errors": args.encoding_errors}
+
+
+def _with_gaps(args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Let the pattern of --pattern do what --gaps says with text between its matches."""
+    if args.gaps is None:
+        return
+    given = options.get("pretokenizer")
+    if not isinstance(given, bpe.Pretokenizer) or given.name is not None:
+        args.parser.error("--gaps is for text that a --pattern of your own does not match")
+        return
+    options["pretokenizer"] = bpe.Pretokenizer.from_regex(given.pattern, gaps=args.gaps)
+
+
+def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
+    if not args.normalizers:
+        return {}
+    return {"normalizer": args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers}
+
+
+def _split_counts(args: argparse.Namespace) -> WordCounts:
+    """The counts to train on; what separated their text is most often a special token of the tokenizer too."""
+    counts = WordCounts.load(args.counts)
+    left_out = [name for name in counts.special_tokens if name not in args.special_tokens]
+    if left_out:
+        named = ", ".join(left_out)
+        log.warning("%s separated the text of the counts and is no token; --special-token makes it one", named)
+    return counts
+
+
+def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
+    try:
+        say(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
+    except BrokenPipeError:  # whoever read the trace has seen enough, but the tokenizer is still wanted
+        silence_stdout()
+
+
+def count_words(args: argparse.Namespace) -> None:
+    """Count the words of files, and save the counts."""
+    check_inputs(args, args.files)
+    check_output(args.output, args.files)
+    options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
+    _with_gaps(args, options)
+    began = time.perf_counter()
+    counts = bpe.count_words(
+        **_corpus(args),
+        **options,
+        **_normalizing(args),
+        special_tokens=args.special_tokens,
+        progress=not args.quiet,
+    )
+    with progress_note(not args.quiet, "write"):
+        counts.save(args.output)
+    _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
+
+
+def merge_counts(args: argparse.Namespace) -> None:
+    """Save the sum of several files of word counts."""
+    made_by = commands_of(args.top)["count-words"]
+    check_inputs(args, args.counts)
+    check_output(args.output, args.counts)
+    first, *others = args.counts
+    merged = WordCounts.load(first)
+    for path in others:
+        with error_context(path, flags_of=made_by):
+            merged |= WordCounts.load(path)
+    merged.save(args.output)
+    _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
+
+
+def _log_counts(counts: WordCounts, how: str, path: str) -> None:
+    log.info("%s, %d in all, %s: %s", counted(len(counts), "distinct word"), counts.total, how, path)
