@@ -1,4 +1,4 @@
-"""Counting words: against a naive count, in order of first appearance, and what is done with counts afterwards."""
+"""Counting words: equal to a naive count, in order of first appearance; and the methods of WordCounts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pretokenizers = st.sampled_from(
 def naive(
     texts: list[str], pretokenizer: Any, normalizer: Any = None, specials: tuple[str, ...] = ()
 ) -> list[tuple[bytes, int]]:
-    """Words and counts in order of first appearance, by the plain way."""
+    """Words and counts in order of first appearance, counted by a dict."""
     if isinstance(pretokenizer, str):
         pretokenizer = Pretokenizer(pretokenizer)
     pieces: list[bytes] = []
@@ -57,7 +57,7 @@ def naive(
     specials=st.sampled_from([(), ("<|x|>",), ("<|x|>", "<|", "low")]),
     threads=st.sampled_from([1, 2]),
 )
-def test_against_naive(
+def test_counts_equal_the_naive_counts(
     texts: list[str], pretokenizer: Any, normalizer: Any, specials: tuple[str, ...], threads: int
 ) -> None:
     expected = naive(texts, pretokenizer, normalizer, specials)
@@ -78,7 +78,7 @@ def test_against_naive(
 
 
 def test_words_of_every_length() -> None:
-    """Words around the widths at which a table may store them otherwise, zero bytes and high bytes among them."""
+    """Lengths around those at which a table changes how it stores words, with zero bytes and high bytes."""
     random_ = random.Random(1)
     expected: dict[bytes, int] = {}
     for size in (*range(1, 40), 63, 64, 65, 255, 256, 257, 1000, 70_000):
@@ -101,15 +101,15 @@ def test_words_of_every_length() -> None:
 
 @cache
 def megabytes() -> bytes:
-    """Some 9 MB of made-up text, more than two of the parts that threads are given."""
+    """Some 9 MB of generated text, more than two of the parts that threads get."""
     random_ = random.Random(3)
     stems = ["".join(random_.choices("abcdeé語 \n'1!", k=random_.randint(1, 12))) for _ in range(5_000)]
     return "".join(random_.choices(stems, k=140_000)).encode() * 8
 
 
 @pytest.mark.parametrize("pretokenizer", [*NAMES, None])
-def test_many_threads_over_many_megabytes(pretokenizer: str | None) -> None:
-    """Parts of a corpus counted by different threads make the counts that one thread makes, order included."""
+def test_any_number_of_threads_gives_the_same_counts(pretokenizer: str | None) -> None:
+    """The order of the words is the same, too."""
     data = megabytes()
     assert len(data) > 2 * BLOCK
     many = [data[i : i + 50_000] for i in range(0, len(data), 50_000)]
@@ -123,7 +123,7 @@ def test_many_threads_over_many_megabytes(pretokenizer: str | None) -> None:
     assert list(bpe.count_words(texts=few, pretokenizer=pretokenizer).items()) == naive(few, pretokenizer)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_files_have_the_counts_of_their_texts(tmp_path: Path) -> None:
     texts = ["low lower<|x|>low\r\n", "", "é\u3000語 low", "\ufeffbom"]
     paths = []
     for number, text in enumerate(texts):
@@ -139,8 +139,8 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
-def test_a_pipe_as_file(tmp_path: Path) -> None:
-    """A pipe is opened once and read to its end; what is written to it is not lost, nor waited for in vain."""
+def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
+    """All that is written to the pipe is counted, and the call returns when the writer closes it."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     program = f"import bpe; print(bpe.count_words(files=[{os.fspath(pipe)!r}], pretokenizer='whitespace').total)"
@@ -157,7 +157,7 @@ def test_a_pipe_as_file(tmp_path: Path) -> None:
             writer.wait()
 
 
-def test_invalid_bytes_are_counted_as_they_are() -> None:
+def test_invalid_bytes_are_counted_unchanged() -> None:
     assert dict(bpe.count_words(texts=[b"a\xff b\xff"], pretokenizer="whitespace").items()) == {
         b"a\xff": 1,
         b"b\xff": 1,
@@ -183,7 +183,7 @@ def test_update_and_most_common() -> None:
     assert repr(counts) == "WordCounts(5 words, 13 in all, pretokenizer=Pretokenizer('gpt2'))"
 
 
-def test_merge_is_the_other_behind() -> None:
+def test_merge_equals_counting_both_corpora_in_order() -> None:
     one, two = bpe.count_words(texts=["b a b"]), bpe.count_words(texts=["c a b", "d"])
     before = list(two.items())
     one.merge(two)
@@ -193,7 +193,7 @@ def test_merge_is_the_other_behind() -> None:
     assert one == bpe.count_words(texts=["b a b", "c a b", "d"] * 2)
 
 
-def test_iadd_keeps_the_object() -> None:
+def test_in_place_merge_keeps_the_object() -> None:
     one = held = bpe.count_words(texts=["a"])
     one |= bpe.count_words(texts=["b"])
     assert one is held
@@ -209,7 +209,7 @@ def test_iadd_keeps_the_object() -> None:
         ({"special_tokens": ["<s>"]}, "special_tokens"),
     ],
 )
-def test_counts_made_otherwise_do_not_merge(options: dict[str, Any], name: str) -> None:
+def test_counts_with_other_settings_do_not_merge(options: dict[str, Any], name: str) -> None:
     ours, theirs = bpe.WordCounts(), bpe.WordCounts(**options)
     theirs.update({"a": 1})
     with pytest.raises(
@@ -221,12 +221,12 @@ def test_counts_made_otherwise_do_not_merge(options: dict[str, Any], name: str) 
     assert len(ours) == 0
 
 
-def test_only_counts_merge() -> None:
+def test_merging_a_dict_is_refused() -> None:
     with pytest.raises(TypeError, match=r"\{'a': 1\} is a dict; only WordCounts merge \(update takes a mapping\)"):
         bpe.WordCounts().merge({"a": 1})  # type: ignore[arg-type]
 
 
-def test_identity() -> None:
+def test_equality_and_copies() -> None:
     counts = bpe.count_words(
         texts=["low lower low é"], pretokenizer="clip", normalizer=[Lowercase()], special_tokens=["<s>"]
     )
@@ -256,7 +256,7 @@ def test_identity() -> None:
         ("a", TypeError, "counts is 'a', a str; it must be a mapping"),
     ],
 )
-def test_bad_updates_add_nothing(mapping: Any, error: type[Exception], message: str) -> None:
+def test_invalid_updates_add_nothing(mapping: Any, error: type[Exception], message: str) -> None:
     counts = bpe.WordCounts()
     if isinstance(mapping, dict):
         mapping = {"good": 1, **mapping}
@@ -282,7 +282,7 @@ def test_counts_up_to_the_limit() -> None:
 
 @pytest.mark.parametrize("text", ["a", "b"])
 def test_text_over_the_limit(text: str) -> None:
-    """A text that takes a count or the sum over the limit is refused when added or when trained on; nothing wraps."""
+    """Adding or training raises an error if a count or the sum exceeds the limit; nothing wraps around."""
     counts = bpe.WordCounts()
     counts.update({"a": 2**63 - 1})
     with pytest.raises(ValueError, match=r"2\*\*63 - 1"):
@@ -326,7 +326,7 @@ def test_file_is_compact(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.counts"]
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.counts"
     counts = bpe.count_words(texts=["low lower low é"])
     counts.save(str(path))
@@ -362,7 +362,7 @@ def test_arrow() -> None:
 # Bad arguments ------------------------------------------------------------------------------------------------------
 
 
-def test_bad_arguments(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="give exactly one of files= and texts="):
         bpe.count_words()
     with pytest.raises(ValueError, match="give exactly one of files= and texts="):
@@ -404,7 +404,7 @@ def test_an_error_in_the_middle_is_raised() -> None:
 
 
 def test_files_from_an_iterator_are_counted_with_and_without_progress(tmp_path: Path) -> None:
-    """An iterator of paths is gone through once, whoever else wants to know the files' sizes."""
+    """An iterator of paths is consumed once, although progress also needs the files' sizes."""
     for name in ("a", "b"):
         (tmp_path / name).write_text(f"low {name} low")
     paths = [tmp_path / "a", tmp_path / "b"]
@@ -424,7 +424,7 @@ def test_files_from_an_iterator_are_counted_with_and_without_progress(tmp_path: 
         ({"한 국 </w>": 10}, "write '한국', and train with end_of_word='</w>'"),
     ],
 )
-def test_words_in_the_spelling_of_subword_nmt_are_warned_of(words, instead, caplog):
+def test_words_with_a_space_between_all_symbols_give_a_warning(words, instead, caplog):
     tok = bpe.train(counts={"low": 2}, num_merges=1, model="char")
     counts = bpe.WordCounts()
     for call in (
@@ -438,7 +438,7 @@ def test_words_in_the_spelling_of_subword_nmt_are_warned_of(words, instead, capl
         assert len(warned) == 1
         assert warned[0].endswith("each space becomes a symbol too; " + instead)
     caplog.clear()
-    counts.update(words)  # which has warned
+    counts.update(words)  # which logged the warning
     bpe.train(counts=counts, num_merges=1)
     assert not caplog.records
     assert counts.total == 2 * sum(words.values()), "they are taken as they are all the same"
@@ -448,6 +448,6 @@ def test_words_in_the_spelling_of_subword_nmt_are_warned_of(words, instead, capl
     "words",
     [{" low": 1, "low": 2}, {"a b": 1, "more than symbols": 1}, {"  ": 1, "\n \n": 2, " a": 3}, {"a": 1}, {" ": 1}, {}],
 )
-def test_other_spaces_are_not_warned_of(words, caplog):
+def test_other_spaces_give_no_warning(words, caplog):
     bpe.WordCounts().update(words)
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""Counts that go to disk come back as the counts that never left memory, order included."""
+"""Counts that are written to disk and read back equal counts that stay in memory, with the same order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts() -> list[str]:
 
 
 def counted(budget: int | None, threads: int) -> bpe.WordCounts:
-    """Counts in tables of so many bytes in all."""
+    """Counts from tables with a total budget in bytes."""
     counts = bpe.WordCounts("whitespace")
     count_into(counts, texts(), threads, False, max_memory=budget)
     return counts
@@ -42,8 +42,8 @@ def test_any_budget_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch, budge
     assert counted(budget, threads) == counted(None, 1)
 
 
-def test_spilled_counts_are_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are looked up, added to and merged like others."""
+def test_spilled_counts_support_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They can be looked up, added to and merged like others."""
     monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
     expected = counted(None, 1)
     assert len(counted(1, 1)) == len(expected)
@@ -56,20 +56,20 @@ def test_spilled_counts_are_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ours == theirs
 
 
-def test_parts_share_out_all_words() -> None:
+def test_the_parts_of_a_table_contain_each_word_once() -> None:
     table = WordTable()
-    for place, word in enumerate(WORDS):
-        table.add(word.encode() or b"-", 1, place)
+    for position, word in enumerate(WORDS):
+        table.add(word.encode() or b"-", 1, position)
     found: list[Any] = []
     for number in range(PARTS):
-        blob, offsets, counts, places = table.arrays(number, PARTS)
+        blob, offsets, counts, positions = table.arrays(number, PARTS)
         assert len(counts) < len(WORDS) / 10
-        assert (np.diff(places.astype(np.int64)) > 0).all()
+        assert (np.diff(positions.astype(np.int64)) > 0).all()
         found += [
-            (int(place), blob[start:end].tobytes())
-            for place, start, end in zip(places, offsets, offsets[1:], strict=False)
+            (int(position), blob[start:end].tobytes())
+            for position, start, end in zip(positions, offsets, offsets[1:], strict=False)
         ]
-    assert sorted(found) == [(place, word.encode() or b"-") for place, word in enumerate(WORDS)]
+    assert sorted(found) == [(position, word.encode() or b"-") for position, word in enumerate(WORDS)]
 
 
 def test_a_sum_beyond_the_limit_is_refused() -> None:

@@ -1,6 +1,6 @@
-"""Files of word counts: what they keep, and that a damaged or half-written one is never taken for counts.
+"""Files of word counts: their contents, and that damaged or partly written ones are refused.
 
-Also how files of text become documents, whose words are counted.
+Also the division of text files into documents, whose words are counted.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ lines = st.lists(
 
 
 @given(chunks=lines, pretokenizer=st.sampled_from(["gpt2", "cl100k", "whitespace", None]), threads=st.integers(1, 2))
-def test_per_line_is_one_document_for_each_line(
+def test_per_line_makes_each_line_a_document(
     tmp_path_factory: Any, chunks: list[bytes], pretokenizer: Any, threads: int
 ) -> None:
-    """A line ends behind its line feed, and nothing else ends a line; so it is for `bpe train --per-line` as well."""
+    """A line ends after its line feed and nowhere else; `bpe train --per-line` does the same."""
     data = b"".join(chunks)
     path = tmp_path_factory.mktemp("lines") / "a.txt"
     path.write_bytes(data)
@@ -98,7 +98,7 @@ def test_large_counts_survive_files_pickles_and_merging(tmp_path: Path) -> None:
 @pytest.mark.parametrize("longest", [1, 255, 256, 65_535, 65_536])
 @pytest.mark.parametrize("highest", [0, 255, 256, 65_536, 2**32 - 1, 2**32, 2**53 + 1, 2**62])
 def test_every_width_of_lengths_and_counts(tmp_path: Path, longest: int, highest: int) -> None:
-    """Lengths and counts are stored in the narrowest type; the words together are longer than any of that type."""
+    """Lengths and counts are stored in the narrowest type that fits; the total length may need a wider one."""
     counts = bpe.WordCounts()
     counts.update({f"{number:03}": number for number in range(1000)} | {"x" * longest: highest})
     counts.save(tmp_path / "a.counts")
@@ -129,7 +129,7 @@ def test_large_counts_survive_training(tmp_path: Path, model: Any) -> None:
 
 
 def naive_merges(number: int) -> list[tuple[str, int]]:
-    """The most frequent pairs of LARGE, merged by the plain way, no token longer than 3."""
+    """The most frequent pairs of LARGE, merged by a naive trainer, with tokens of at most 3 symbols."""
     pieces = [(list(word), count) for word, count in LARGE.items()]
     made = []
     for _ in range(number):
@@ -182,10 +182,10 @@ def test_every_altered_byte_and_every_truncation_is_refused(tmp_path: Path) -> N
     assert bpe.WordCounts.load(path) == counts
 
 
-def made_up(
+def forged(
     header: Any, lengths: bytes = b"\3\2", counts: bytes = b"\7\1", blob: bytes = b"lowab", version: int = 1
 ) -> bytes:
-    """A file with the right checksum, whatever it says."""
+    """A file with a correct checksum and arbitrary contents."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     data = MAGIC + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
     return data + hashlib.sha256(data).digest()
@@ -204,60 +204,60 @@ HEADER: dict[str, Any] = {
 
 def test_the_layout_is_as_documented(tmp_path: Path) -> None:
     path = tmp_path / "a.counts"
-    path.write_bytes(made_up(HEADER))
+    path.write_bytes(forged(HEADER))
     counts = bpe.WordCounts.load(path)
     assert list(counts.items()) == [(b"low", 7), (b"ab", 1)]
     wide = np.array([7, 2**63 - 8], "<u8").tobytes()
-    path.write_bytes(made_up({**HEADER, "lengths": "<u4", "counts": "<u8"}, np.array([3, 2], "<u4").tobytes(), wide))
+    path.write_bytes(forged({**HEADER, "lengths": "<u4", "counts": "<u8"}, np.array([3, 2], "<u4").tobytes(), wide))
     assert list(bpe.WordCounts.load(path).items()) == [(b"low", 7), (b"ab", 2**63 - 8)]
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (made_up(HEADER, version=2), "is of version 2; this release reads version 1"),
-        (made_up([]), "header is not valid"),
-        (made_up(b"{"), "header is not valid"),
-        (made_up(b"\xff"), "header is not valid"),
-        (made_up(b"[" * 100_000), "header is not valid"),
-        (made_up({}), "header is not valid: 'pretokenizer'"),
-        (made_up({**HEADER, "words": 3}), "header declares 11 payload bytes; the file has 9"),
-        (made_up({**HEADER, "words": -1}), "words is -1; it must be at least 0"),
-        (made_up({**HEADER, "words": 1.0}), "words is 1.0, a float"),
-        (made_up({**HEADER, "words": 10**30}), "words is 1000"),
-        (made_up({**HEADER, "bytes": 4}), "header declares 8 payload bytes"),
-        (made_up({**HEADER, "bytes": -1}), "bytes is -1"),
-        (made_up({**HEADER, "lengths": "|i1"}), "lengths is '|i1'; it must be one of"),
-        (made_up({**HEADER, "lengths": "O"}), "lengths is 'O'; it must be one of"),
-        (made_up({**HEADER, "counts": "<f8"}), "counts is '<f8'; it must be one of"),
-        (made_up({**HEADER, "counts": ["|u1"]}), "counts is "),
-        (made_up(HEADER, lengths=b"\3\1"), "the lengths of the words are wrong"),
-        (made_up(HEADER, lengths=b"\5\0"), "the lengths of the words are wrong"),
+        (forged(HEADER, version=2), "is of version 2; this release reads version 1"),
+        (forged([]), "header is not valid"),
+        (forged(b"{"), "header is not valid"),
+        (forged(b"\xff"), "header is not valid"),
+        (forged(b"[" * 100_000), "header is not valid"),
+        (forged({}), "header is not valid: 'pretokenizer'"),
+        (forged({**HEADER, "words": 3}), "header declares 11 payload bytes; the file has 9"),
+        (forged({**HEADER, "words": -1}), "words is -1; it must be at least 0"),
+        (forged({**HEADER, "words": 1.0}), "words is 1.0, a float"),
+        (forged({**HEADER, "words": 10**30}), "words is 1000"),
+        (forged({**HEADER, "bytes": 4}), "header declares 8 payload bytes"),
+        (forged({**HEADER, "bytes": -1}), "bytes is -1"),
+        (forged({**HEADER, "lengths": "|i1"}), "lengths is '|i1'; it must be one of"),
+        (forged({**HEADER, "lengths": "O"}), "lengths is 'O'; it must be one of"),
+        (forged({**HEADER, "counts": "<f8"}), "counts is '<f8'; it must be one of"),
+        (forged({**HEADER, "counts": ["|u1"]}), "counts is "),
+        (forged(HEADER, lengths=b"\3\1"), "the lengths of the words are wrong"),
+        (forged(HEADER, lengths=b"\5\0"), "the lengths of the words are wrong"),
         (
-            made_up({**HEADER, "lengths": "<u8"}, np.array([2**64 - 1, 6], "<u8").tobytes()),
+            forged({**HEADER, "lengths": "<u8"}, np.array([2**64 - 1, 6], "<u8").tobytes()),
             "the lengths of the words are wrong",
         ),
         (
-            made_up({**HEADER, "counts": "<u8"}, counts=np.array([2**63, 1], "<u8").tobytes()),
+            forged({**HEADER, "counts": "<u8"}, counts=np.array([2**63, 1], "<u8").tobytes()),
             f"a count is {2**63}; it must be at most",
         ),
         (
-            made_up({**HEADER, "counts": "<u8"}, counts=np.array([2**63 - 1, 1], "<u8").tobytes()),
+            forged({**HEADER, "counts": "<u8"}, counts=np.array([2**63 - 1, 1], "<u8").tobytes()),
             "the counts sum to more than",
         ),
-        (made_up({**HEADER, "bytes": 4}, b"\2\2", blob=b"abab"), "a word occurs twice"),
-        (made_up({**HEADER, "pretokenizer": {"type": "Nope"}}), "header is not valid"),
-        (made_up({**HEADER, "pretokenizer": 3}), "header is not valid"),
-        (made_up({**HEADER, "normalizer": {"type": "Nope"}}), "header is not valid"),
-        (made_up({**HEADER, "normalizer": 3}), "header is not valid"),
-        (made_up({**HEADER, "special_tokens": 3}), "header is not valid"),
-        (made_up({**HEADER, "special_tokens": [""]}), "header is not valid"),
+        (forged({**HEADER, "bytes": 4}, b"\2\2", blob=b"abab"), "a word occurs twice"),
+        (forged({**HEADER, "pretokenizer": {"type": "Nope"}}), "header is not valid"),
+        (forged({**HEADER, "pretokenizer": 3}), "header is not valid"),
+        (forged({**HEADER, "normalizer": {"type": "Nope"}}), "header is not valid"),
+        (forged({**HEADER, "normalizer": 3}), "header is not valid"),
+        (forged({**HEADER, "special_tokens": 3}), "header is not valid"),
+        (forged({**HEADER, "special_tokens": [""]}), "header is not valid"),
         (MAGIC + b"\0" * 44, "the checksum is wrong"),
         (MAGIC, "the checksum is wrong"),
         (b"", "begins with b'', not b'BPECOUNT': this is not a file of word counts"),
     ],
 )
-def test_a_file_with_a_right_checksum_is_not_believed_either(tmp_path: Path, data: bytes, message: str) -> None:
+def test_a_file_with_a_correct_checksum_is_validated_too(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "a.counts"
     path.write_bytes(data)
     with pytest.raises(bpe.FormatError) as caught:
@@ -266,7 +266,7 @@ def test_a_file_with_a_right_checksum_is_not_believed_either(tmp_path: Path, dat
     assert caught.value.path == str(path)
 
 
-# Saves that are killed ------------------------------------------------------------------------------------------------
+# Interrupted saves ------------------------------------------------------------------------------------------------
 
 SAVE = """
 import os, sys, time
@@ -310,8 +310,8 @@ counts.save(sys.argv[1])
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 @pytest.mark.parametrize("moment", ["1", "2", "4", "5", "fsync", "rename"])
-def test_a_killed_save_leaves_the_old_file(tmp_path: Path, moment: str) -> None:
-    """Killed within a write, before the flush to the disk or before the renaming: the old counts are still whole."""
+def test_a_save_that_is_killed_leaves_the_old_file(tmp_path: Path, moment: str) -> None:
+    """The process is killed in a write, before the flush to disk, or before the renaming."""
     path = tmp_path / "a.counts"
     old = bpe.count_words(texts=["low lower"])
     old.save(path)

@@ -1,6 +1,6 @@
-"""Every scanner finds what the `regex` package finds with the published pattern, given the same classes of characters.
+"""Every scanner gives the pretokens of its published pattern in the `regex` package, for the same character classes.
 
-Those of `regex` depend on its release; `characters.py` shows it others in their place.
+The classes of `regex` depend on its release, so `characters.py` replaces characters whose class differs.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer, as_pretokenizer, scanner_of
 
-# One character or more of every class that a pattern tells apart, of every length in UTF-8, and the known traps.
+# Characters of every class that a pattern distinguishes, of every length in UTF-8, and known difficult cases.
 REPRESENTATIVES = [
-    *("'", "\u017f", "\u212a", "s", "S", "l", "L", "t", "re", "VE", "M", "d", "a", "Z"),  # contractions and their folds
+    *("'", "\u017f", "\u212a", "s", "S", "l", "L", "t", "re", "VE", "M", "d", "a", "Z"),  # contractions, case folds
     *("é", "É", "ß", "ж", "Ж", "ǅ", "ʰ", "ª", "ー", "ア", "한", "語", "𝒜", "𝒶", "𐐀", "𐐨", "𠀀"),  # letters by case
     *("0", "7", "٣", "²", "Ⅷ", "½", "〇", "𝟘", "𐄇"),  # numbers of all three kinds
     *("\u0301", "\u0903", "\u20dd", "\U0001d165", "\ufe0f", "\u200d"),  # marks and joiners
     *(" ", "\t", "\n", "\r", "\r\n", "\u000b", "\u000c", "\u0085", "\u00a0", "\u1680", "\u2003", "\u2028", "\u3000"),
-    *("\u001c", "\u001f", "\u180e", "\u200b", "\ufeff", "\u2060"),  # what some engines call white space
+    *("\u001c", "\u001f", "\u180e", "\u200b", "\ufeff", "\u2060"),  # white space in some engines
     *("/", "!", ".", "-", "_", "<", "|", ">", "~", "\0", "\u007f", "。", "€", "😊", "👩‍👩‍👧", "🇰🇷", "\u0378", "\ue000"),
     *("<|endoftext|>", "<|startoftext|>", "<|ENDOFTEXT|>", "<|ſtartoftext|>"),
 ]
-# Bytes that are no UTF-8: stray continuations, cut sequences, overlong forms, a surrogate, beyond the last code point.
+# Invalid UTF-8: stray continuations, truncated sequences, overlong forms, a surrogate, beyond the last code point.
 BROKEN = [
     b"\x80",
     b"\xbf",
@@ -51,13 +51,13 @@ ATOMS = [text.encode() for text in REPRESENTATIVES] + BROKEN
 
 
 @cache
-def both(name: str) -> Pretokenizer:
+def pretokenizer_of(name: str) -> Pretokenizer:
     return Pretokenizer(name)
 
 
 def assert_same(name: str, data: bytes) -> None:
     """The scanner's spans equal the regular expression's."""
-    pretokenizer = both(name)
+    pretokenizer = pretokenizer_of(name)
     assert pretokenizer.scanner is not None
     found, expected = pretokenizer.spans(data), spans_by_regex(pretokenizer, data)
     if np.array_equal(found[0], expected[0]) and np.array_equal(found[1], expected[1]):
@@ -75,11 +75,10 @@ def assert_same(name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_code_point(name: str) -> None:
-    """Each code point between a letter and a digit, in one text; one in seven of planes that hold no character.
+def test_every_code_point_between_a_letter_and_a_digit(name: str) -> None:
+    """Compares every code point, but only one of seven in planes without characters.
 
-    The table of classes has blocks of 128, so that each block is met, and `test_unicode_tables` holds all of it
-    against other engines.
+    The table of classes has blocks of 128, so every block is used; `test_unicode_tables` compares the whole table.
     """
     points = itertools.chain(
         range(0xD800), range(0xE000, 0x40000), range(0x40000, 0xE0000, 7), range(0xE0000, 0xE0200),
@@ -92,19 +91,19 @@ def test_every_code_point(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("template", ["{0} ", " {0}{0}\n", "'{0}x", "!{0}{0}A a", "\n {0}\t{0}/"])
-def test_every_code_point_of_a_class(name: str, template: str) -> None:
-    """Each code point that any pattern tells from the rest, in contexts that bring every branch to it."""
-    if template == "{0} " or not hasattr(test_every_code_point_of_a_class, "text"):
+def test_code_points_in_many_contexts(name: str, template: str) -> None:
+    """Each code point of a class that any pattern distinguishes, in contexts that lead to every branch."""
+    if template == "{0} " or not hasattr(test_code_points_in_many_contexts, "text"):
         every = "".join(map(chr, itertools.chain(range(0xD800), range(0xE000, 0x20000), range(0xE0000, 0xE0200))))
         letters = regex.findall(r"[^\p{Lo}\p{Cn}\p{Co}]", every)
-        test_every_code_point_of_a_class.text = letters + regex.findall(r"\p{Lo}", every)[::50]  # type: ignore[attr-defined]
-    text = "".join(template.format(char) for char in test_every_code_point_of_a_class.text)  # type: ignore[attr-defined]
+        test_code_points_in_many_contexts.text = letters + regex.findall(r"\p{Lo}", every)[::50]  # type: ignore[attr-defined]
+    text = "".join(template.format(char) for char in test_code_points_in_many_contexts.text)  # type: ignore[attr-defined]
     assert_same(name, text.encode())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_and_two_alone(name: str) -> None:
-    """Each representative as a text of its own, and each ordered pair of them."""
+def test_texts_of_one_and_two_representatives(name: str) -> None:
+    """Each representative, and each ordered pair of them, as a text."""
     for data in ATOMS:
         assert_same(name, data)
     for first, second in itertools.product(ATOMS, repeat=2):
@@ -112,7 +111,7 @@ def test_one_and_two_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sampled_triples_and_longer(name: str) -> None:
+def test_sampled_texts_of_three_and_more_representatives(name: str) -> None:
     random_ = random.Random(f"triples {name}")
     for size, times in ((3, 8000), (4, 4000), (9, 1500), (300, 60)):
         for _ in range(times):
@@ -174,8 +173,8 @@ def test_long_runs(name: str) -> None:
     ("name", "published"),
     [("gpt2", GPT2), ("cl100k", CL100K), ("o200k", O200K), ("clip", CLIP), ("whitespace", r"\S+")],
 )
-def test_published_spelling(name: str, published: str) -> None:
-    """The expression we keep under a name splits as the one that was published does, on text that is UTF-8."""
+def test_our_expression_equals_the_published_one(name: str, published: str) -> None:
+    """The expression that we use for a name splits valid UTF-8 like the published expression."""
     pattern = regex.compile(published.replace(r"\s", r"\p{White_Space}").replace(r"\S", r"\P{White_Space}"))
     random_ = random.Random(f"published {name}")
     flags = regex.IGNORECASE if name == "clip" else 0
@@ -183,11 +182,11 @@ def test_published_spelling(name: str, published: str) -> None:
     for size, times in ((1, 300), (2, 2000), (3, 3000), (12, 500)):
         for _ in range(times):
             text = "".join(random_.choices(REPRESENTATIVES, k=size))
-            assert both(name).split(text) == [match[0] for match in pattern.finditer(text)], ascii(text)
+            assert pretokenizer_of(name).split(text) == [match[0] for match in pattern.finditer(text)], ascii(text)
 
 
-def test_what_the_patterns_are_known_for() -> None:
-    assert both("gpt2").split("it's  3 o'clock,\n\nDon'T ") == [
+def test_known_results_of_the_patterns() -> None:
+    assert pretokenizer_of("gpt2").split("it's  3 o'clock,\n\nDon'T ") == [
         "it",
         "'s",
         " ",
@@ -203,49 +202,59 @@ def test_what_the_patterns_are_known_for() -> None:
         "T",
         " ",
     ]
-    assert both("cl100k").split("it'S 12345\r\n\n  x'ſ") == ["it", "'S", " ", "123", "45", "\r\n\n", " ", " x", "'ſ"]
-    assert both("o200k").split("HelloWorld's ABCdef/\n/x") == ["Hello", "World's", " ABCdef", "/\n/", "x"]
-    assert both("clip").split("it's 12 <|endoftext|>!") == ["it", "'s", "1", "2", "<|endoftext|>", "!"]
-    assert both("whitespace").split("\u3000a b\u0085c\u200bd ") == ["a", "b", "c\u200bd"]
+    assert pretokenizer_of("cl100k").split("it'S 12345\r\n\n  x'ſ") == [
+        "it",
+        "'S",
+        " ",
+        "123",
+        "45",
+        "\r\n\n",
+        " ",
+        " x",
+        "'ſ",
+    ]
+    assert pretokenizer_of("o200k").split("HelloWorld's ABCdef/\n/x") == ["Hello", "World's", " ABCdef", "/\n/", "x"]
+    assert pretokenizer_of("clip").split("it's 12 <|endoftext|>!") == ["it", "'s", "1", "2", "<|endoftext|>", "!"]
+    assert pretokenizer_of("whitespace").split("\u3000a b\u0085c\u200bd ") == ["a", "b", "c\u200bd"]
 
 
-def test_space_at_the_end() -> None:
-    """cl100k and gpt2 keep white space that ends a text whole; o200k does too, by its last branch."""
-    assert both("gpt2").split("a \u3000") == ["a", " \u3000"]
-    assert both("cl100k").split("a\n \u3000") == ["a", "\n \u3000"]
-    assert both("o200k").split("a\n \u3000") == ["a", "\n", " \u3000"]
-    assert both("gpt2").split(" \u3000a") == [" ", "\u3000", "a"]
+def test_white_space_at_the_end_is_one_pretoken() -> None:
+    """cl100k and gpt2 keep trailing white space whole; so does o200k, by its last branch."""
+    assert pretokenizer_of("gpt2").split("a \u3000") == ["a", " \u3000"]
+    assert pretokenizer_of("cl100k").split("a\n \u3000") == ["a", "\n \u3000"]
+    assert pretokenizer_of("o200k").split("a\n \u3000") == ["a", "\n", " \u3000"]
+    assert pretokenizer_of("gpt2").split(" \u3000a") == [" ", "\u3000", "a"]
 
 
-def test_invalid_bytes_are_characters_of_no_class() -> None:
-    assert both("gpt2").split_bytes(b"a\xff\xfeb \x80c") == [b"a", b"\xff\xfe", b"b", b" \x80", b"c"]
-    assert both("cl100k").split_bytes(b"\xe3\x82x \x82x") == [b"\xe3\x82", b"x", b" \x82", b"x"]
+def test_invalid_bytes_belong_to_no_class() -> None:
+    assert pretokenizer_of("gpt2").split_bytes(b"a\xff\xfeb \x80c") == [b"a", b"\xff\xfe", b"b", b" \x80", b"c"]
+    assert pretokenizer_of("cl100k").split_bytes(b"\xe3\x82x \x82x") == [b"\xe3\x82", b"x", b" \x82", b"x"]
 
 
-# Cutting a text into parts
+# Splitting a text into parts
 # ----------------------------------------------------------------------------------------------
 
 
-def cuts(number: int, data: bytes, size: int) -> list[int]:
-    """Places to cut a text into parts of about `size` bytes."""
-    places = [0]
-    while places[-1] < len(data):
-        at = places[-1] + size
-        places.append(cutting.certain(number, data, at) if at < len(data) else len(data))
-    return places
+def split_points(number: int, data: bytes, size: int) -> list[int]:
+    """Safe split points for parts of about `size` bytes."""
+    points = [0]
+    while points[-1] < len(data):
+        at = points[-1] + size
+        points.append(cutting.certain(number, data, at) if at < len(data) else len(data))
+    return points
 
 
-def assert_cuts(name: str, data: bytes, size: int) -> None:
-    pretokenizer = both(name)
+def assert_parts_scan_like_the_whole(name: str, data: bytes, size: int) -> None:
+    pretokenizer = pretokenizer_of(name)
     number = pretokenizer.scanner
     assert number is not None
-    places = cuts(number, data, size)
-    assert places[0] == 0
-    assert places[-1] == len(data)
-    assert places == sorted(set(places))
+    points = split_points(number, data, size)
+    assert points[0] == 0
+    assert points[-1] == len(data)
+    assert points == sorted(set(points))
     whole = pretokenizer.split_bytes(data)
-    parts = [pretokenizer.split_bytes(data[a:b]) for a, b in itertools.pairwise(places)]
-    assert [piece for part in parts for piece in part] == whole, (name, size, data, places)
+    parts = [pretokenizer.split_bytes(data[a:b]) for a, b in itertools.pairwise(points)]
+    assert [piece for part in parts for piece in part] == whole, (name, size, data, points)
 
 
 @settings(max_examples=300)
@@ -253,30 +262,30 @@ def assert_cuts(name: str, data: bytes, size: int) -> None:
     atoms=st.lists(st.sampled_from([*ATOMS, b" a", b"a ", b"\n", b"a"]), max_size=60),
     size=st.integers(1, 40),
 )
-def test_parts_scan_as_the_whole(atoms: list[bytes], size: int) -> None:
+def test_parts_have_the_pretokens_of_the_whole(atoms: list[bytes], size: int) -> None:
     for name in NAMES:
-        assert_cuts(name, b"".join(atoms), size)
+        assert_parts_scan_like_the_whole(name, b"".join(atoms), size)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cuts_of_prose_come_soon(name: str) -> None:
+def test_split_points_are_frequent_in_prose(name: str) -> None:
     data = "The quick brown fox, isn't it?\n\n  Über 12 Bären!\r\n".encode() * 200
     for size in (1, 7, 100, 1000):
-        assert_cuts(name, data, size)
-    places = cuts(PATTERNS[name].scanner, data, 1000)
-    assert max(np.diff(places)) < 1100
+        assert_parts_scan_like_the_whole(name, data, size)
+    points = split_points(PATTERNS[name].scanner, data, 1000)
+    assert max(np.diff(points)) < 1100
 
 
-def test_cuts_of_text_without_spaces_come_soon() -> None:
+def test_split_points_are_frequent_in_text_without_spaces() -> None:
     data = "吾輩は猫である。\n名前はまだ無い。\n\n".encode() * 200
     for name in NAMES:
-        assert_cuts(name, data, 100)
-        assert max(np.diff(cuts(PATTERNS[name].scanner, data, 100))) < 200
+        assert_parts_scan_like_the_whole(name, data, 100)
+        assert max(np.diff(split_points(PATTERNS[name].scanner, data, 100))) < 200
 
 
-def test_cuts_never_divide_a_whole_text() -> None:
-    assert cuts(WHOLE, b"a b c d", 1) == [0, 7]
-    assert cuts(PATTERNS["gpt2"].scanner, b"", 1) == [0]
+def test_a_text_without_pretokenizer_has_no_split_points() -> None:
+    assert split_points(WHOLE, b"a b c d", 1) == [0, 7]
+    assert split_points(PATTERNS["gpt2"].scanner, b"", 1) == [0]
 
 
 # The class ----------------------------------------------------------------------------------------------------------
@@ -284,22 +293,22 @@ def test_cuts_never_divide_a_whole_text() -> None:
 
 def test_empty_text() -> None:
     for name in NAMES:
-        starts, ends = both(name).spans(b"")
+        starts, ends = pretokenizer_of(name).spans(b"")
         assert starts.dtype == ends.dtype == np.int64
         assert len(starts) == len(ends) == 0
-        assert both(name).split("") == []
+        assert pretokenizer_of(name).split("") == []
 
 
 @settings(max_examples=200)
 @given(text=st.text(alphabet="ab1 \n!é語\u0301'", max_size=40))
-def test_nothing_but_white_space_is_lost(text: str) -> None:
+def test_pretokens_lose_only_white_space(text: str) -> None:
     for name in ("gpt2", "cl100k", "o200k"):
-        assert "".join(both(name).split(text)) == text
+        assert "".join(pretokenizer_of(name).split(text)) == text
     for name in ("clip", "whitespace"):
-        assert "".join(both(name).split(text)) == "".join(text.split())
+        assert "".join(pretokenizer_of(name).split(text)) == "".join(text.split())
 
 
-def test_intersections_are_refused_where_they_would_be_characters() -> None:
+def test_intersections_without_v1_are_refused() -> None:
     for pattern in (r"[\w&&[^\d]]+", r"a|[^\]&&b]", r"\\[a&&b]", "[]&&]"):
         with pytest.raises(ValueError, match=r"has &&, which is two characters .*; put \(\?V1\) in front"):
             Pretokenizer.from_regex(pattern)
@@ -363,7 +372,7 @@ def test_as_pretokenizer() -> None:
     assert scanner_of(Pretokenizer.from_regex("a")) is None
 
 
-def test_bad_arguments() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"pretokenizer is 'gpt3'; it must be one of 'gpt2', 'cl100k'"):
         Pretokenizer("gpt3")
     with pytest.raises(ValueError, match=r"pattern '\(' does not compile: .*; it must be a regular expression"):

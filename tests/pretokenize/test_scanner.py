@@ -1,10 +1,10 @@
-"""The scanners that read 64 bytes at a time against their twins that read one character, and against `regex`.
+"""The scanners that read 64 bytes at a time equal their twins that read one character at a time, and `regex`.
 
-Hostile text is made of pieces that the patterns treat apart (contractions in every case, white space of every kind,
-marks, digits and letters of several scripts and lengths, broken UTF-8), drawn so that they meet at every place of a
-window. Ten to the ninth bytes of it were compared once; here are some millions.
+Hostile text consists of random pieces that the patterns distinguish (contractions in every case, white space of every
+kind, marks, digits and letters of several scripts and lengths, broken UTF-8), so that every boundary between classes
+occurs at every position of a block. A billion bytes have been compared once; the tests compare some millions.
 
-    python tests/test_scan.py SEED BYTES      compare that many bytes
+    python tests/pretokenize/test_scanner.py SEED BYTES      compare that many bytes
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import ALIASES, DEEPSEEK_STEPS, PATTERNS, SPELLINGS
 
-#: The level to go back to.
+#: The vector level to restore.
 VECTORS = vector_level()
 
-WINDOWED = {name: pattern.scanner for name, pattern in PATTERNS.items() if name != "deepseek_v3"}
+BY_BLOCKS = {name: pattern.scanner for name, pattern in PATTERNS.items() if name != "deepseek_v3"}
 WORDS = (  # noqa: SIM905
     "' ' ' s S t d m ll LL ve re VE l L ſ K A B a b c x É é ß ǅ ʰ ا 語 モ 한 글 \u0301 \u0308 0 1 2 9 ٣ ½ ３ Ⅷ "
     ". , ! - / / _ “ ” — … € 😀 👩‍🔬 🇰🇷 word Hello HELLO hello the don't 1234567 语言处理 日本語の文 한국어 "
@@ -41,7 +41,7 @@ PIECES = [piece.encode() for piece in WORDS + SPACES] + BROKEN
 
 
 def hostile(seed: int, size: int) -> Iterator[bytes]:
-    """Texts of a few bytes to some 100,000, each made of all pieces or of a handful, `size` bytes in all."""
+    """Texts of a few bytes to some 100,000, made of all pieces or of a few, `size` bytes in all."""
     source = random.Random(seed)
     while size > 0:
         pieces = source.choice([PIECES, source.sample(PIECES, 3), source.sample(PIECES, 4), source.sample(PIECES, 12)])
@@ -52,7 +52,7 @@ def hostile(seed: int, size: int) -> Iterator[bytes]:
         yield text
 
 
-def same(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], text: bytes) -> None:
+def assert_equal(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], text: bytes) -> None:
     """Fail with the first pretokens that differ."""
     if all(map(np.array_equal, found, expected)):
         return
@@ -62,32 +62,32 @@ def same(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.nd
     pytest.fail(f"at pretoken {at} of {len(text)} bytes: {shown[0]} instead of {shown[1]}")
 
 
-@pytest.mark.parametrize("name", WINDOWED)
-def test_windows_find_what_characters_find(name: str) -> None:
+@pytest.mark.parametrize("name", BY_BLOCKS)
+def test_block_scanners_equal_character_scanners(name: str) -> None:
     for text in hostile(1, 3_000_000):
-        same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+        assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, plainly=True), text)
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_scanners_find_what_the_expression_finds(name: str) -> None:
+def test_scanners_equal_the_expression(name: str) -> None:
     pretokenizer = Pretokenizer(name)
     for text in hostile(2, 300_000):
-        same(pretokenizer.spans(text), pretokenizer.spans_by_regex(text), text)
+        assert_equal(pretokenizer.spans(text), pretokenizer.spans_by_regex(text), text)
 
 
 def by_steps(text: str) -> list[str]:
-    """DeepSeek's three expressions, each applied to the pieces of the one before, what they do not match kept."""
+    """Split by DeepSeek's three expressions, each applied to the pieces of the one before; unmatched text is kept."""
     pieces = [text]
     for step in map(regex.compile, DEEPSEEK_STEPS):
         cut: list[str] = []
         for piece in pieces:
-            places = sorted({0, len(piece), *(place for match in step.finditer(piece) for place in match.span())})
-            cut += [piece[start:end] for start, end in pairwise(places)]
+            bounds = sorted({0, len(piece), *(bound for match in step.finditer(piece) for bound in match.span())})
+            cut += [piece[start:end] for start, end in pairwise(bounds)]
         pieces = cut
     return pieces
 
 
-def test_deepseek_is_its_three_steps() -> None:
+def test_deepseek_equals_its_three_expressions() -> None:
     pretokenizer = Pretokenizer("deepseek_v3")
     assert pretokenizer.split("!abé 12345 語の!x  1") == by_steps("!abé 12345 語の!x  1")
     for text in hostile(4, 300_000):
@@ -95,69 +95,69 @@ def test_deepseek_is_its_three_steps() -> None:
         assert pretokenizer.split(plain) == by_steps(plain), ascii(plain)
 
 
-def test_other_names() -> None:
+def test_aliases_and_spellings_equal_the_named_pattern() -> None:
     for alias, name in ALIASES.items():
         assert Pretokenizer(alias) == Pretokenizer(name)
     for spelling, name in SPELLINGS.items():
         assert Pretokenizer.from_regex(spelling).name == name
         for text in hostile(5, 20_000):
             own = Pretokenizer.from_regex(f"(?:){spelling}" if not spelling.startswith("(?") else spelling)
-            same(Pretokenizer(name).spans(text), own.spans_by_regex(text), text)
+            assert_equal(Pretokenizer(name).spans(text), own.spans_by_regex(text), text)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_level_of_vector_instructions(level: str) -> None:
-    """What the machine lacks falls back to what it has; the result is the same."""
+def test_every_vector_level_gives_the_same_pretokens(level: str) -> None:
+    """A level that the machine lacks falls back to one that it has."""
     try:
         assert set_vector_level(LEVELS[level]) <= LEVELS[level]
-        for scanner in WINDOWED.values():
+        for scanner in BY_BLOCKS.values():
             for text in hostile(3, 300_000):
-                same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
+                assert_equal(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
     finally:
         set_vector_level(VECTORS)
 
 
 @pytest.mark.parametrize("level", ["none", "avx2", "avx512"])
 def test_every_character_of_two_and_three_bytes(level: str) -> None:
-    """Alone and doubled, in any order, between letters, spaces and others of several scripts."""
+    """Each alone or doubled, in random order, between letters, spaces and characters of several scripts."""
     chars = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
     rng = random.Random(6)
     rng.shuffle(chars)
     text = "".join(char * rng.choice((1, 1, 2)) + rng.choice(("", "", *" aA\n1가ん。яЯ")) for char in chars).encode()
     try:
         set_vector_level(LEVELS[level])
-        for scanner in WINDOWED.values():
-            same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
+        for scanner in BY_BLOCKS.values():
+            assert_equal(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
     finally:
         set_vector_level(VECTORS)
 
 
-@pytest.mark.parametrize("name", WINDOWED)
-def test_every_byte_at_every_place_of_a_window(name: str) -> None:
-    """Each byte, and each pair of classes, at all 64 places, between letters, spaces and newlines."""
-    scanner = WINDOWED[name]
-    for before, behind in ((b"x", b"x"), (b" ", b" "), (b"\n", b"a"), (b"!", b"\n"), ("語".encode(), b"7")):
-        text = b"".join(before * place + bytes([byte]) + behind * 3 for place in range(66) for byte in range(0, 256, 3))
-        same(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
+@pytest.mark.parametrize("name", BY_BLOCKS)
+def test_every_byte_at_every_position_of_a_block(name: str) -> None:
+    """Each byte at all 64 positions, between letters, spaces and newlines."""
+    scanner = BY_BLOCKS[name]
+    for before, after in ((b"x", b"x"), (b" ", b" "), (b"\n", b"a"), (b"!", b"\n"), ("語".encode(), b"7")):
+        text = b"".join(before * size + bytes([byte]) + after * 3 for size in range(66) for byte in range(0, 256, 3))
+        assert_equal(scan.spans(scanner, text), scan.spans(scanner, text, plainly=True), text)
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=80).map(b"".join), st.sampled_from(sorted(WINDOWED)))
-def test_any_short_text(text: bytes, name: str) -> None:
-    same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
-    assert scan.count(WINDOWED[name], text) == len(scan.spans(WINDOWED[name], text)[0])
+@given(st.lists(st.sampled_from(PIECES), max_size=80).map(b"".join), st.sampled_from(sorted(BY_BLOCKS)))
+def test_random_short_texts(text: bytes, name: str) -> None:
+    assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, plainly=True), text)
+    assert scan.count(BY_BLOCKS[name], text) == len(scan.spans(BY_BLOCKS[name], text)[0])
 
 
 @pytest.mark.parametrize("letter", ["a", "語", " ", "\n", "!", "7", "'s", "aB", "\u3000", "\u0301"])
-@pytest.mark.parametrize("name", WINDOWED)
+@pytest.mark.parametrize("name", BY_BLOCKS)
 def test_long_runs(letter: str, name: str) -> None:
     for tail in ("", "x", " ", "\n", " x"):
         text = (letter * 20_000 + tail).encode()
-        same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+        assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, plainly=True), text)
 
 
-@pytest.mark.parametrize("name", WINDOWED)
-def test_runs_without_case_that_anything_follows(name: str) -> None:
-    """Longer than a window; before them what may join a word, behind them what goes on with one or ends it."""
+@pytest.mark.parametrize("name", BY_BLOCKS)
+def test_runs_of_ideographs_before_any_text(name: str) -> None:
+    """The runs are longer than a block, before them text that may join a word, after them text that may continue it."""
     tails = [
         "",
         "'s",
@@ -185,13 +185,13 @@ def test_runs_without_case_that_anything_follows(name: str) -> None:
         for tail in tails
     ]
     for text in ("\n".join(parts).encode(), "".join(parts).encode()):
-        same(scan.spans(WINDOWED[name], text), scan.spans(WINDOWED[name], text, plainly=True), text)
+        assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, plainly=True), text)
 
 
 if __name__ == "__main__":
     compared = 0
     for hostile_text in hostile(int(sys.argv[1]), int(float(sys.argv[2]))):
-        for number in WINDOWED.values():
-            same(scan.spans(number, hostile_text), scan.spans(number, hostile_text, plainly=True), hostile_text)
+        for number in BY_BLOCKS.values():
+            assert_equal(scan.spans(number, hostile_text), scan.spans(number, hostile_text, plainly=True), hostile_text)
         compared += len(hostile_text)
-    sys.stdout.write(f"{compared} bytes alike\n")
+    sys.stdout.write(f"{compared} bytes compared, no difference\n")

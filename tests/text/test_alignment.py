@@ -1,4 +1,4 @@
-"""Offsets in the text before a normalizer: of each normalizer's characters, of tokens, and beside Hugging Face's."""
+"""Offsets in the text before normalization: of each normalizer's characters, of tokens, and beside Hugging Face's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHERS: list[Normalizer] = [
     Sequence(NFD(), Replace(r"\p{M}", ""), Lowercase(), CollapseWhitespace(), Strip()),
     Sequence(UnescapeHTML(), NFKC(), Lowercase(final_sigma=True), Strip()),
 ]
-#: Letters, marks of several classes, jamo, what composes without being a mark, what falls apart, spaces, entities.
+#: Letters, marks of several classes, jamo, other characters that compose, characters that decompose, spaces, entities.
 LETTERS = [*"aeoK1 9Σßİﬁ½Å각글한ㄱｶﾞ㌔日語가", *"\u0301\u0302\u0323\u0327\u0344\u0345\u0338"]
 LETTERS += [*"\u1112\u1161\u11ab\u11a7\u0b47\u0b56\u0b3e\u1025\u102e\U000110a5\U000110ba\U0001d15e\uf900\u2126"]
 LETTERS += ["  ", "\u3000\n"]
@@ -51,7 +51,7 @@ texts = letters.map("".join) | st.text(max_size=12)
 
 
 @pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
-def test_aligned_text_is_the_normalized_one(one: Normalizer) -> None:
+def test_aligned_text_equals_the_normalized_text(one: Normalizer) -> None:
     @settings(max_examples=150)
     @given(texts)
     @example("e\u0323\u0301\u0302o\u0302\u0323")
@@ -66,8 +66,8 @@ def test_aligned_text_is_the_normalized_one(one: Normalizer) -> None:
 
 
 @pytest.mark.parametrize("one", FORMS, ids=repr)
-def test_parts_of_unicode_forms_are_the_smallest(one: Normalizer) -> None:
-    """What a character falls into is in its part, and not in the part less its first or last character."""
+def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
+    """A character's decomposition comes from its source span, and from no span that is one character shorter."""
 
     def pieces(text: str) -> Counter[str]:
         return Counter(NFKD()(text))
@@ -109,12 +109,12 @@ CASES: list[tuple[Normalizer, str, list[tuple[str, int, int]]]] = [
 
 
 @pytest.mark.parametrize(("one", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
-def test_parts(one: Normalizer, text: str, expected: list[tuple[str, int, int]]) -> None:
+def test_source_spans(one: Normalizer, text: str, expected: list[tuple[str, int, int]]) -> None:
     made = one.aligned(text)
     assert list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True)) == expected
 
 
-def test_parts_of_repaired_text() -> None:
+def test_source_spans_of_repaired_text() -> None:
     pytest.importorskip("ftfy")
     made = FixText().aligned("all well\nsâ€™il vous\nplaÃ®t")
     parts = list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True))
@@ -140,8 +140,8 @@ def trained(model: str, one: Normalizer) -> bpe.Tokenizer:
 
 @pytest.mark.parametrize("model", ["byte", "char"])
 @pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
-def test_a_token_has_what_its_characters_were_made_of(one: Normalizer, model: str) -> None:
-    """From the first to the last part, worked out token by token; in bytes the same places."""
+def test_a_token_spans_the_sources_of_its_characters(one: Normalizer, model: str) -> None:
+    """A token's span is computed from its characters' source spans; spans in bytes denote the same positions."""
     tok = trained(model, one)
     assert tok.encode_with_offsets("")[1].shape == (0, 2)
     for text in (*SAMPLE, " ", "&amp;amp; &lt;", "😊e\u0301 \u0301"):
@@ -149,11 +149,11 @@ def test_a_token_has_what_its_characters_were_made_of(one: Normalizer, model: st
         assert ids.tolist() == tok.encode(text).tolist()
         same, in_bytes = tok.encode_with_offsets(text, "byte")
         assert same.tolist() == ids.tolist()
-        assert [len(text[:place].encode()) for place in spans.ravel().tolist()] == in_bytes.ravel().tolist()
+        assert [len(text[:offset].encode()) for offset in spans.ravel().tolist()] == in_bytes.ravel().tolist()
         made = one.aligned(text)
         plain = bpe.Tokenizer.from_spec(_without_normalizer(tok)).encode_with_offsets(made.text)[1]
-        for (start, end), (first, behind) in zip(spans.tolist(), plain.tolist(), strict=True):
-            parts = list(zip(made.starts.tolist(), made.ends.tolist(), strict=True))[first:behind]
+        for (start, end), (first, last) in zip(spans.tolist(), plain.tolist(), strict=True):
+            parts = list(zip(made.starts.tolist(), made.ends.tolist(), strict=True))[first:last]
             parts = [(a, b) for a, b in parts if a < b] or parts
             if parts:
                 assert (start, end) == (min(a for a, _ in parts), max(b for _, b in parts))
@@ -167,7 +167,7 @@ def _without_normalizer(tok: bpe.Tokenizer) -> Any:
     return replace(tok.spec, normalizer=None)
 
 
-def test_special_tokens_lie_between_normalized_texts() -> None:
+def test_special_tokens_between_normalized_texts_keep_their_spans() -> None:
     tok = trained("byte", Sequence(NFC(), Lowercase()))
     text = "E\u0301<|end|>e\u0301"
     ids, spans = tok.encode_with_offsets(text, allowed_special="all")
@@ -180,8 +180,8 @@ def test_special_tokens_lie_between_normalized_texts() -> None:
 
 @pytest.mark.parametrize("model", ["byte", "char"])
 @pytest.mark.parametrize("one", [*FORMS, Lowercase(), Strip(), CollapseWhitespace(), Replace("[0-9]", "##")], ids=repr)
-def test_hugging_face_has_the_same_or_less(one: Normalizer, model: str, tmp_path: Path) -> None:
-    """The same where each part is one character; else it counts a part to its first or its last character only."""
+def test_spans_equal_or_contain_those_of_hugging_face(one: Normalizer, model: str, tmp_path: Path) -> None:
+    """They are equal if each source span is one character; of longer ones, Hugging Face keeps only one end."""
     tokenizers = pytest.importorskip("tokenizers")
     tok = trained(model, one)
     tok.save(tmp_path / "tokenizer.json")
@@ -193,5 +193,5 @@ def test_hugging_face_has_the_same_or_less(one: Normalizer, model: str, tmp_path
         made = one.aligned(text)
         if (made.ends - made.starts == 1).all():
             assert found.offsets == [tuple(span) for span in spans.tolist()]
-        for (start, end), (first, behind) in zip(spans.tolist(), found.offsets, strict=True):
-            assert start <= first <= behind <= end
+        for (start, end), (first, last) in zip(spans.tolist(), found.offsets, strict=True):
+            assert start <= first <= last <= end

@@ -1,4 +1,4 @@
-"""Patterns of others: what they may cost to compile and to match, and that the limits change no result."""
+"""Limits for user patterns: how large a pattern may be, how long it may run, and that limits change no result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOW = r"(a|a)+b"
         "(?x)(?:#)\n(?:a{600})){600}",
     ],
 )
-def test_patterns_too_large_to_compile(pattern):
+def test_patterns_too_large_to_compile_are_refused(pattern):
     with pytest.raises(ValueError, match=r"the limit is|does not compile"):
         bpe.Pretokenizer.from_regex(pattern)
     with pytest.raises(ValueError, match=r"the limit is|does not compile"):
@@ -60,7 +60,7 @@ def test_patterns_too_large_to_compile(pattern):
         max_leaves=8,
     )
 )
-def test_size_against_counting_while_the_pattern_is_built(built):
+def test_pattern_size_equals_the_count_of_its_generated_items(built):
     pattern, items = built
     assert matching.size_of(pattern)[0] == items
 
@@ -70,7 +70,7 @@ def test_no_published_pattern_is_too_large():
         assert matching.size_of(bpe.Pretokenizer(name).pattern)[0] < 1000
 
 
-def test_matching_takes_no_longer_than_the_timeout():
+def test_matching_beyond_the_timeout_raises():
     slow = bpe.Pretokenizer.from_regex(SLOW, timeout=0.2)
     tok = bpe.train(texts=["aab"], vocab_size=256, pretokenizer=slow)
     text = "a" * 60
@@ -89,7 +89,7 @@ def test_matching_takes_no_longer_than_the_timeout():
             call()
 
 
-def test_a_timeout_changes_nothing_else():
+def test_a_timeout_affects_neither_equality_nor_results():
     pattern = bpe.Pretokenizer.from_regex(SLOW)
     longer = pattern.with_timeout(60)
     assert (pattern.timeout, longer.timeout, pattern.with_timeout(math.inf).timeout) == (None, 60.0, math.inf)
@@ -113,7 +113,7 @@ def test_a_timeout_changes_nothing_else():
 
 
 def test_processor_time_of_other_threads_is_not_counted(monkeypatch):
-    """`regex` counts the time of all threads; matching is tried again until the limit has really passed."""
+    """`regex` counts the time of all threads, so matching is retried until the limit has passed on the clock."""
     given = []
 
     def match(timeout):

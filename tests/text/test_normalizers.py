@@ -1,4 +1,4 @@
-"""Normalizers: what each does, that it is saved, and what it refuses."""
+"""Normalizers: the result of each, saving and loading, and the arguments that are refused."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def test_cases(one: Normalizer, text: str, expected: str) -> None:
 @given(text=st.text(max_size=20))
 def test_unicode_forms(one: Normalizer, form: str, text: str) -> None:
     assert one(one(text)) == one(text)
-    if not any(map(is_new, text)):  # which the Python that runs this may not know, or know otherwise
+    if not any(map(is_new, text)):  # new characters differ between versions of Python
         assert one(text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
 
-def test_lowercase_is_the_one_of_each_character() -> None:
-    """As Hugging Face and OpenAI have it, for every character that has a case, but for the final sigma."""
+def test_lowercase_maps_each_character_by_itself() -> None:
+    """As in Hugging Face and OpenAI, for every character that has a case, but the final sigma."""
     cased = [
         chr(code)
         for code in range(sys.maxunicode + 1)
@@ -128,8 +128,8 @@ def test_white_space(text: str) -> None:
     )
 
 
-def test_white_space_is_that_of_unicode() -> None:
-    """Each character at the ends of a text and within, alone and beside a space."""
+def test_white_space_is_the_unicode_property() -> None:
+    """Tests each character at the ends of a text and inside it, alone and beside a space."""
     for code in range(0x3100):
         char = chr(code)
         white = regex.match(r"\p{White_Space}", char) is not None
@@ -147,14 +147,14 @@ ODD = ["<b>", "&amp;", "&lt;", "&#10;", "â€œ", "Ã©", *"\r\x00\x7f\u2028\x8
 
 
 @given(st.lists(st.sampled_from([*"aA '~\t<中가がハ、\n\n\n\n", *ODD]), max_size=40))
-def test_fix_text_is_ftfys(parts: list[str]) -> None:
-    """Of all lines, though only those that may change are given to it."""
+def test_fix_text_equals_ftfys(parts: list[str]) -> None:
+    """The results are equal for all lines, although ftfy gets only the lines that it may change."""
     text = "".join(parts)
     assert FixText()(text) == pytest.importorskip("ftfy").fix_text(text)
 
 
-def test_fix_text_leaves_plain_text() -> None:
-    """The characters that are not given to it: each by itself, and all together."""
+def test_fix_text_leaves_plain_text_unchanged() -> None:
+    """Tests the characters that are not passed to ftfy, each by itself and all together."""
     fix_text = pytest.importorskip("ftfy").fix_text
     plain = [chr(code) for code in range(0x20, 0x10000) if not normalizers._SUSPECT.match(chr(code))]
     text = "".join(plain)
@@ -173,7 +173,7 @@ def test_fix_text_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
 @each
 @settings(max_examples=30)
 @given(data=st.binary(max_size=12) | st.text(alphabet="Aé\u0301 9가&;\u3000", max_size=8).map(str.encode))
-def test_bytes_that_are_not_text_stay(one: Normalizer, data: bytes) -> None:
+def test_invalid_utf8_is_unchanged(one: Normalizer, data: bytes) -> None:
     if FixText() == one:
         pytest.importorskip("ftfy")
     out = one.on_bytes(data)
@@ -185,7 +185,7 @@ def test_bytes_that_are_not_text_stay(one: Normalizer, data: bytes) -> None:
     assert out == one(text).encode()
 
 
-def test_invalid_bytes_pass() -> None:
+def test_invalid_bytes_can_be_normalized() -> None:
     assert Lowercase().on_bytes(b"A\xffB\xe3\x82") == b"a\xffb\xe3\x82"
     assert NFC().on_bytes(b"e\xcc\x81\xff") == b"\xc3\xa9\xff"
     assert Strip().on_bytes(b" \xff ") == b"\xff"
@@ -227,7 +227,7 @@ def test_saved_as_json(one: Normalizer) -> None:
         ({"type": "Sequence", "normalizers": [{"type": "NFC"}, 7]}, "normalizer 7 is not an object"),
     ],
 )
-def test_wrong_json(data: object, message: str) -> None:
+def test_invalid_json_is_refused(data: object, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         from_json(data)
 
@@ -250,8 +250,8 @@ ALL_NAMES = {
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
-def test_names(name: str) -> None:
-    """The names of the command line mean the same in Python, wherever a normalizer is taken."""
+def test_names_are_accepted_wherever_a_normalizer_is(name: str) -> None:
+    """The command line's names mean the same in Python."""
     made = ALL_NAMES[name]
     text = "  ﬁ Cafe\u0301 &amp; é  "
     assert as_normalizer(name) == by_name(name) == made
@@ -287,7 +287,7 @@ def test_tab_completion_offers_the_public_names() -> None:
     assert not [name for name in dir(bpe.normalizers) if name.startswith("_") or name in ("regex", "html", "re")]
 
 
-def test_bad_patterns() -> None:
+def test_invalid_patterns_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"pattern '\[' does not compile: .*; it must be a regular expression of the `regex` package"
     ):
@@ -300,7 +300,7 @@ def test_bad_patterns() -> None:
 
 @each
 @pytest.mark.parametrize(("value", "named"), [(5, "5, an int"), (None, "None"), (["a"], r"\['a'\], a list")])
-def test_what_is_no_text(one: Normalizer, value: Any, named: str) -> None:
+def test_a_value_that_is_not_text_is_refused(one: Normalizer, value: Any, named: str) -> None:
     for call in (one, one.aligned):
         with pytest.raises(TypeError, match=f"text is {named}; it must be a str"):
             call(value)
@@ -310,7 +310,7 @@ def test_what_is_no_text(one: Normalizer, value: Any, named: str) -> None:
         one.on_bytes(value)
 
 
-def test_options_of_other_types() -> None:
+def test_options_of_other_types_are_refused() -> None:
     for made, same in (
         (UnescapeHTML(np.int64(2)), UnescapeHTML(2)),  # type: ignore[arg-type]
         (Strip(1, 0), Strip(True, False)),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The generated tables of characters: what the other libraries' engines say, code point by code point."""
+"""The generated tables of character classes equal the classes of the other libraries' engines for every code point."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.text import generate_unicode, unicode, unicode_data
 from bpe.text.generate_unicode import BITS, NEW
 
-#: The releases whose classes the tables are.
+#: The releases whose character classes are in the tables.
 PINNED = {"tiktoken": "0.14", "tokenizers": "0.23", "regex": "2026.11"}
 
 
 def pinned(*packages: str) -> None:
-    """Skip unless the packages that the tables were made from are installed."""
+    """Skip the test unless the packages from which the tables were made are installed."""
     for package in packages:
         pytest.importorskip(package)
         if not importlib.metadata.version(package).startswith(PINNED[package]):
@@ -42,15 +42,15 @@ def bit_of(name: str) -> int:
 # Content --------------------------------------------------------------------------------------------------------------
 
 
-def test_tables_are_those_that_were_compared() -> None:
-    """A change of any class of any character shows here, also where no other library is installed."""
+def test_tables_have_not_changed_since_they_were_compared() -> None:
+    """A changed class of any character fails this test, also where no other library is installed."""
     assert digest(table().tobytes()) == "df25b2b4f46f8fba"
     assert digest(classes("clip").tobytes(), classes("starcoder").tobytes()) == "4801d875f46dde43"
     assert digest(repr(unicode_data.LOWER).encode(), unicode_data.WORD.encode()) == "dc78f412c402851d"
 
 
 @pytest.mark.parametrize("name", BITS)
-def test_classes_are_those_of_tiktoken_and_tokenizers(name: str) -> None:
+def test_classes_equal_those_of_tiktoken_and_tokenizers(name: str) -> None:
     pinned("tiktoken", "tokenizers")
     found = set(np.flatnonzero(table() & bit_of(name)).tolist())
     assert found == generate_unicode.by_tiktoken(BITS[name])
@@ -69,13 +69,13 @@ def test_starcoder_has_the_digits_of_tokenizers() -> None:
     assert set(np.flatnonzero(classes("starcoder") & 2).tolist()) == generate_unicode.numeric()
 
 
-def test_word_characters_are_those_of_the_engine() -> None:
-    pinned("tiktoken")  # whose engine `tokenizers` uses for this too
+def test_word_characters_equal_those_of_the_engine() -> None:
+    pinned("tiktoken")  # its engine is the one that `tokenizers` uses for word characters
     assert {code for code in CODES if unicode.is_word(chr(code))} == generate_unicode.by_tiktoken(r"\w")
 
 
 def test_word_characters_beside_a_single_word_token() -> None:
-    """The same asked of `tokenizers` itself, where Oniguruma, its other engine, would say something else."""
+    """Tests `tokenizers` itself: its other engine, Oniguruma, would give other results."""
     pinned("tokenizers")
     import tokenizers
 
@@ -100,8 +100,8 @@ def test_white_space_is_the_unicode_property() -> None:
     assert [code for code in CODES if chr(code).isspace()] == sorted([*expected, *range(0x1C, 0x20)])
 
 
-def test_bitmaps_are_the_table() -> None:
-    """A letter's bit is set in the entry of its length in bytes, and in no other."""
+def test_bitmaps_agree_with_the_table() -> None:
+    """A letter's bit is set in the entry for its length in bytes, and in no other."""
     for name, wanted in (("bpe_letters", ["LETTER"]), ("bpe_uncased", ["LETTER", "UPPER", "LOWER"])):
         words = arrays(name, np.uint64).tolist()
         bits = sum(map(bit_of, wanted))
@@ -111,8 +111,8 @@ def test_bitmaps_are_the_table() -> None:
         assert sorted(found) == [code for code in codes if code >= 0x80]
 
 
-def test_header_is_what_the_generator_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given the table, which the tests above compare."""
+def test_the_generator_writes_this_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator gets the table that the tests above compare."""
     made = bytearray(table().tobytes())
     later = arrays("bpe_later", np.int64).reshape(-1, 3).tolist()
     monkeypatch.setattr(generate_unicode, "classes", lambda: made)
@@ -120,8 +120,8 @@ def test_header_is_what_the_generator_writes(monkeypatch: pytest.MonkeyPatch) ->
     assert generate_unicode.header() == HEADER.read_text(encoding="ascii")
 
 
-def test_new_characters_are_all_that_a_python_may_not_know() -> None:
-    """No NEW character has a class in which only later engines have it, and all old Python data is about others."""
+def test_new_characters_include_all_that_older_pythons_lack() -> None:
+    """Characters whose class differs between Unicode versions are NEW; older Python data covers only the others."""
     pinned("tiktoken")
     older = generate_unicode.by_tiktoken(r"\p{Age:V13_0}")
     known = generate_unicode.by_tiktoken(r"\p{Age:V9_0}")
@@ -131,7 +131,7 @@ def test_new_characters_are_all_that_a_python_may_not_know() -> None:
     assert found - (set(CODES) - older) == (generate_unicode.roles() & older) - known
 
 
-# What is made of them -------------------------------------------------------------------------------------------------
+# Results that use the tables ------------------------------------------------------------------------------------------
 
 
 def test_unicode_version() -> None:
@@ -149,7 +149,7 @@ def test_version_is_recognized_by_new_characters() -> None:
     assert generate_unicode.unicode_version({0x41, 0x0870, 0x1E4D0}) == "15.0"
 
 
-#: Every code point in contexts that bring it to each branch of the patterns, in one text.
+#: Contexts that lead a character to each branch of the patterns.
 CONTEXTS = ("a{0}b\n", " {0}1\n", "'{0}s {0}{0}\n", "A{0}A\t{0}/\n")
 SPLIT = {
     "gpt2": "db0d7a99a3db5765",
@@ -166,7 +166,7 @@ SPLIT = {
 
 
 def texts_of(contexts: tuple[str, ...]) -> list[str]:
-    """Each code point below U+20000, and beyond those that normalization changes, in all contexts; others in one."""
+    """Code points below U+20000, and higher ones that normalization changes, in all contexts; the others in one."""
     near = [code for code in CODES if code < 0x20000 or 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200]
     made = [context.format(chr(code)) for code in near for context in contexts]
     made += [contexts[0].format(chr(code)) for code in CODES if code >= 0x20000]
@@ -179,8 +179,8 @@ def texts_to_split() -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_splits_of_every_code_point(name: str) -> None:
-    """The same pretokens as when `benchmarks/check_hostile.py --code-points` compared them with the other engines."""
+def test_pretokens_of_every_code_point_have_not_changed(name: str) -> None:
+    """The pretokens that `benchmarks/check_hostile.py --code-points` has compared with the other engines."""
     made = hashlib.sha256()
     for data in texts_to_split():
         starts, ends = Pretokenizer(name).spans(data)
@@ -198,18 +198,26 @@ NORMALIZED: dict[str, tuple[Callable[[], n.Normalizer], str]] = {
     "Strip": (n.Strip, "2700745827ef1584"),
     "CollapseWhitespace": (n.CollapseWhitespace, "fd0269a13a48c2c6"),
 }
-#: A mark after it, marks of low and high classes around it, Hangul before and after it, Σ beside it.
-AROUND = ("{0}\u0301|", "a\u0345{0}\u0334 ", "\u1100{0}\u11a8 ", "\uac00{0}", "o{0}\u0323\u0301", "AΣ{0}A", "A{0}Σ ")
+#: Contexts for normalizers: before a mark, between marks of low and high classes, beside Hangul, beside Σ.
+NORMALIZER_CONTEXTS = (
+    "{0}\u0301|",
+    "a\u0345{0}\u0334 ",
+    "\u1100{0}\u11a8 ",
+    "\uac00{0}",
+    "o{0}\u0323\u0301",
+    "AΣ{0}A",
+    "A{0}Σ ",
+)
 
 
 @cache
 def texts_to_normalize() -> list[str]:
-    return texts_of(AROUND)
+    return texts_of(NORMALIZER_CONTEXTS)
 
 
 @pytest.mark.parametrize("name", NORMALIZED)
-def test_normal_forms_of_every_code_point(name: str) -> None:
-    """The same text on every Python: that which `tokenizers` gave when they were compared."""
+def test_normal_forms_of_every_code_point_have_not_changed(name: str) -> None:
+    """The texts that were compared with those of `tokenizers`, on every version of Python."""
     make, expected = NORMALIZED[name]
     one = make()
     made = hashlib.sha256()
@@ -219,8 +227,8 @@ def test_normal_forms_of_every_code_point(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"])
-def test_normalizers_are_those_of_tokenizers(name: str) -> None:
-    """The same texts, by `tokenizers` itself; of the planes beyond the second, some."""
+def test_normalizers_equal_those_of_tokenizers(name: str) -> None:
+    """Compares the same texts with `tokenizers`; of the planes after the second, a sample."""
     pinned("tokenizers")
     from tokenizers import normalizers
 

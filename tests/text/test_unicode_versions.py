@@ -1,4 +1,4 @@
-"""The Unicode version of a pretokenizer in what is saved: it is kept, and another one is refused."""
+"""Saved files record the Unicode version of their pretokenizer, and another version is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def trained(pretokenizer: Any, model: str = "byte") -> bpe.Tokenizer:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_files_keep_it(name: str, model: str, tmp_path: Path) -> None:
+def test_files_keep_the_unicode_version(name: str, model: str, tmp_path: Path) -> None:
     if name == "starcoder" and model == "char":
         pytest.skip("starcoder is of byte models")
     tok = trained(name, model)
@@ -47,7 +47,7 @@ def test_files_keep_it(name: str, model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "starcoder", "deepseek_v3", "whitespace"])
-def test_tokenizers_passes_over_it(name: str, tmp_path: Path) -> None:
+def test_tokenizers_ignores_the_unicode_version(name: str, tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tok = trained(name)
     tok.save(tmp_path / "tokenizer.json")
@@ -57,7 +57,7 @@ def test_tokenizers_passes_over_it(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pretokenizer", [None, Pretokenizer.from_regex(r"\w+|\W")])
-def test_files_without_it(pretokenizer: Pretokenizer | None, tmp_path: Path) -> None:
+def test_files_without_a_unicode_version(pretokenizer: Pretokenizer | None, tmp_path: Path) -> None:
     tok = trained(pretokenizer)
     tok.save(tmp_path / "tokenizer.json")
     assert "unicode_version" not in (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
@@ -73,16 +73,16 @@ def test_files_without_it(pretokenizer: Pretokenizer | None, tmp_path: Path) -> 
         huggingface.read(json.dumps(spec).encode())
 
 
-def test_fingerprints_do_not_have_it() -> None:
-    """A tokenizer of an earlier release has the fingerprint it had."""
+def test_fingerprints_do_not_depend_on_the_unicode_version() -> None:
+    """Tokenizers of earlier releases keep their fingerprint."""
     assert "unicode" not in json.dumps(Pretokenizer("gpt2").to_json())
 
 
-def test_pickles_keep_it() -> None:
+def test_pickles_keep_the_unicode_version() -> None:
     one = Pretokenizer("gpt2", add_prefix_space=True)
     assert pickle.loads(pickle.dumps(one)) == one
     assert "16.0" in one.__reduce__()[1]
-    assert _rebuild("gpt2", one.pattern, "drop", True) == one  # as an earlier release pickled it
+    assert _rebuild("gpt2", one.pattern, "drop", True) == one  # the form that an earlier release pickled
     with pytest.raises(ValueError, match=r"unicode_version is '15.0'; in this release it is '16.0'"):
         _rebuild("gpt2", one.pattern, "drop", False, "15.0")
 
@@ -91,7 +91,7 @@ def test_pickles_keep_it() -> None:
 
 
 def rewritten(path: Path, **fields: object) -> None:
-    """Change the header of a file of counts; a field that becomes `...` is removed."""
+    """Change the header of a file of counts; a field given as `...` is removed."""
     data = path.read_bytes()
     end = 20 + int.from_bytes(data[12:20], "little")
     header = {**json.loads(data[20:end]), **fields}
@@ -108,7 +108,7 @@ def counted(path: Path, pretokenizer: Any = "gpt2", **fields: object) -> WordCou
     return WordCounts.load(path)
 
 
-def test_counts_of_another_version_do_not_merge(tmp_path: Path) -> None:
+def test_counts_of_another_unicode_version_are_refused(tmp_path: Path) -> None:
     ours = counted(tmp_path / "counts")
     assert ours.unicode_version == "16.0"
     other = counted(tmp_path / "counts", unicode_version="17.0")
@@ -121,13 +121,13 @@ def test_counts_of_another_version_do_not_merge(tmp_path: Path) -> None:
         other.add(TEXT)
     again = pickle.loads(pickle.dumps(other))
     assert again == other
-    again.merge(other)  # counts of the same other version do
+    again.merge(other)  # counts of the same version can be merged
     again.save(tmp_path / "again")
     assert WordCounts.load(tmp_path / "again") == again
     assert bpe.train(counts=other, vocab_size=270).vocab_size == 270
 
 
-def test_counts_of_releases_that_did_not_say_are_of_unicode_18(tmp_path: Path) -> None:
+def test_counts_without_a_version_are_of_unicode_18(tmp_path: Path) -> None:
     before = counted(tmp_path / "counts", unicode_version=...)
     assert before.unicode_version == "18.0"
     with pytest.raises(ValueError, match=r"these with 16.0"):

@@ -1,4 +1,4 @@
-"""Checkpoints: a training that was stopped at any moment goes on to the same result, or says why it does not."""
+"""Checkpoints: a training stopped at any moment resumes with the same result, or a clear error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화�
 
 
 class StopHereError(Exception):
-    """What ends a training in these tests."""
+    """Raised by these tests to stop a training."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def stopping(at: int) -> Any:
-    """An `on_merge` that ends the training at a step."""
+    """An `on_merge` callback that stops the training at a step."""
 
     def on_merge(step: int, *_: object) -> None:
         if step == at:
@@ -61,7 +61,7 @@ def interrupted(at: int, **options: Any) -> None:
         bpe.train(**options, on_merge=stopping(at))
 
 
-# Going on -------------------------------------------------------------------------------------------------------------
+# Resuming -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
@@ -76,7 +76,7 @@ def interrupted(at: int, **options: Any) -> None:
     ],
     ids=["byte", "unk", "mark", "glued", "no pretokenizer"],
 )
-def test_goes_on_to_the_same_result(
+def test_resuming_gives_the_same_result(
     files: list[Path], tmp_path: Path, model: dict[str, Any], tie_break: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"num_merges": 60, "tie_break": tie_break, **model}
@@ -84,7 +84,7 @@ def test_goes_on_to_the_same_result(
     path = tmp_path / "run.ckpt"
     for at in (1, 2, 13, 22):
         interrupted(at, files=files, checkpoint=path, **options)
-    monkeypatch.setattr(training, "count_into", None)  # the counts are there: nothing is counted
+    monkeypatch.setattr(training, "count_into", None)  # the counts are saved: nothing is counted
     tok = bpe.train(files=files, checkpoint=path, **options)
     assert tok == expected
     assert tok.training is not None
@@ -95,18 +95,18 @@ def test_goes_on_to_the_same_result(
 
 @settings(max_examples=60)
 @given(words=corpora(), at=st.lists(st.integers(1, 30), min_size=1, max_size=3), most=st.integers(1, 40))
-def test_any_corpus_at_any_step(
+def test_resuming_any_corpus_at_any_step_gives_the_same_merges(
     words: dict[str, int], at: list[int], most: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Where two merges spell the same token a pair may be met twice; that is the same after going on, too."""
+    """If two merges make the same token, a pair may be merged twice; so it may after resuming."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)  # thousands of files, none of which has to outlive a power cut
+        patch.setattr(os, "fsync", lambda _: None)  # saves time: thousands of files need not survive a power cut
         for tie_break in rules():
             path = tmp_path_factory.mktemp("run") / "ckpt"
-            check_going_on(path, at, {"counts": words, "num_merges": most, "tie_break": tie_break})
+            check_resuming(path, at, {"counts": words, "num_merges": most, "tie_break": tie_break})
 
 
-def check_going_on(path: Path, at: list[int], options: dict[str, Any]) -> None:
+def check_resuming(path: Path, at: list[int], options: dict[str, Any]) -> None:
     seen: list[Any] = []
     expected = bpe.train(**options, on_merge=lambda *each: seen.append(each))
     by_step: dict[int, Any] = {}
@@ -126,14 +126,16 @@ def check_going_on(path: Path, at: list[int], options: dict[str, Any]) -> None:
     assert bpe.train(**options, checkpoint=path) == expected
 
 
-def test_every_state_that_is_saved(files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the last thing saved was, training goes on from it; a kill leaves one of these states."""
+def test_training_resumes_from_every_saved_state(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed training leaves one of these states."""
     options: dict[str, Any] = {"num_merges": 40, "tie_break": "first"}
     expected = bpe.train(files=files, **options)
     states: list[Path] = []
     replace = os.replace
 
-    def watched(source: Any, target: Any) -> None:
+    def recording_replace(source: Any, target: Any) -> None:
         replace(source, target)
         states.append(tmp_path / f"state{len(states)}")
         states[-1].mkdir()
@@ -141,18 +143,19 @@ def test_every_state_that_is_saved(files: list[Path], tmp_path: Path, monkeypatc
             shutil.copy(path, states[-1])
 
     monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(os, "replace", watched)
+    monkeypatch.setattr(os, "replace", recording_replace)
     bpe.train(files=files, checkpoint=tmp_path / "run.ckpt", on_merge=lambda *_: None, **options)
     monkeypatch.setattr(os, "replace", replace)
-    assert len(states) == 1 + 1 + 1 + 40 + 1  # before counting, the counts, no merge, each merge, the end
+    # One before counting, one after it, one before the first merge, one after each merge, one at the end.
+    assert len(states) == 1 + 1 + 1 + 40 + 1
     assert [path.name for path in states[0].iterdir()] == ["run.ckpt"]
     for state in states:
         assert bpe.train(files=files, checkpoint=state / "run.ckpt", **options) == expected
         assert sorted(path.name for path in state.iterdir()) == ["run.ckpt", "run.ckpt.counts"]
 
 
-def test_killed(files: list[Path], tmp_path: Path) -> None:
-    """SIGKILL, again and again: before counting is done, and some merges later each time."""
+def test_a_training_killed_several_times_resumes(files: list[Path], tmp_path: Path) -> None:
+    """SIGKILL comes before counting is done, and then some merges later each time."""
     program = """
 import sys, bpe, bpe.training.checkpoint
 bpe.training.checkpoint.SAVE_EVERY = 0.0
@@ -178,7 +181,7 @@ print(tok.fingerprint)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt", "ckpt.counts", "one.txt", "two.txt"]
 
 
-def test_interrupt_is_not_lost_where_saving_fails(files: list[Path], tmp_path: Path) -> None:
+def test_an_interrupt_is_raised_even_if_saving_fails(files: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
 
@@ -193,7 +196,7 @@ def test_interrupt_is_not_lost_where_saving_fails(files: list[Path], tmp_path: P
 def test_a_full_disk_does_not_end_the_training(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once merges are made; before, it is an error."""
+    """The first merge has been made by then; before it, a full disk is an error."""
     monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", 0.0)
     logging.getLogger("bpe").setLevel(logging.WARNING)
     expected = bpe.train(files=files, num_merges=5)
@@ -211,7 +214,7 @@ def test_a_full_disk_does_not_end_the_training(
         bpe.train(**{**options, "checkpoint": tmp_path / "other"})
 
 
-def test_saved_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     saved = Checkpoint(tmp_path / "ckpt", {})
@@ -225,7 +228,7 @@ def test_saved_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert Checkpoint(tmp_path / "ckpt", {}).merges.tolist() == [[1, 2, 3, 4]]
 
 
-# Where the corpus comes from ------------------------------------------------------------------------------------------
+# The source of the corpus ------------------------------------------------------------------------------------------
 
 
 def test_texts_and_counts_are_identified_by_their_counts(tmp_path: Path) -> None:
@@ -244,7 +247,7 @@ def test_texts_and_counts_are_identified_by_their_counts(tmp_path: Path) -> None
     assert bpe.train(texts=texts, num_merges=30, checkpoint=tmp_path / "counts") == expected
 
 
-def test_counts_of_files_that_are_gone_or_altered(
+def test_missing_or_changed_corpus_files_after_counting(
     files: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = bpe.train(files=files, num_merges=30)
@@ -262,7 +265,7 @@ def test_counts_of_files_that_are_gone_or_altered(
         bpe.train(files=files, num_merges=30, checkpoint=tmp_path / "third")
 
 
-# Refusing -------------------------------------------------------------------------------------------------------------
+# Refused checkpoints --------------------------------------------------------------------------------------------------
 
 OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"vocab_size": 300, "num_merges": None}, "vocab_size=None, but vocab_size=300"),
@@ -313,7 +316,7 @@ def test_other_files_are_refused(files: list[Path], tmp_path: Path) -> None:
         bpe.train(files=files, num_merges=30, checkpoint=path)
 
 
-def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
+def test_files_that_are_not_checkpoints_are_refused(files: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "ckpt"
     options: dict[str, Any] = {"files": files, "num_merges": 30, "checkpoint": path}
     interrupted(3, **options)
@@ -345,8 +348,8 @@ def test_what_is_no_checkpoint(files: list[Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 9], ids=["a count of 0", "another count"])
-def test_refuses_merges_that_the_training_did_not_make(tmp_path: Path, count: int) -> None:
-    """A checkpoint with a right checksum and a merge that makes a symbol's token, or that occurs otherwise."""
+def test_forged_merges_in_a_checkpoint_are_refused(tmp_path: Path, count: int) -> None:
+    """The checksum is right, but a merge makes an existing symbol's token or has a wrong count."""
     path = tmp_path / "run.ckpt"
     options: dict[str, Any] = {"counts": {"ab" * 4 + "c": 9, "cab": 3}, "model": "char", "pretokenizer": None}
     interrupted(1, num_merges=5, checkpoint=path, threads=1, **options)

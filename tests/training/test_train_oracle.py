@@ -1,4 +1,4 @@
-"""Training against the naive oracle: every merge, count and id, under all four tie rules."""
+"""Training gives the merges, counts and ids of the naive oracle, under all four tie rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ each_rule = pytest.mark.parametrize("tie_break", TIE_BREAKS)
 
 
 def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, int]]]:
-    """A tokenizer and its merges as `on_merge` received them, with their numbering checked."""
+    """A tokenizer, and its merges as `on_merge` received them; checks their numbers."""
     seen: list[tuple[Any, Any, Any, int]] = []
 
     def on_merge(step: int, left: Any, right: Any, token: Any, count: int) -> None:
@@ -38,7 +38,7 @@ def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, in
 
 
 def assert_agrees(tok: bpe.Tokenizer, seen: list[tuple[Any, Any, Any, int]], expected: reference.Trained[Any]) -> None:
-    """The same merges with the same counts, the same vocabulary with the same ids."""
+    """Compare merges, counts, vocabulary and ids."""
     assert seen == [(step.left, step.right, step.left + step.right, step.count) for step in expected.steps]
     assert tok.vocab() == expected.ids
     assert list(tok.vocab().values()) == sorted(expected.ids.values())
@@ -51,7 +51,7 @@ def assert_agrees(tok: bpe.Tokenizer, seen: list[tuple[Any, Any, Any, int]], exp
 
 
 def mark_length(mark: str | None, glued: bool) -> Callable[[str], int]:
-    """How many symbols a token of a character model has."""
+    """A function that counts the symbols of a token of a character model."""
 
     def length(token: str) -> int:
         if mark is not None and token.endswith(mark):
@@ -86,7 +86,7 @@ def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[
 
 @settings(max_examples=300)
 @given(words=corpora(), num_merges=st.integers(0, 40))
-def test_byte_model(words: dict[str, int], num_merges: int) -> None:
+def test_byte_models_equal_the_oracles(words: dict[str, int], num_merges: int) -> None:
     for tie_break in rules():
         check_byte_model(words, num_merges, tie_break)
 
@@ -100,7 +100,7 @@ def test_byte_model(words: dict[str, int], num_merges: int) -> None:
     special_tokens=st.sampled_from([(), ("<s>", "<pad>"), ("ab",), ("aa", "<s>")]),
     first_id=st.sampled_from([0, 1, 100]),
 )
-def test_byte_model_with_options(
+def test_byte_models_with_options_equal_the_oracles(
     words: dict[str, int],
     extra: int,
     min_frequency: int,
@@ -153,7 +153,7 @@ def test_byte_model_with_options(
     max_token_length=st.none() | st.none() | st.integers(1, 6),
     mark=st.sampled_from(["</w>", "_", "\uffff"]),
 )
-def test_char_model(
+def test_character_models_equal_the_oracles(
     glued: bool | None,
     words: dict[str, int],
     num_merges: int,
@@ -187,8 +187,8 @@ def test_char_model(
 
 @settings(max_examples=100)
 @given(words=corpora(("ab", "abc")), data=st.data())
-def test_char_model_with_alphabet_and_unknown_token(words: dict[str, int], data: st.DataObject) -> None:
-    """The symbols given come first in their order; the unknown token is an entry like a special one."""
+def test_character_models_with_alphabet_and_unknown_token(words: dict[str, int], data: st.DataObject) -> None:
+    """The given symbols come first, in their order; the unknown token has an entry like a special token."""
     given_symbols = data.draw(st.lists(st.sampled_from("abcxyz"), unique=True, max_size=6))
     rest = [char for char in sorted(set("".join(words))) if char not in given_symbols]
     for tie_break in rules():
@@ -214,8 +214,8 @@ def test_char_model_with_alphabet_and_unknown_token(words: dict[str, int], data:
 
 
 @each_rule
-def test_hard_runs(tie_break: str) -> None:
-    """Longer words than hypothesis makes: runs, alternations, Fibonacci and Thue-Morse words, unary counts."""
+def test_long_repetitive_words(tie_break: str) -> None:
+    """Longer words than hypothesis generates: runs, alternations, Fibonacci and Thue-Morse words, with unary counts."""
     fibonacci = ["a", "ab"]
     while len(fibonacci[-1]) < 150:
         fibonacci.append(fibonacci[-1] + fibonacci[-2])
@@ -235,7 +235,7 @@ def test_hard_runs(tie_break: str) -> None:
 
 @each_rule
 def test_thousands_of_random_corpora(tie_break: str) -> None:
-    """Plain seeded random corpora, beside hypothesis's: 1,000 to a rule, each merged until no pair is left."""
+    """In addition to hypothesis's: 1,000 seeded random corpora per rule, each merged until no pair is left."""
     random_ = random.Random(f"corpora {tie_break}")
     order = reference.gpt2_byte_order()
     for _ in range(1000):
@@ -257,7 +257,7 @@ def test_thousands_of_random_corpora(tie_break: str) -> None:
         assert all(len(symbols) == 1 for symbols, _ in expected.words)
 
 
-# However the corpus comes
+# Forms of the corpus
 # -----------------------------------------------------------------------------------------------
 
 SENTENCES = [
@@ -278,8 +278,8 @@ def same(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
 
 
 @each_rule
-def test_texts_against_the_oracle(tie_break: str) -> None:
-    """From texts to merges: pretokens counted in order of first appearance."""
+def test_training_from_texts_equals_the_oracle(tie_break: str) -> None:
+    """Pretokens are counted in order of first appearance."""
     random_ = random.Random(5)
     texts = ["".join(random_.choices(SENTENCES, k=4)) for _ in range(30)]
     pretokenizer = Pretokenizer("gpt2")
@@ -296,8 +296,8 @@ def test_texts_against_the_oracle(tie_break: str) -> None:
 
 @each_rule
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_threads_chunks_and_types(tie_break: str, model: str, tmp_path: Any) -> None:
-    """The same tokenizer from any number of threads, any grouping of the documents, str or bytes, texts or files."""
+def test_threads_grouping_and_types_do_not_change_the_tokenizer(tie_break: str, model: str, tmp_path: Any) -> None:
+    """Any number of threads, any grouping of documents, str or bytes, texts or files give the same tokenizer."""
     random_ = random.Random(7)
     documents = [
         "".join(random_.choices(SENTENCES, k=random_.randint(0, 6))) + random_.choice("xyz") for _ in range(400)
@@ -330,8 +330,8 @@ def test_threads_chunks_and_types(tie_break: str, model: str, tmp_path: Any) -> 
 
 
 @pytest.mark.parametrize("tie_break", ["id", "first"])
-def test_threads_over_many_parts(tie_break: str) -> None:
-    """A corpus of many megabytes, which threads share out: one document, and many."""
+def test_threads_that_share_a_large_corpus(tie_break: str) -> None:
+    """A corpus of many megabytes in many parts, as one document and as many."""
     random_ = random.Random(11)
     stems = ["".join(random_.choices("aeioustrnl", k=random_.randint(1, 9))) for _ in range(5000)]
     words = [random_.choice(stems) for _ in range(400_000)]
@@ -358,7 +358,7 @@ def test_default_rule_does_not_depend_on_the_order_of_documents() -> None:
 # Stopping -----------------------------------------------------------------------------------------------------------
 
 
-def test_stops_where_pairs_run_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_stops_when_no_pairs_are_left(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("bpe").setLevel(logging.NOTSET)
     with caplog.at_level(logging.WARNING, logger="bpe"):
         tok = bpe.train(counts={"abc": 2}, vocab_size=1000)
@@ -378,7 +378,7 @@ def test_stops_where_pairs_run_out(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.text
 
 
-def test_no_merges_at_all() -> None:
+def test_training_without_merges() -> None:
     tok = bpe.train(counts={"abc": 2}, num_merges=0)
     assert tok.vocab_size == 256
     assert tok.merges.shape == (0, 2)
@@ -386,14 +386,14 @@ def test_no_merges_at_all() -> None:
     assert tok.decode(tok.encode("abc é")) == "abc é"
 
 
-def test_counts_of_64_bits() -> None:
+def test_counts_have_64_bits() -> None:
     _, seen = trained(counts={"ab": 2**59, "abc": 2**60}, num_merges=2)
     assert seen == [(b"a", b"b", b"ab", 2**59 + 2**60), (b"ab", b"c", b"abc", 2**60)]
 
 
 @each_rule
-def test_counts_beyond_32_bits(tie_break: str) -> None:
-    """What wraps at 2**31 or 2**32 would rank behind what does not."""
+def test_counts_over_32_bits_do_not_wrap(tie_break: str) -> None:
+    """If a count wrapped at 2**31 or 2**32, its pair would merge too late."""
     counts = {"ab": 2_500_000_000, "cd": 2_400_000_000, "ef": 2**40, "gh": 2**32 + 1, "ij": 2**31, "kl": 2_000_000_000}
     _, seen = trained(counts=counts, num_merges=6, tie_break=tie_break)
     assert [(token.decode(), count) for _, _, token, count in seen] == sorted(counts.items(), key=lambda item: -item[1])
@@ -403,14 +403,14 @@ def test_counts_beyond_32_bits(tie_break: str) -> None:
     assert seen == [("x", "y", "xy", 4 * (2**31 - 1))]
 
 
-def test_words_that_count_nothing() -> None:
+def test_words_with_count_zero_are_ignored() -> None:
     tok, seen = trained(counts={"xy": 0, "ab": 1}, num_merges=5)
     assert seen == [(b"a", b"b", b"ab", 1)]
     assert tok.training.stopped == "no pairs left"
 
 
-def test_limit_alphabet() -> None:
-    """The commonest characters stay; others are in no merge."""
+def test_limit_alphabet_keeps_the_most_frequent_characters() -> None:
+    """No merge contains another character."""
     tok, seen = trained(
         counts={"aab": 3, "axb": 2, "ba": 1},
         num_merges=9,

@@ -1,7 +1,7 @@
-"""Merges as those of the trainers whose rules for ties have a name here: `greatest` subword-nmt's, `first` minbpe's.
+"""Merges equal those of the trainers with the same tie rules: subword-nmt (`greatest`) and minbpe (`first`).
 
-On the beginnings of the shared corpora, which are not part of the project, and on a text of our own. Hugging Face's
-(`id`) are in `test_shared_corpora.py`. Run as a program, this compares on a whole file:
+The corpora are the beginnings of the shared corpora, which are not part of the project, and a short text.
+`test_shared_corpora.py` compares with Hugging Face's (`id`). Run as a program, this module compares a whole file:
 
     python tests/test_train_peers.py (tokenizers | subword-nmt | minbpe) FILE SIZE NUMBER
 """
@@ -36,7 +36,7 @@ def text_of(corpus: Corpus, language: str, size: int) -> str:
 
 
 def subword_nmt_merges(counts: bpe.WordCounts, number: int) -> list[tuple[str, str]]:
-    """What its `learn_bpe` learns from a dictionary of words, in the format of its version 0.2."""
+    """The merges that its `learn_bpe` learns from a dictionary of words, in the format of its version 0.2."""
     learn_bpe = pytest.importorskip("subword_nmt.learn_bpe")
     words = io.StringIO("".join(f"{word.decode()} {count}\n" for word, count in counts.items()))
     codes = io.StringIO()
@@ -48,7 +48,7 @@ def subword_nmt_merges(counts: bpe.WordCounts, number: int) -> list[tuple[str, s
 
 
 def like_subword_nmt(text: str, number: int) -> tuple[list[Any], list[Any]]:
-    """(ours, theirs)."""
+    """Merges by this package and by subword-nmt."""
     counts = bpe.count_words(texts=text.split(END), pretokenizer="whitespace")
     tok = bpe.train(
         counts=counts,
@@ -64,7 +64,7 @@ def like_subword_nmt(text: str, number: int) -> tuple[list[Any], list[Any]]:
 
 
 def like_minbpe(text: str, number: int) -> tuple[list[Any], list[Any]]:
-    """(ours, those of the plain twin)."""
+    """Merges by this package and by the naive twin of minbpe."""
     pretokenizer = bpe.Pretokenizer("gpt2")
     documents = text.split(END)
     chunks = [chunk for document in documents for chunk in pretokenizer.split_bytes(document)]
@@ -74,7 +74,7 @@ def like_minbpe(text: str, number: int) -> tuple[list[Any], list[Any]]:
 
 
 def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
-    """(ours, theirs) with `number` tokens."""
+    """Merges by this package and by `tokenizers`, for `number` tokens."""
     tokenizers = pytest.importorskip("tokenizers")
     from bpe.vocab.byte_letters import to_letters
 
@@ -94,21 +94,21 @@ def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
 
 
 @each_text
-def test_greatest_is_the_rule_of_subword_nmt(corpus: Corpus, language: str) -> None:
+def test_greatest_equals_subword_nmt(corpus: Corpus, language: str) -> None:
     ours, theirs = like_subword_nmt(text_of(corpus, language, 50_000), 500)
     assert ours == theirs
     assert len(ours) > 20
 
 
 @each_text
-def test_first_is_the_rule_of_minbpe(corpus: Corpus, language: str) -> None:
+def test_first_equals_minbpe(corpus: Corpus, language: str) -> None:
     ours, theirs = like_minbpe(text_of(corpus, language, 20_000), 100)
     assert ours == theirs
     assert len(ours) == 100
 
 
 def main() -> None:
-    """Compare on a file, and say where the merges differ."""
+    """Compare on a file, and print where the merges differ."""
     rule, path, size, number = sys.argv[1:]
     compare = {"tokenizers": like_hugging_face, "subword-nmt": like_subword_nmt, "minbpe": like_minbpe}[rule]
     with open(path, "rb") as file:

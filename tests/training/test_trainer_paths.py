@@ -1,4 +1,4 @@
-"""The trainer's inner paths, forced by private switches: whatever they are, the merges are the naive oracle's."""
+"""The trainer's internal code paths, forced by private settings, all give the naive oracle's merges."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ pytestmark = pytest.mark.usefixtures("quiet")
 TIE_BREAKS = learning.TIE_BREAKS
 BYTE_ORDER = reference.gpt2_byte_order()
 
-#: Limits that the tests set in the kernel; the first of each is the furthest from what the kernel would choose.
+#: Settings of the kernel; the first of each is the furthest from the kernel's own choice.
 SWITCHES: dict[str, tuple[int, ...]] = {
-    "memory": (1, 3000, 10_000, 0),  # lists too long to be written, pools that fill, many epochs, few
-    "ratio": (1, 2, 1000),  # every count an epoch of its own
-    "dense": (0, 260, 768),  # pairs counted with a filter, or in a table of all
-    "narrow": (0, 258, 270, 65000),  # 32-bit cells at once, later, never
+    "memory": (1, 3000, 10_000, 0),  # no list fits; pools that fill; many epochs; few
+    "ratio": (1, 2, 1000),  # an epoch for each count
+    "dense": (0, 260, 768),  # pairs counted with a filter, or in a dense table
+    "narrow": (0, 258, 270, 65000),  # 32-bit symbols from the start, later, never
     "threads": (8, 2, 1),
-    "least": (1, 20, 1 << 19),  # parts of a few cells for each thread, none
-    "long_list": (1, 3, 1 << 13),  # every list in parts, none
+    "least": (1, 20, 1 << 19),  # parts of a few symbols per thread; no parts
+    "long_list": (1, 3, 1 << 13),  # every list divided; none
 }
 
 Merge = tuple[Any, Any, Any, int]
@@ -54,7 +54,7 @@ def expected(words: dict[str, int], **options: Any) -> list[Merge]:
 
 
 def random_word(random_: random.Random, letters: str) -> str:
-    """Any letters, a run of one, or a short piece again and again."""
+    """Random letters, a run of one letter, or a repeated short string."""
     kind = random_.random()
     if kind < 0.4:
         return "".join(random_.choices(letters, k=random_.choice((1, 2, 3, 5, 8, 13, 20))))
@@ -73,7 +73,7 @@ def random_words(random_: random.Random) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
-def test_every_path_against_the_oracle(tie_break: str) -> None:
+def test_every_path_equals_the_oracle(tie_break: str) -> None:
     random_ = random.Random(f"paths {tie_break}")
     for _ in range(600):
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
@@ -92,15 +92,15 @@ def test_every_path_against_the_oracle(tie_break: str) -> None:
     words=st.dictionaries(st.text("abc", min_size=1, max_size=30), st.integers(1, 5), min_size=1, max_size=20),
     switches=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in SWITCHES.items()}),
 )
-def test_paths_that_hypothesis_finds(words: dict[str, int], switches: dict[str, int]) -> None:
+def test_random_paths_equal_the_oracle(words: dict[str, int], switches: dict[str, int]) -> None:
     for tie_break in rules():
         _, seen = trained(switches, counts=words, num_merges=50, tie_break=tie_break)
         assert seen == expected(words, num_merges=50, tie_break=tie_break)
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
-def test_a_larger_corpus_is_the_same_on_every_path(tie_break: str) -> None:
-    """Thousands of words, so that filters, classes and lists are more than a few entries long."""
+def test_every_path_gives_the_same_merges_for_a_larger_corpus(tie_break: str) -> None:
+    """With thousands of words, filters, classes and lists have more than a few entries."""
     random_ = random.Random(3)
     stems = ["".join(random_.choices("aeioustrnlk", k=random_.randint(1, 9))) for _ in range(4000)]
     words = {stem: max(1, int(10**5 / rank)) for rank, stem in enumerate(stems, 1)}
@@ -116,8 +116,8 @@ def test_a_larger_corpus_is_the_same_on_every_path(tie_break: str) -> None:
             assert tok == whole
 
 
-def test_counts_beyond_32_bits_rank_as_they_should() -> None:
-    """The filter's sums are 32-bit and stay at the greatest number that fits."""
+def test_counts_over_32_bits_are_ordered_correctly() -> None:
+    """The filter's 32-bit sums saturate at their maximum."""
     words = {"ab": 2_500_000_000, "cd": 2**40, "ef": 2**33, "gh": 3, "abc": 2**32}
     for dense in (0, 768):
         for ratio in (1, 1000):
@@ -131,7 +131,7 @@ def test_counts_beyond_32_bits_rank_as_they_should() -> None:
             ]
 
 
-def test_a_budget_that_cannot_hold_says_what_it_needs() -> None:
+def test_the_error_for_a_small_budget_names_the_memory_needed() -> None:
     words = {f"{chr(a)}{chr(b)}": 1 for a in range(33, 120) for b in range(33, 120)}
     with pytest.raises(ValueError, match=r"take \d+ bytes, more than the \d+ bytes .* raise max_memory"):
         trained({"memory": 5000, "strict": True}, counts=words, num_merges=10)
@@ -139,8 +139,8 @@ def test_a_budget_that_cannot_hold_says_what_it_needs() -> None:
     assert seen == trained({}, counts=words, num_merges=10)[1]
 
 
-def test_a_strict_budget_where_counts_are_alike() -> None:
-    """One bucket of counts has more places than the budget: the threshold is found between its counts."""
+def test_a_strict_budget_with_similar_counts() -> None:
+    """One bucket of counts has more occurrences than the budget, so the threshold must divide its counts."""
     random_ = random.Random(1)
     words = {"".join(random_.choices("abcdefghij", k=random_.randint(10, 28))): 1 for _ in range(4000)}
     _, seen = trained({}, counts=words, num_merges=120)
@@ -157,14 +157,14 @@ def test_a_mark_that_is_a_symbol_is_refused() -> None:
 # Threads ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_team_does_every_part() -> None:
+def test_a_team_runs_every_part_once() -> None:
     team = Team(5)
     with helped(team):
         for parts in (1, 2, 5, 3) * 50:
             assert try_out(team, parts, -1) == [1] * parts
 
 
-def test_what_fails_in_a_part_is_raised_and_the_team_goes_on() -> None:
+def test_an_error_in_one_part_is_raised_and_the_team_can_continue() -> None:
     team, before = Team(3), threading.active_count()
     with helped(team):
         for part in (0, 1, 2, 1):
@@ -178,7 +178,7 @@ def test_what_fails_in_a_part_is_raised_and_the_team_goes_on() -> None:
 
 
 def kernel(words: dict[str, int], tie_break: str, **switches: int) -> Trainer:
-    """A trainer over the letters of a few words."""
+    """A trainer for a few words of letters."""
     data = [word.encode() for word in words]
     letters = sorted({byte for word in data for byte in word})
     table = np.full(256, 0xFFFFFFFF, dtype=np.uint32)
@@ -191,7 +191,7 @@ def kernel(words: dict[str, int], tie_break: str, **switches: int) -> Trainer:
 def encoded_kernel(
     words: dict[str, int], tie_break: str, whole: Trainer, merges: list[Merge], **switches: int
 ) -> Trainer:
-    """A trainer that begins with the tokens of another one and with the words as some of its merges encode them."""
+    """A trainer that starts with the tokens of another one, and with the words as some of its merges encode them."""
     letters = whole.n_tokens - len(whole.merges())
     tokens = [(token, False, False, len(token)) for token, _ in whole.token_bytes(0)[: letters + len(merges)]]
     number = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
@@ -223,8 +223,8 @@ def trainer_of(
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
-def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
-    """Making some merges again and going on gives what one training gives, as does beginning with encoded words."""
+def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None:
+    """Training continues alike after its first merges are replayed, and from words encoded by those merges."""
     random_ = random.Random(f"replay {tie_break}")
     for _ in range(150):
         words = random_words(random_)
@@ -233,13 +233,13 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
         merges = whole.run(1000, 2000)
         spelled = [token for token, _ in whole.token_bytes(0)]
         stop = random_.randint(0, len(merges))
-        anew = kernel(words, tie_break, **switches)
-        with helped(anew.team):
-            assert learning.replay(anew, np.array(merges[:stop], dtype=np.int64).reshape(-1, 4)) == stop
-            assert anew.run(1000, 2000) == merges[stop:]
-        assert anew.token_bytes(0) == whole.token_bytes(0)
-        assert [tuple(row) for row in anew.merges().tolist()] == merges
-        blob, offsets, ends = anew.vocabulary()
+        replayed = kernel(words, tie_break, **switches)
+        with helped(replayed.team):
+            assert learning.replay(replayed, np.array(merges[:stop], dtype=np.int64).reshape(-1, 4)) == stop
+            assert replayed.run(1000, 2000) == merges[stop:]
+        assert replayed.token_bytes(0) == whole.token_bytes(0)
+        assert [tuple(row) for row in replayed.merges().tolist()] == merges
+        blob, offsets, ends = replayed.vocabulary()
         assert [blob[a:b] for a, b in pairwise(offsets.tolist())] == spelled
         assert ends.dtype == np.bool_
         assert not ends.any()
@@ -248,8 +248,8 @@ def test_replayed_merges_leave_what_they_left(tie_break: str) -> None:
             assert given.run(1000, 2000) == merges[stop:]
 
 
-def test_replay_refuses_what_the_training_did_not_make() -> None:
-    """Another pair, another result, another count, and more merges than there are."""
+def test_replaying_forged_merges_is_refused() -> None:
+    """Tries another pair, another result, another count, and too many merges."""
     for merges, wrong in (
         ([(1, 0, 2, 2)], "merge 0 is of tokens 1 and 0 into 2, 2 times, but this training learns of tokens 0 and 1"),
         ([(0, 1, 1, 3)], "merge 0 is of tokens 0 and 1 into 1, 3 times, but this training learns"),
@@ -264,8 +264,8 @@ def test_replay_refuses_what_the_training_did_not_make() -> None:
 
 
 @pytest.mark.parametrize("table", [True, False], ids=["symbols", "tokens"])
-def test_the_kernel_bounds_what_it_is_given(table: bool) -> None:
-    """Offsets outside the words, symbols outside the tables and tokens that there are not."""
+def test_the_kernel_checks_its_input(table: bool) -> None:
+    """Offsets outside the words, symbols outside the tables, and unknown tokens raise errors."""
     with pytest.raises(ValueError, match="offset 1 is 99 after 0; offsets must rise, up to the 8 bytes"):
         trainer_of(b"abababab", np.array([0, 99], dtype=np.int64), {"x": 1}, "id", None, [])
     with pytest.raises(ValueError, match="there are 1 offsets for 1 strings"):
@@ -275,4 +275,4 @@ def test_the_kernel_bounds_what_it_is_given(table: bool) -> None:
     trainer = trainer_of(data, np.array([0, 40], np.int64), {"x": 1}, "id", tables, [(b"a", False, False, 0)])
     assert [pair[:2] for pair in trainer.run(1, 100)] == ([(0, 0)] if table else [])
     encoded = trainer_of(bytes(40), np.array([0, 40], np.int64), {"x": 1}, "id", None, [(b"a", False, False, 0)])
-    assert [merge[2] for merge in encoded.run(3, 100)] == [1, 2, 3]  # a token that occurs is never made
+    assert [merge[2] for merge in encoded.run(3, 100)] == [1, 2, 3]  # no merge makes a token that already occurs
