@@ -300,8 +300,12 @@ def test_vocab_size_below_alphabet_and_specials() -> None:
             id="a set of special tokens",  # the repr of a set differs from run to run
         ),
         ({"special_tokens": {"<s>": 5}}, TypeError, "{'<s>': 5}, a dict; it must be a list of names: their ids are"),
-        ({"separator": "\n"}, ValueError, r"separator is '\\n', but only files= are cut into documents; leave it out"),
-        ({"per_line": True}, ValueError, "per_line is True, but only files= are cut into documents; leave it out"),
+        (
+            {"separator": "\n"},
+            ValueError,
+            r"separator is '\\n', but only files= are split into documents",
+        ),
+        ({"per_line": True}, ValueError, "per_line is True, but only files= are split into documents; leave it out"),
         ({"special_tokens": [""]}, ValueError, "special token '' is empty"),
         ({"special_tokens": [3]}, TypeError, "special token 3 is an int; it must be a str"),
         ({"unk_token": ""}, ValueError, "unk_token is ''; it must be at least one character, or None"),

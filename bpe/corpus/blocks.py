@@ -1,6 +1,6 @@
-"""Corpora: the documents of files and iterables, in blocks that threads take.
+"""The documents of files and iterables, in blocks for several threads.
 
-Not here: what is done with the documents (`bpe/count/counting.py`).
+Not here: reading a file (`bpe/corpus/reading.py`), the rows of Arrow arrays (`bpe/corpus/documents.py`).
 """
 
 from __future__ import annotations
@@ -34,50 +34,59 @@ from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 
 PathLike = str | os.PathLike[str]
 
-#: A block of texts in memory has about this many bytes, or whole documents where those may not be cut.
+#: The size in bytes of a block of texts in memory. A document that may not be cut can make it larger.
 BLOCK = 1 << 22
 
-#: Where a text may be cut, at or after an offset, so that its parts give what the whole does; its length if nowhere.
+#: Called as cut(text, offset): the first safe split point at or after the offset; the length of the text if none.
 Cut = Callable[[Bytes, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a corpus: documents, or a part of one that was cut where that makes no difference."""
+    """A part of a corpus: documents, or a part of a document that ends at safe split points.
+
+    Attributes:
+        text: the bytes.
+        starts, ends: int64: the documents in `text`, before `separators` divide them further.
+        separators: the strings that documents end at.
+        keep: whether a separator belongs to the document before it.
+        source: the name of the file or text, for errors.
+        offset: the position of `text` in its source.
+        size: of a file: the bytes that were read for this block.
+        begins: of a file: whether the block starts with a new document rather than the rest of one.
+        closes: of a file: whether the last document ends with the block.
+        checked: whether the text is known to be UTF-8, or need not be.
+        buffers: of a file: the pool that the memory of `text` is returned to.
+
+    """
 
     text: Bytes
-    starts: NDArray[np.int64]  # of the documents in `text`, or of what `separators` cut into documents
+    starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     separators: list[bytes]
-    keep: bool  # a separator belongs to the document before it
+    keep: bool
     source: str
-    offset: int  # of `text` in its source
-    # Of a block of a file:
-    size: int = 0  # bytes that were read for it
-    begins: bool = True  # a document begins with it; otherwise its first one began in the block before
-    closes: bool = True  # its last document ends with it; otherwise that goes on in the next block
-    checked: bool = True  # it need not be UTF-8, or is known to be
-    buffers: Buffers | None = None  # where its memory goes back to
+    offset: int
+    size: int = 0
+    begins: bool = True
+    closes: bool = True
+    checked: bool = True
+    buffers: Buffers | None = None
 
     def documents(self, empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the documents of the block start and end in `text`: two int64 arrays; empty ones only with `empty`."""
+        """The starts and ends of the documents in `text`: two int64 arrays. Empty documents only with `empty`."""
         if not self.separators:
             return self.starts, self.ends
         return split(self.text, self.starts, self.ends, self.separators, self.keep, empty)
 
     def check(self) -> None:
-        """Refuse a file's text that is not UTF-8, unless that is allowed.
-
-        Raises:
-            FormatError: with the position in the file.
-
-        """
+        """Raise FormatError, with the position in the file, for text that must be UTF-8 and is not."""
         if not self.checked:
             assert isinstance(self.text, memoryview)
             check_file_text(self.text, self.source, self.offset)
 
     def release(self) -> None:
-        """Give the memory of a file's block back: its text is not used any more."""
+        """Return the memory of a file's block for reuse. `text` must not be used afterwards."""
         if self.buffers is not None:
             assert isinstance(self.text, memoryview)
             self.buffers.give_back(self.text)
@@ -86,10 +95,10 @@ class Block:
 def text_blocks(
     texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1
 ) -> Generator[Block, None, None]:
-    """Texts, each a document, in blocks for so many threads; with `utf8`, bytes that are not UTF-8 are an error.
+    """Texts, each a document, in blocks for `threads` threads; with `utf8`, bytes that are not UTF-8 are an error.
 
     Raises:
-        TypeError: for one text in place of several, or what is no text.
+        TypeError: for a single text instead of several, or an item that is neither str nor bytes.
 
     """
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
@@ -137,12 +146,13 @@ def file_blocks(
     encoding_errors: EncodingErrors = "strict",
     opened: Callable[[PathLike], AbstractContextManager[tuple[Readable, int | None, str]]] = open_file,
 ) -> Generator[Block, None, None]:
-    """The documents of files in blocks for so many threads, which read them as they take them.
+    """The documents of files, in blocks for `threads` threads; a block is read when a thread takes it.
 
-    Of a regular file as much is read as it has when it is opened; of anything else, all that comes.
+    A regular file is read up to the size that it has when it is opened, anything else to its end.
 
     Raises:
-        FormatError: for a file that is no text by its first bytes. Bytes that are not UTF-8 are for `Block.check`.
+        FormatError: for a file whose first bytes show that it is not text. `Block.check` finds bytes that are not
+            UTF-8.
         OSError: for a file that cannot be read, or gets shorter while it is read.
 
     """
@@ -178,18 +188,18 @@ def file_blocks(
 
 
 def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
-    """A cut that leaves documents whole; None where there are no separators."""
+    """A cut at the last separator, which keeps documents whole; None without separators."""
     if not separators:
         return None
     separator = separators[0]
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         at = buffer.rfind(separator, max(low - len(separator) + 1, 0), end)
-        behind = at + len(separator)
-        return None if at < 0 else (behind, behind) if keep else (at, behind)
+        after = at + len(separator)
+        return None if at < 0 else (after, after) if keep else (at, after)
 
     def cut_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-        del low  # which separators count depends on those before them
+        del low  # occurrences that overlap count from the left, so the search starts at the beginning
         bounds = np.array([0, end], dtype=np.int64)
         with memoryview(buffer) as whole:
             starts, ends = split(whole, bounds[:1], bounds[1:], separators, keep, True)
@@ -199,11 +209,11 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
 
 
 def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
-    """A cut at a place that `last` finds, in none of the strings.
+    """A cut at a safe split point that is in none of the strings.
 
     Args:
-        last: called as last(text, low): the last place beyond `low` where the text may be cut whatever follows it, or
-            `low`.
+        last: called as last(text, low): the last position greater than `low` where the text may be cut whatever
+            follows it, or `low`.
         strings: separators and special tokens.
 
     """
@@ -211,7 +221,7 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
     longest = max(finder.longest, 1)
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-        limit, low = end - longest + 1, max(low - longest - 3, 0)  # a string or a character may not have ended there
+        limit, low = end - longest + 1, max(low - longest - 3, 0)  # the text may end within a string or a character
         with memoryview(buffer) as whole, whole[:end] as text:
             while limit > low:
                 with text[:limit] as part:
@@ -226,10 +236,10 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
 
 
 def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
-    """The arguments `separator` and `per_line` as the strings that documents end at.
+    """The strings that documents end at, from the arguments `separator` and `per_line`.
 
     Raises:
-        TypeError, ValueError: for what they must not be.
+        TypeError, ValueError: for invalid values, or both arguments at once.
 
     """
     if separator is not None and not isinstance(separator, str):
@@ -242,27 +252,22 @@ def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
 
 
 def check_separating(separator: str | None, per_line: bool) -> None:
-    """Refuse the arguments `separator` and `per_line` where there are no files for them to cut.
-
-    Raises:
-        ValueError: if one of them is given.
-
-    """
+    """Raise ValueError if `separator` or `per_line` is given without files."""
     if separator is not None or per_line:
         given = f"separator is {shown(separator)}" if separator is not None else f"per_line is {per_line!r}"
-        raise ValueError(f"{given}, but only files= are cut into documents; leave it out, and cut texts yourself")
+        raise ValueError(f"{given}, but only files= are split into documents; leave it out, and split texts yourself")
 
 
 def overlaps(separator: bytes) -> bool:
-    """Whether one may begin within another, so that which ones count depends on where the search begins."""
+    """Whether two occurrences can overlap, so that the matches depend on where the search begins."""
     return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
 
 
 def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
-    """The argument `files` as a list of paths that can be read.
+    """The argument `files` as a list of readable paths.
 
     Raises:
-        TypeError: for what is no path.
+        TypeError: for an item that is not a path.
         OSError: for a file that cannot be read.
 
     """
@@ -271,14 +276,14 @@ def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
     given: object = files
     rule = "a path (str or pathlib's), or an iterable of paths"
     check_iterable("files", given, rule)
-    if isinstance(given, (bytes, io.IOBase)):  # whose numbers, or lines, are no paths
+    if isinstance(given, (bytes, io.IOBase)):  # iterating over them gives ints or lines, not paths
         raise TypeError(f"files is {typed(given)}; it must be {rule}")
     paths = list(files)
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {shown(path)} is {type_name(path)}; it must be a path")
         check_device(path)
-        if stat.S_ISREG(os.stat(path).st_mode):  # all are there before the first is read
+        if stat.S_ISREG(os.stat(path).st_mode):  # a missing file is an error before any is read
             with open(path, "rb"):
                 pass
     return paths
@@ -290,10 +295,10 @@ class TextFiles:
 
     Attributes:
         paths: the files, in order.
-        separators: the strings that documents end at; none where each file is one document.
+        separators: the strings that documents end at; empty if each file is one document.
         keep_separator: whether a separator belongs to the document before it.
-        encoding_errors: what becomes of bytes that are not UTF-8.
-        size: the bytes of all files, or None where that is not known before they are read.
+        encoding_errors: how bytes that are not UTF-8 are handled.
+        size: the bytes of all files, or None if unknown before they are read.
         regular: whether all are regular files, which any thread may read.
 
     """
@@ -315,7 +320,7 @@ class TextFiles:
         *,
         chars: bool = False,
     ) -> TextFiles:
-        """The files that the arguments of a call name.
+        """Check the arguments of a call and list its files.
 
         Args:
             files: one path or several.
@@ -325,7 +330,7 @@ class TextFiles:
             chars: whether they are for a character model, which takes UTF-8 only.
 
         Raises:
-            TypeError, ValueError: for arguments that are wrong or contradict each other.
+            TypeError, ValueError: for arguments that are invalid or contradict each other.
             OSError: for a file that cannot be read.
 
         """
@@ -336,7 +341,7 @@ class TextFiles:
         return cls(paths, separators, per_line, checked, size, all_regular(paths))
 
     def blocks(self, cut: EndCut | None, threads: int) -> Generator[Block, None, None]:
-        """The documents in blocks, as `file_blocks` has them."""
+        """The documents in blocks; see `file_blocks`."""
         return file_blocks(
             self.paths,
             self.separators,
@@ -349,21 +354,21 @@ class TextFiles:
 
 
 def all_regular(paths: Iterable[PathLike]) -> bool:
-    """Whether all paths are regular files. Anything else, such as a pipe, may keep its reader waiting for ever.
+    """Whether all paths are regular files. Reading anything else, such as a pipe, may block for any time.
 
-    Only the caller's thread may read such a file: Ctrl-C interrupts the wait of no other thread.
+    Only the caller's thread may read such a file, since Ctrl-C interrupts no other thread.
     """
     return all(stat.S_ISREG(os.stat(path).st_mode) for path in paths)
 
 
 def whole_block(text: Bytes, source: str, offset: int) -> Block:
-    """A text, or a part of one, as a block."""
+    """A block with one document: a text, or a part of one."""
     bounds = np.array([0, len(text)], dtype=np.int64)
     return Block(text, bounds[:1], bounds[1:], [], False, source, offset)
 
 
 def _joined(texts: list[bytes]) -> Iterator[Block]:
-    """Small texts as one block."""
+    """A block with several small texts, or none."""
     if texts:
         ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
         starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
@@ -371,9 +376,10 @@ def _joined(texts: list[bytes]) -> Iterator[Block]:
 
 
 def ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
-    """A long text in parts of about BLOCK bytes: (start, end). Several threads get smaller ones towards the end.
+    """The parts (start, end) of a long text, of about BLOCK bytes each.
 
-    The last part is at most an eighth of BLOCK then, so that no thread waits long for another.
+    With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits
+    long for another.
     """
     least = BLOCK if threads == 1 else max(BLOCK // 16, 1)
     start = 0

@@ -1,7 +1,6 @@
-"""Texts that lie one after the other in a buffer: the rows of an Arrow array.
+"""The rows of an Arrow array as documents: one buffer and two arrays of offsets, without an object for each text.
 
-They are passed on as a buffer and two arrays of offsets, so that no Python object is made for each of them. Not here:
-encoding (`bpe/encode/engine.py`), files (`bpe/corpus/reading.py`).
+Not here: encoding (`bpe/encode/engine.py`), files (`bpe/corpus/reading.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Documents:
         data: the bytes.
         starts: int64, shape (n,).
         ends: int64, shape (n,).
-        source: where they come from, for errors.
+        source: the name to use in errors.
 
     """
 
@@ -39,12 +38,12 @@ class Documents:
         return len(self.starts)
 
     def groups(self, size: int) -> Iterator[Documents]:
-        """The texts in order, in groups of about `size` bytes; a longer one is a group by itself, or the end of one."""
-        behind = np.cumsum(self.ends - self.starts)
+        """The texts in order, in groups of about `size` bytes. A longer text ends its group."""
+        totals = np.cumsum(self.ends - self.starts)  # bytes up to the end of each text
         first = 0
         while first < len(self):
-            before = behind[first - 1] if first else 0
-            last = int(np.searchsorted(behind, before + size, side="left")) + 1
+            before = totals[first - 1] if first else 0
+            last = int(np.searchsorted(totals, before + size, side="left")) + 1
             yield Documents(self.data, self.starts[first:last], self.ends[first:last], self.source)
             first = last
 
@@ -58,13 +57,13 @@ class Documents:
 
 
 def arrow_documents(array: Any) -> list[Documents] | None:
-    """The rows of an Arrow array of strings, read from its buffers; None for what is no Arrow array.
+    """The rows of an Arrow array of strings, read from its buffers; None if `array` is not an Arrow array.
 
-    pyarrow is not imported: an array is known by what it can do. A null is an empty text.
+    pyarrow is not imported: an array is recognized by its attributes. A null is an empty text.
 
     Raises:
         TypeError: for an Arrow array of another type.
-        ValueError: for one whose offsets are wrong.
+        ValueError: for an array with invalid offsets.
 
     """
     chunks = getattr(array, "chunks", None)
@@ -87,8 +86,8 @@ def arrow_documents(array: Any) -> list[Documents] | None:
     size = 0 if data is None else data.size
     if len(bounds) != n + 1 or bounds[0] < 0 or bounds[-1] > size or (bounds[1:] < bounds[:-1]).any():
         raise ValueError(
-            f"texts is an Arrow array of {n} rows whose offsets are wrong: they must rise within its {size} bytes; "
-            "array.validate(full=True) says where"
+            f"texts is an Arrow array of {n} rows with invalid offsets: they must not decrease, and stay within its "
+            f"{size} bytes; array.validate(full=True) says where"
         )
     starts, ends = bounds[:-1], bounds[1:]
     if valid is not None:
@@ -100,7 +99,7 @@ def arrow_documents(array: Any) -> list[Documents] | None:
 def row_blocks(
     parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
-    """The rows of an Arrow array in blocks like those that `text_blocks` (`blocks.py`) makes of other texts."""
+    """The rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts."""
     done = 0
     for part in parts:
         for group in part.groups(BLOCK):
@@ -109,13 +108,13 @@ def row_blocks(
                     check_utf8(text, f"text {number}")
             done += len(group)
             start, end = int(group.starts[-1]), int(group.ends[-1])
-            long = cut is not None and end - start > 2 * BLOCK  # which only the last one of a group can be
+            long = cut is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
             starts, ends = (group.starts[:-1], group.ends[:-1]) if long else (group.starts, group.ends)
             if len(starts):
                 first = int(starts[0])
-                held = part.data[first : int(ends[-1])]
-                yield Block(held, starts - first, ends - first, [], False, part.source, first)
+                data = part.data[first : int(ends[-1])]
+                yield Block(data, starts - first, ends - first, [], False, part.source, first)
             if cut is not None and long:
-                held = part.data[start:end]
-                for first, last in ranges(held, cut, threads):
-                    yield whole_block(held[first:last], f"text {done - 1}", first)
+                data = part.data[start:end]
+                for first, last in ranges(data, cut, threads):
+                    yield whole_block(data[first:last], f"text {done - 1}", first)

@@ -1,14 +1,13 @@
-"""Reading text files in blocks: what is held at once is a block, not the file.
+"""Reading text files in blocks, so that memory does not grow with the file.
 
-Files are read, not mapped: a mapped file that gets shorter kills the process. A block ends where the text may be cut
-without changing any result, and what is left over begins the next block:
+Files are read, not mapped: a mapped file that gets shorter kills the process. A block ends at a safe split point; the
+rest of what was read starts the next block:
 
     read      |low lower low|est\nnewest w|ide
     blocks    |low lower| lowest\nnewest| wide
 
-A file that is compressed, or in UTF-16 or UTF-32, is refused by the signature that it begins with; so are bytes that
-are not UTF-8, unless `encoding_errors` says what to do with them. Not here: where a text may be cut
-(`bpe/corpus/blocks.py`).
+A file that is compressed, or in UTF-16 or UTF-32, is recognized by its first bytes and refused. Bytes that are not
+UTF-8 are refused unless `encoding_errors` allows them. Not here: finding split points (`bpe/corpus/blocks.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ EncodingErrors = Literal["strict", "replace", "bytes"]
 
 log = logging.getLogger("bpe")
 
-#: The most bytes that are read at once, and the least: at first, and where little is left for each thread.
+#: The largest and the smallest number of bytes to read at once. Several threads start and end with small reads.
 READ, LEAST = 1 << 20, 1 << 16
 
-#: Called as cut(buffer, low, end): where the text `buffer[:end]` may be cut beyond `low`, and where the rest begins;
-#: None if nowhere. Between the two there may be a separator.
+#: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the
+#: position where the rest begins, after a separator that is dropped; None if there is no such position.
 EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
 
 _UTF8_BOM = codecs.BOM_UTF8
@@ -52,7 +51,7 @@ _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
 )
 
 
-#: So many bytes say what a file is.
+#: The number of bytes that identify a file.
 _SIGNATURE = 16
 
 
@@ -60,7 +59,7 @@ class Readable(Protocol):
     """A file open for reading bytes."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        """Read at most as many bytes as the buffer has; how many they were, 0 at the end."""
+        """Fill the buffer as far as possible; returns the number of bytes, 0 at the end."""
         ...
 
 
@@ -69,11 +68,11 @@ class Text:
     """A block of a file's text.
 
     Attributes:
-        text: the bytes, in a buffer that `release` gives back.
-        offset: where they begin in the file's text.
-        size: how many bytes of the file were read for it.
-        begins: whether a document begins with it; otherwise its first document began in the block before.
-        ends: whether its last document ends with it; otherwise that goes on in the next block.
+        text: the bytes, in a buffer that `Buffers.give_back` takes back.
+        offset: the position of the first byte in the file's text.
+        size: the number of bytes of the file that were read for it.
+        begins: whether the block starts with a new document rather than the rest of one.
+        ends: whether the last document ends with the block.
 
     """
 
@@ -85,10 +84,15 @@ class Text:
 
 
 def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
-    """The argument `encoding_errors` of a call that reads files, if `given`, for a character model if `chars`.
+    """Validate the argument `encoding_errors`.
+
+    Args:
+        value: the argument.
+        given: whether the call has files=.
+        chars: whether the text is for a character model.
 
     Raises:
-        ValueError: for anything but its three values; without files; for "bytes" in a character model.
+        ValueError: for any other value than the three; without files; for "bytes" in a character model.
 
     """
     checked: EncodingErrors = check_choice("encoding_errors", value, ("strict", "replace", "bytes"))
@@ -103,31 +107,21 @@ def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = 
 
 
 def check_file_text(text: memoryview, source: str, offset: int) -> None:
-    """Refuse a block of a file that is not UTF-8.
-
-    Raises:
-        FormatError: with the position of the first byte that is wrong.
-
-    """
+    """Raise FormatError, with the position of the first invalid byte, for a block of a file that is not UTF-8."""
     found = utf8_error(text)
     if found is not None:
         at, reason = found
         raise FormatError(
             f"byte 0x{text[at]:02x} is not UTF-8 ({reason}); convert the file to UTF-8, or pass "
-            'encoding_errors="replace" to read each such byte as U+FFFD, or encoding_errors="bytes" to have a byte '
-            "model take bytes as they are",
+            'encoding_errors="replace" to read each such byte as U+FFFD, or encoding_errors="bytes" to let a byte '
+            "model encode the bytes unchanged",
             path=source,
             where=f"offset {offset + at}",
         )
 
 
 def check_signature(start: bytes, source: str) -> None:
-    """Refuse a file by the bytes that it begins with, and log a UTF-8 byte order mark.
-
-    Raises:
-        FormatError: for a file that is compressed, or in UTF-16 or UTF-32.
-
-    """
+    """Raise FormatError for a file that is compressed, or in UTF-16 or UTF-32; log a UTF-8 byte order mark."""
     for signature, message in _SIGNATURES:
         if re.match(signature, start, re.DOTALL):
             raise FormatError(message, path=source)
@@ -140,11 +134,11 @@ def check_signature(start: bytes, source: str) -> None:
 
 
 def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-    """A cut between characters, for what takes a text in any parts."""
+    """An `EndCut` after the last complete character, for text that may be cut anywhere."""
     at = end
     while at > max(end - 3, low) and buffer[at - 1] & 0xC0 == 0x80:
         at -= 1
-    if at > low and buffer[at - 1] >= 0xC0:  # it may not be whole yet
+    if at > low and buffer[at - 1] >= 0xC0:  # the last character may be incomplete
         at -= 1
     else:
         at = end
@@ -152,11 +146,11 @@ def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | No
 
 
 class Schedule:
-    """How many bytes to read next: few at first and at the end, so that no thread waits long for another.
+    """Sizes of reads: small at first and at the end, so that no thread waits long for another.
 
     Args:
-        total: how many bytes there will be, or None.
-        threads: how many threads take the blocks.
+        total: the number of bytes to read in all, or None if unknown.
+        threads: the number of threads that take the blocks.
 
     """
 
@@ -165,26 +159,26 @@ class Schedule:
         self._next = READ if threads == 1 else LEAST
 
     def size(self) -> int:
-        """How many bytes to read."""
+        """The number of bytes to read next."""
         size, self._next = self._next, min(2 * self._next, READ)
         if self._threads > 1 and self._left is not None:
             size = max(min(size, self._left // (4 * self._threads)), min(LEAST, READ))
         return size
 
     def read(self, count: int) -> None:
-        """So many have been read."""
+        """Record that `count` bytes have been read."""
         if self._left is not None:
             self._left -= count
 
 
 class Buffers:
-    """Buffers to read into, used again when a block is done, so that they stay in a processor cache."""
+    """A pool of read buffers. A buffer is reused when its block is done, so that it stays in a processor cache."""
 
     def __init__(self) -> None:
         self._idle: list[bytearray] = []
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least so many bytes."""
+        """A buffer of at least `size` bytes."""
         try:
             buffer = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
@@ -192,7 +186,7 @@ class Buffers:
         return buffer if len(buffer) >= size else bytearray(size + size // 8)
 
     def give_back(self, text: memoryview) -> None:
-        """A block's text is not used any more."""
+        """Take back the buffer of a block's text, which must not be used afterwards."""
         buffer: Any = text.obj
         text.release()
         if len(buffer) <= 4 * READ:
@@ -215,63 +209,63 @@ def read_text(
     Args:
         file: the file, at its start.
         source: its name, for errors.
-        cut: where text may be cut; None: nowhere.
-        buffers: where blocks take their memory from.
-        schedule: how much is read at once.
-        size: how many bytes to read, and an error if there are fewer; None for all that there are.
-        line_end: what ends a document and belongs to it.
-        encoding_errors: "replace" for bytes that are not UTF-8 as U+FFFD; otherwise they come as they are.
+        cut: finds where the text may be cut; None if it may not.
+        buffers: the pool that blocks take their memory from.
+        schedule: the sizes of reads.
+        size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
+        line_end: the string that ends a document and belongs to it.
+        encoding_errors: "replace" reads bytes that are not UTF-8 as U+FFFD; otherwise they are not changed.
 
     Raises:
-        FormatError: for a file that is no text by its first bytes, unless `encoding_errors` is "bytes".
+        FormatError: for a file whose first bytes show that it is not text, unless `encoding_errors` is "bytes".
         OSError: for a file that cannot be read, or has fewer bytes than `size`.
 
     """
     fill: Callable[[memoryview], int] = _Filling(file, source, size, checked=encoding_errors != "bytes").fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
-    held = memoryview(b"")  # read before, and not in a block yet
-    tried = 0  # no place to cut at or before this
+    rest = memoryview(b"")  # read, but not in a block yet
+    searched = 0  # there is no position to cut at up to here
     offset, came, begins, final = 0, 0, True, False
     while not final:
-        wanted = max(schedule.size(), len(held))  # what can be cut nowhere is not looked through again and again
-        start = len(held)
+        wanted = max(schedule.size(), len(rest))  # doubling keeps the search linear where there is no split point
+        start = len(rest)
         buffer = buffers.take(start + wanted)
-        buffer[:start] = held
-        held.release()
+        buffer[:start] = rest
+        rest.release()
         with memoryview(buffer) as whole, whole[start : start + wanted] as room:
             count = fill(room)
         schedule.read(count)
         came += count
         end, final = start + count, count < wanted
-        found = (end, end) if final else None if cut is None else cut(buffer, tried, end)
+        found = (end, end) if final else None if cut is None else cut(buffer, searched, end)
         text = memoryview(buffer)
         if found is None:
-            held, tried = text[:end], end
+            rest, searched = text[:end], end
             continue
         ends = final or found[0] < found[1] or (bool(line_end) and buffer.endswith(line_end, 0, found[0]))
-        held, tried = memoryview(bytes(text[found[1] : end])), 0
+        rest, searched = memoryview(bytes(text[found[1] : end])), 0
         yield Text(text[: found[0]], offset, came, begins, ends)
         offset += found[1]
         begins, came = ends, 0
 
 
 class _Filling:
-    """A file that is read to its end, or to the size that it has; its first bytes are `checked`."""
+    """Reads a file up to `size` bytes, or to its end; with `checked`, looks at its signature."""
 
     def __init__(self, file: Readable, source: str, size: int | None, *, checked: bool) -> None:
         self._file, self._source, self._size = file, source, size
         self._done, self._start = 0, b"" if checked else None
 
     def fill(self, room: memoryview) -> int:
-        """Read as much as there is room for; less at the end."""
+        """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
         if self._size is not None:
             room = room[: self._size - self._done]
         count = 0
         while count < len(room):
             try:
                 more = self._file.readinto(room[count:])
-            except OSError as error:  # which does not know the name
+            except OSError as error:  # add the file's name
                 raise OSError(error.errno, error.strerror, self._source) from None
             if not more:
                 break
@@ -285,13 +279,18 @@ class _Filling:
         if self._size is not None and count < len(room):
             raise OSError(
                 f"{self._source} got shorter while it was read: it had {counted(self._size, 'byte')}, and now ends "
-                f"after {self._done}; read it when nothing writes to it"
+                f"after {self._done}; read it when no other program writes to it"
             )
         return count
 
 
 class _Replacing:
-    """The same with bytes that are not UTF-8 as U+FFFD, as `bytes.decode("utf-8", "replace")` has them."""
+    """Replaces bytes that are not UTF-8 by U+FFFD, as `bytes.decode("utf-8", "replace")` does.
+
+    Args:
+        fill: reads the file's bytes, as `_Filling.fill` does.
+
+    """
 
     def __init__(self, fill: Callable[[memoryview], int]) -> None:
         self._fill = fill
@@ -300,6 +299,7 @@ class _Replacing:
         self._ended = False
 
     def fill(self, room: memoryview) -> int:
+        """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
         while len(self._ready) < len(room) and not self._ended:
             raw = bytearray(len(room))
             count = self._fill(memoryview(raw))
@@ -311,6 +311,6 @@ class _Replacing:
 
 
 def regular_size(file: int) -> int | None:
-    """The size of an open regular file that has some bytes; None for any other, which is read to its end."""
+    """The size of an open regular file; None for an empty or any other file, which is read to its end."""
     status = os.fstat(file)
     return status.st_size or None if stat.S_ISREG(status.st_mode) else None

@@ -246,7 +246,7 @@ def _npy_numbers(held: bytes, file: BinaryIO, path: str, count: int, dtype: np.d
         size = min(left, most) * dtype.itemsize
         held += file.read(max(size - len(held), 0))
         if len(held) < size and whole:
-            raise OSError(f"{path} got shorter while it was read; read it when nothing writes to it")
+            raise OSError(f"{path} got shorter while it was read; read it when no other program writes to it")
         if len(held) < size:
             raise FormatError(f"it ends before its {count} ids do; it must be a whole .npy file", path=path)
         try:
