@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: their permissions, their names, and what killed processes leave."""
+"""Files that are written completely or not at all: permissions, names, and leftovers of killed processes."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_a_temporary_file_never_has_wider_permissions(
     replace = os.replace
     seen = []
 
-    def watched(source: str, to: Path) -> None:
+    def recording_replace(source: str, to: Path) -> None:
         seen.append(mode_of(Path(source)))
         replace(source, to)
 
-    monkeypatch.setattr(os, "replace", watched)
+    monkeypatch.setattr(os, "replace", recording_replace)
     old = os.umask(0)
     try:
         with atomic_write(target) as file:
@@ -75,7 +75,7 @@ def test_a_new_file_has_the_permissions_that_open_gives(tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may give files away")
-def test_owner_and_group_stay(tmp_path: Path) -> None:
+def test_owner_and_group_are_kept(tmp_path: Path) -> None:
     target = tmp_path / "theirs"
     target.touch()
     os.chown(target, 12345, 23456)
@@ -87,7 +87,7 @@ def test_owner_and_group_stay(tmp_path: Path) -> None:
 
 @posix
 def test_another_group_gets_no_more_than_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the target's group cannot be given, the group that the file has instead is not let in."""
+    """If the target's group cannot be set, the group that the file has instead gets no access."""
 
     def refused(*_: int) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
@@ -114,7 +114,7 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 240, "x" * 250 + ".json", "語" * 85, "x" * 229, "x" * 230, "-", ".a", "a\nb"])
-def test_every_name_that_the_file_system_has(tmp_path: Path, name: str) -> None:
+def test_every_name_that_the_file_system_allows(tmp_path: Path, name: str) -> None:
     for content in (b"1", b"2"):
         with atomic_write(tmp_path / name) as file:
             file.write(content)
@@ -123,12 +123,12 @@ def test_every_name_that_the_file_system_has(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).read_bytes() == b"2"
 
 
-def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_refused_first(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"File name too long.*xxxx"), atomic_write(tmp_path / ("x" * 256)):
         pytest.fail("the work began")
 
 
-# What killed processes leave ------------------------------------------------------------------------------------------
+# Leftovers of killed processes ----------------------------------------------------------------------------------------
 
 WRITE = """
 import sys, time
@@ -142,7 +142,7 @@ with atomic_write(sys.argv[1]) as file:
 
 
 def writer(target: Path) -> subprocess.Popen[bytes]:
-    """A process that has begun to write a file, and goes on when a line comes."""
+    """A process that has begun to write a file, and continues when it reads a line."""
     argv = [sys.executable, "-c", WRITE, str(target)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -163,8 +163,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 @posix
 @pytest.mark.parametrize("name", ["out", "x" * 250])
-def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path, name: str) -> None:
-    """Only of the same target, and only what no living process is writing."""
+def test_the_next_writer_removes_leftovers(tmp_path: Path, name: str) -> None:
+    """It removes only files of the same target, and none that a living process is writing."""
     target = tmp_path / name
     kill(writer(target))
     left = temporary(tmp_path)
@@ -184,8 +184,8 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path, name: st
 
 
 @posix
-def test_a_process_id_used_again_fools_nobody(tmp_path: Path) -> None:
-    """A name says nothing about its writer, so only a lock keeps a file."""
+def test_a_leftover_with_a_reused_process_id_is_removed(tmp_path: Path) -> None:
+    """Only a lock protects a file, since a name does not identify its writer."""
     (tmp_path / f".out.bpe-{os.getpid():016x}.tmp").touch()
     strangers = [".out.tmp", ".out.bpe-0123.tmp", ".output.bpe-0123456789abcdef.tmp", "out.bpe-0123456789abcdef.tmp"]
     for name in strangers:
@@ -211,10 +211,8 @@ def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @posix
-def test_a_file_that_is_removed_before_it_is_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another writer may take a file that is made and not locked yet for a leftover."""
+def test_a_file_removed_before_it_is_locked_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer may remove a file that is created but not locked yet, as a leftover."""
     flock = atomic.fcntl.flock
     moments = ["removed", "locked"]
 
@@ -235,7 +233,7 @@ def test_a_file_that_is_removed_before_it_is_locked_is_made_again(
 
 @posix
 def test_two_writers_of_one_target(tmp_path: Path) -> None:
-    """The one that ends last wins, whole."""
+    """The one that ends last determines the whole file."""
     target = tmp_path / "out"
     one, other = writer(target), writer(target)
     finish(one)
@@ -248,7 +246,7 @@ def test_two_writers_of_one_target(tmp_path: Path) -> None:
 
 
 @posix
-def test_leftovers_of_a_checkpoint_go_when_training_begins_again(tmp_path: Path) -> None:
+def test_a_new_training_removes_leftovers_of_a_checkpoint(tmp_path: Path) -> None:
     options: dict[str, Any] = {"texts": ["low lower lowest"], "num_merges": 3, "checkpoint": tmp_path / "run"}
     expected = bpe.train(**options)
     kill(writer(tmp_path / "run"))
@@ -258,8 +256,8 @@ def test_leftovers_of_a_checkpoint_go_when_training_begins_again(tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the open files are read from /proc")
-def test_counts_that_are_spilled_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So nothing is left of them whatever ends the process."""
+def test_spilled_counts_have_no_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of them, however the process ends."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     spill = Spill()
     spill._store(np.ones(100, dtype=np.uint8))
@@ -276,7 +274,7 @@ def full_disk(_: Any, data: Any) -> int:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the error comes while the file is written or when its last block is flushed."""
+    """The error may come while the file is written or when its last block is flushed."""
     open_ = os.open
     target = tmp_path / "tokenizer.json"
 
@@ -300,8 +298,8 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert os.listdir(tmp_path) == []
 
 
-def test_errors_of_the_block_keep_their_names(tmp_path: Path) -> None:
-    """What a program reads while it writes is not this file."""
+def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
+    """The program may read another file in the block that writes this one."""
     with pytest.raises(OSError, match=r"Input/output error$"), atomic_write(tmp_path / "out"):
         raise OSError(errno.EIO, "Input/output error")
     with pytest.raises(FileNotFoundError, match="corpus"), atomic_write(tmp_path / "out"):
@@ -343,5 +341,5 @@ def test_a_full_disk_names_the_folder_of_spilled_counts(tmp_path: Path, monkeypa
     assert caught.value.filename == str(tmp_path)
 
 
-def test_remove_leftovers_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_removing_leftovers_from_a_missing_folder(tmp_path: Path) -> None:
     remove_leftovers(tmp_path / "no" / "out")

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a long call: it ends soon, and the tokenizer is as before."""
+"""Ctrl-C ends a long call soon, and the tokenizer stays usable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bpe.tokenizer import engine_of
 from bpe.training import trainer as learning
 from bpe.training.options import TrainOptions
 
-LOOKS = 100  # ids between two looks for signals, here
+POLL_INTERVAL = 100  # ids between two checks for signals, in these tests
 
 
 @cache
@@ -35,19 +35,19 @@ def model(kind: str) -> bpe.Tokenizer:
 
 
 @pytest.fixture(autouse=True)
-def looking() -> Iterator[None]:
-    """Threads look often, and Ctrl-C raises even where what runs the tests ignores it."""
+def polling_often() -> Iterator[None]:
+    """Threads check for signals often, and Ctrl-C raises even if the process that runs the tests ignores it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = interrupts.look_after(LOOKS)
+    before = interrupts.look_after(POLL_INTERVAL)
     yield
     interrupts.look_after(before)
     signal.signal(signal.SIGINT, handler)
 
 
 def with_signal(call: Callable[[], object]) -> bool:
-    """Make a call that a signal has come before, but no handler has seen; whether the call ended by itself.
+    """Make a call with a signal pending that Python has not handled yet; return whether the call ran to its end.
 
-    Python looks for signals between its own instructions, and there are none in `list(map(…))`.
+    Python handles signals between its own instructions, and there are none inside `list(map(…))`.
     """
     ended: list[int] = []
     with suppress(KeyboardInterrupt):
@@ -70,7 +70,7 @@ TEXT = b"low lower\nlowest newest " * 4000
 )
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`threads`: of a job; 0 is a text by itself. The workspace goes back."""
+    """`threads` is the number of a job's threads, and 0 a call for one text. The workspace is returned."""
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)
     tok = model("byte")
@@ -107,8 +107,8 @@ def test_training_ends_at_a_signal() -> None:
     assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), target)) == 5
 
 
-def test_a_thread_ends_when_another_says_so() -> None:
-    """Also in the middle of a part: what has been met of many words is a few."""
+def test_stopping_a_job_stops_its_threads_early() -> None:
+    """They stop in the middle of a part, after a few of its many words."""
     tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
     job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
     before = engine_of(tok).kernel.cache_state()["words"]
@@ -119,7 +119,7 @@ def test_a_thread_ends_when_another_says_so() -> None:
 
 @pytest.mark.parametrize("where", ["working", "waiting"])
 def test_threads_are_stopped_and_joined(where: str) -> None:
-    """Whether the caller's thread is interrupted at its own work or while it waits for that of others."""
+    """The caller's thread is interrupted at its own work, or while it waits for the others."""
     stopped = threading.Event()
     before = threading.active_count()
 
@@ -134,7 +134,7 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         together(work, 3, stopped.set)
-    while threading.active_count() > before:  # one that was being started
+    while threading.active_count() > before:  # a thread may still be starting
         time.sleep(0.01)
 
 
@@ -155,7 +155,7 @@ print(tok.decode(tok.encode("lower")), flush=True)
 """
 
 
-def test_a_process_that_encodes_for_ever() -> None:
+def test_ctrl_c_ends_an_endless_loop_of_encoding() -> None:
     with subprocess.Popen([sys.executable, "-c", FOREVER], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None

@@ -1,4 +1,4 @@
-"""What a program and a person at a terminal see of a training as it goes on, and how Ctrl-C ends it."""
+"""The progress of a training, for programs and for people at a terminal, and interruption by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_a_function_is_called(text: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_function_is_called(text: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "MERGES_PER_CALL", 4)
     calls: list[bpe.Progress] = []
     steps: list[Any] = []
@@ -73,7 +73,7 @@ def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, mo
     assert longer[-1] == bpe.Progress("merge", 3, 3, token=longer[-1].token, count=3)
 
 
-def test_what_is_neither(text: Path) -> None:
+def test_other_values_of_progress_are_refused(text: Path) -> None:
     tok = bpe.train(files=text, num_merges=1)
     for call in (
         lambda: bpe.train(files=text, num_merges=1, progress="yes"),  # type: ignore[arg-type]
@@ -84,8 +84,8 @@ def test_what_is_neither(text: Path) -> None:
             call()
 
 
-def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merges of all, the last token as people read it, its count, the time left; nothing without a terminal."""
+def test_a_progress_bar_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows the merges done and in all, the last token as text, its count, the time left; nothing off a terminal."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -109,7 +109,7 @@ def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test moves forward."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -118,8 +118,8 @@ class Clock:
         return self.now
 
 
-def test_the_time_left_is_calm() -> None:
-    """Work at one pace: the truth. Merges, of which the first take longest: never far from it, and never jumping."""
+def test_the_estimated_time_left_is_stable() -> None:
+    """At a constant pace the estimate is exact. For merges, the first of which take longest, it is close and smooth."""
     clock = Clock()
     estimate = progress.Estimate("count", 1000, 0, clock)
     assert estimate.left() is None
@@ -129,7 +129,7 @@ def test_the_time_left_is_calm() -> None:
         assert estimate.left() == pytest.approx(2 * (1000 - done))
     assert estimate.rate == pytest.approx(0.5)
 
-    for power in (0.25, 0.35, 0.5):  # of other corpora
+    for power in (0.25, 0.35, 0.5):  # the exponents of other corpora
         clock = Clock()
         estimate = progress.Estimate("merge", 32000, 0, clock)
         costs = [number ** (power - 1) for number in range(1, 32001)]
@@ -146,7 +146,7 @@ def test_the_time_left_is_calm() -> None:
                 before = left
 
 
-def test_a_resumed_training_estimates_what_is_left_of_it() -> None:
+def test_a_resumed_training_estimates_its_remaining_time() -> None:
     clock = Clock()
     estimate = progress.Estimate("merge", 2000, 1000, clock)
     assert estimate.left() is None
@@ -158,19 +158,19 @@ def test_a_resumed_training_estimates_what_is_left_of_it() -> None:
     assert estimate.rate == 50
 
 
-def test_no_time_left_where_nothing_is_known() -> None:
+def test_no_estimate_without_a_total() -> None:
     estimate = progress.Estimate("count", None, 0)
     estimate.done += 5
     assert estimate.left() is None
     clock = Clock()
-    grown = progress.Estimate("count", 10, 0, clock)  # a file that grew while it was read
+    grown = progress.Estimate("count", 10, 0, clock)  # the file grew while it was read
     clock.now += 1
     grown.done += 20
     assert grown.left() == 0
 
 
-def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One each 30 s: the stage, how far it is, the rate, the time left; none of a short job."""
+def test_progress_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line per 30 s: the stage, how far it is, the rate, the time left; no line for a short job."""
     clock, stream = Clock(), io.StringIO()
     monkeypatch.setattr(progress.time, "monotonic", clock)
     monkeypatch.setattr(progress.Estimate.__init__, "__defaults__", (clock,))
@@ -199,8 +199,8 @@ def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     assert not stream.getvalue()
 
 
-def test_no_stderr_at_all(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a program without a console on Windows."""
+def test_progress_without_stderr(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program without a console on Windows has no stderr."""
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
     assert bpe.train(files=text, num_merges=3, progress=True) == bpe.train(files=text, num_merges=3)
@@ -220,19 +220,19 @@ print(sys.stderr.getvalue())
 
 
 def test_a_notebook_without_ipywidgets_has_bars_of_text() -> None:
-    """And no warning about them."""
+    """There is no warning about them."""
     pytest.importorskip("tqdm")
     done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, text=True, timeout=120, check=True)
     assert "merging: 100%" in done.stdout
     assert done.stderr == ""
 
 
-def test_large_corpora_are_shown_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the first merges take seconds each, they are made one by one; the result is the same."""
+def test_large_corpora_report_every_early_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the first merges take seconds each, they are made one by one; the result is the same."""
     counts = bpe.count_words(texts=[TEXT])
     expected = bpe.train(counts=counts, num_merges=30)
     monkeypatch.setattr(learning, "MANY_WORDS", 1)
-    for short, calls in ((0.0, 30), (1e9, 5)):  # 1, 2, 4, 8 and 15
+    for short, calls in ((0.0, 30), (1e9, 5)):  # 5 calls: 1, 2, 4, 8 and 15 merges
         monkeypatch.setattr(learning, "SHORT_CALL", short)
         seen: list[bpe.Progress] = []
         assert bpe.train(counts=counts, num_merges=30, progress=seen.append) == expected
@@ -240,19 +240,19 @@ def test_large_corpora_are_shown_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def interruptible(argv: list[str], **more: Any) -> subprocess.Popen[bytes]:
-    """A process that heeds SIGINT, as one at a terminal does; a background job of a shell would not."""
+    """A process that handles SIGINT, like one at a terminal; a background job of a shell ignores it."""
     return subprocess.Popen(argv, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **more)
 
 
 def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 130 after some merges, and the same command goes on to what it would have made."""
+    """The exit status is 130, and the same command resumes to the result of an uninterrupted training."""
     (tmp_path / "words.txt").write_text(" ".join(f"word{i * i}" for i in range(3000)))
     options = [str(tmp_path / "words.txt"), "--vocab-size", "2000", "--checkpoint", str(tmp_path / "ckpt")]
     argv = [sys.executable, "-m", "bpe", "train", *options, "-o", str(tmp_path / "t.json")]
     with interruptible([*argv, "--trace"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None
-        assert running.stdout.readline().startswith(b"1\t")  # then it waits for the pipe to be read
+        assert running.stdout.readline().startswith(b"1\t")  # it waits until the pipe is read
         running.send_signal(signal.SIGINT)
         running.stdout.read()
         said = running.stderr.read().decode()
@@ -274,7 +274,7 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("moment", ["counting", "indexing", "writing", "done"])
-def test_ctrl_c_says_what_was_saved(
+def test_ctrl_c_prints_what_was_saved(
     text: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
@@ -308,7 +308,7 @@ def test_ctrl_c_says_what_was_saved(
         out.unlink(missing_ok=True)
 
 
-def test_bars_at_a_terminal(text: Path, tmp_path: Path) -> None:
+def test_the_command_shows_bars_at_a_terminal(text: Path, tmp_path: Path) -> None:
     pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
@@ -328,7 +328,7 @@ def test_bars_at_a_terminal(text: Path, tmp_path: Path) -> None:
     assert b"280 tokens, 24 merges" in shown
 
 
-def test_command_line_refuses_a_checkpoint_that_is_something_else(
+def test_a_file_that_is_not_a_checkpoint_is_refused(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["train", str(text), "-o", str(tmp_path / "t.json"), "--num-merges", "5", "--checkpoint"]

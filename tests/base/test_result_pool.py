@@ -1,4 +1,4 @@
-"""Memory of a freed result that is kept for the next: how much, and that no two results ever share any."""
+"""The memory of a freed result is kept for the next one: how much, and that no two results ever share memory."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def spec() -> bpe.TokenizerSpec:
 
 
 def tokenizer(spec: bpe.TokenizerSpec, memory: int) -> tuple[bpe.Tokenizer, ResultPool]:
-    """A tokenizer, and the pool of its results, which keeps up to 1.5 times as much."""
+    """A tokenizer and the pool of its results, which keeps up to 1.5 times `memory`."""
     tok = bpe.Tokenizer.from_spec(spec, cache_memory=memory)
     return tok, engine_of(tok).kernel.pool
 
 
 def text_of(tok: bpe.Tokenizer, number: int, size: int) -> tuple[str, NDArray[np.uint32]]:
-    """A text of so many bytes or a few more, and its ids, found by a line of it."""
+    """A text of `size` bytes or a few more, and its ids, which repeat those of one line."""
     line = LINES[number % len(LINES)]
     times = size // len(line) + 1
     return line * times, np.tile(tok.encode(line), times)
@@ -52,7 +52,7 @@ def test_results_never_share_memory(spec: bpe.TokenizerSpec, memory: int, thread
         text, expected = text_of(tok, number, choose.choice([1000, MB, 3 * MB, 9 * MB]))
         ids = tok.encode_batch([text], threads=threads).ids
         assert np.array_equal(ids, expected)
-        ids += number  # in its own memory
+        ids += number  # writes to the result's own memory
         alive.append((ids[1:], expected[1:] + np.uint32(number)))
         del ids
         choose.shuffle(alive)
@@ -65,23 +65,23 @@ def test_results_never_share_memory(spec: bpe.TokenizerSpec, memory: int, thread
     assert (pool.kept > 0) == (memory > 0)
 
 
-def test_what_is_kept_is_used_again(spec: bpe.TokenizerSpec) -> None:
+def test_kept_memory_is_used_again(spec: bpe.TokenizerSpec) -> None:
     tok, pool = tokenizer(spec, 10 * MB)
     text, expected = text_of(tok, 0, 30 * MB)
     result = tok.encode(text)
     assert pool.kept == 0
     assert not result.flags.owndata
     assert result.flags.writeable
-    place = result.ctypes.data
+    address = result.ctypes.data
     del result
     assert pool.kept == 15 * MB
     size = 2 * MB // len(LINES[0]) * len(LINES[0])
-    small = tok.encode(text[:size])  # too small for so much memory
+    small = tok.encode(text[:size])  # too small to use the kept memory
     assert pool.kept == 15 * MB
     assert np.array_equal(small, expected[: len(small)])
     result = tok.encode(text[: 20 * MB])
     assert pool.kept == 0
-    assert result.ctypes.data == place
+    assert result.ctypes.data == address
     other = tok.encode(text)
     del result, other, small
     assert pool.kept == 15 * MB
@@ -107,7 +107,7 @@ def test_results_outlive_their_tokenizer(spec: bpe.TokenizerSpec) -> None:
     assert before - resident() > 0.9 * size
 
 
-def test_calls_at_the_same_time(spec: bpe.TokenizerSpec) -> None:
+def test_concurrent_calls_do_not_share_results(spec: bpe.TokenizerSpec) -> None:
     tok, pool = tokenizer(spec, 8 * MB)
     texts = [text_of(tok, number, (3 + number) * MB) for number in range(4)]
 
@@ -140,12 +140,12 @@ if child:
 """
 
 
-def test_a_fork_has_pages_of_its_own() -> None:
+def test_a_forked_process_has_its_own_pool() -> None:
     subprocess.run([sys.executable, "-c", FORKING], check=True, timeout=120)
 
 
-def test_an_output_that_outgrows_its_loan() -> None:
-    """Two ids for each byte: the letter, or the digit, and the mark behind it."""
+def test_a_result_that_outgrows_its_memory() -> None:
+    """There are two ids for each byte: the letter or digit, and the mark after it."""
     options: dict[str, Any] = {"pretokenizer": "gpt2", "end_of_word": "</w>", "end_of_word_glued": False}
     tok = bpe.train(texts=["a1"], num_merges=0, model="char", **options)
     text = "a1" * MB

@@ -1,4 +1,4 @@
-"""The command `bpe`: what it prints and writes."""
+"""The output of the command `bpe`."""
 
 import argparse
 import io
@@ -39,8 +39,8 @@ def stdin(monkeypatch):
     return give
 
 
-def left_behind(folder):
-    """Temporary files of an atomic write that did not end well."""
+def leftovers(folder):
+    """Temporary files that an atomic write has left."""
     return [path.name for path in Path(folder).iterdir() if path.name.endswith(".tmp")]
 
 
@@ -153,7 +153,7 @@ def test_train_reads_stdin_and_pipes(tmp_path, stdin):
     assert (tmp_path / "pipe.json").read_bytes() == expected
 
 
-def test_train_says_what_it_learned_unless_quiet(tmp_path, text_file, capsys):
+def test_train_prints_a_summary_unless_quiet(tmp_path, text_file, capsys):
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--vocab-size", "260"]
     assert main(argv) == 0
     out, err = capsys.readouterr()
@@ -176,7 +176,7 @@ def test_encode_writes_one_line_of_ids_per_document(tokenizer_file, text_file, c
     assert [tok.decode_bytes(list(map(int, line.split()))) for line in lines] == data.splitlines(keepends=True)
 
 
-def test_ids_come_in_pieces_without_seams(tokenizer_file, text_file, capsys, monkeypatch):
+def test_ids_written_in_pieces_equal_the_whole(tokenizer_file, text_file, capsys, monkeypatch):
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     whole = capsys.readouterr().out
     monkeypatch.setattr(idfiles, "_PIECE", 3)
@@ -188,7 +188,7 @@ def test_ids_come_in_pieces_without_seams(tokenizer_file, text_file, capsys, mon
 @pytest.mark.parametrize("cut", [[], ["--per-line"], ["--separator", r"\n"], ["--separator", "i"]])
 @pytest.mark.parametrize("name", ["ids.txt", "ids.npy"])
 @pytest.mark.parametrize("data", [TEXT.encode() + b"\xff\n\n", b"", b"\n", b"no newline", b"a\r\nb\n"])
-def test_decode_gives_the_file_back(tmp_path, tokenizer_file, capsysbinary, cut, name, data):
+def test_decode_restores_the_file(tmp_path, tokenizer_file, capsysbinary, cut, name, data):
     (tmp_path / "in.txt").write_bytes(data)
     ids = str(tmp_path / name)
     argv = ["encode", str(tmp_path / "in.txt"), "-t", tokenizer_file, "-o", ids, "--encoding-errors", "bytes", *cut]
@@ -199,7 +199,7 @@ def test_decode_gives_the_file_back(tmp_path, tokenizer_file, capsysbinary, cut,
     assert capsysbinary.readouterr().out == data
     assert main(["decode", ids, "-t", tokenizer_file, "-o", str(tmp_path / "out.txt"), *back]) == 0
     assert (tmp_path / "out.txt").read_bytes() == data
-    assert left_behind(tmp_path) == []
+    assert leftovers(tmp_path) == []
 
 
 def test_npy_records_the_document_boundaries(tmp_path, tokenizer_file, text_file, monkeypatch):
@@ -221,7 +221,7 @@ def test_npy_records_the_document_boundaries(tmp_path, tokenizer_file, text_file
 
 
 @pytest.mark.parametrize("name", ["ids", "ids.txt", "ids.tok", "ids.v2", ".parquet"])
-def test_other_names_take_lines(tmp_path, tokenizer_file, text_file, capsys, name):
+def test_other_output_names_get_lines(tmp_path, tokenizer_file, text_file, capsys, name):
     assert main(["encode", text_file, "-t", tokenizer_file]) == 0
     lines = capsys.readouterr().out
     path = tmp_path / name
@@ -232,8 +232,8 @@ def test_other_names_take_lines(tmp_path, tokenizer_file, text_file, capsys, nam
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
-def test_a_document_that_comes_through_a_pipe(tmp_path, tokenizer_file, stdin, capsysbinary, monkeypatch, size):
-    """It is encoded as it comes, not held whole; every output is that of a file with the same bytes."""
+def test_a_document_from_a_pipe_is_encoded_in_pieces(tmp_path, tokenizer_file, stdin, capsysbinary, monkeypatch, size):
+    """The document is not held whole, and every output equals that of a file with the same bytes."""
     monkeypatch.setattr(reading, "READ", size)
     monkeypatch.setattr("bpe.encode.streams.PIECE", size)
     paths = [str(tmp_path / name) for name in ("text", "ids.npy", "ids.offsets.npy")]
@@ -269,7 +269,7 @@ def test_stdin_to_stdout(tokenizer_file, text_file, stdin, capsysbinary):
 @pytest.mark.parametrize("size", [1, 30, 1 << 20])
 @pytest.mark.parametrize("dtype", ["u1", "<u2", "<u4", ">u4", "<i8", ">i8"])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_arrays_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, monkeypatch, size, dtype, version):
+def test_arrays_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, monkeypatch, size, dtype, version):
     monkeypatch.setattr(idfiles, "_READ", size)
     tok = bpe.train(texts=["abc"], vocab_size=256)
     tok.save(tmp_path / "t.json")
@@ -283,8 +283,8 @@ def test_arrays_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, m
 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_lines_of_ids_are_decoded_as_they_come(tmp_path, stdin, capsysbinary, monkeypatch, size, model):
-    """Whatever a line is cut into; places in errors are those in the line, and a word without end is not held."""
+def test_lines_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, monkeypatch, size, model):
+    """Pieces may end anywhere in a line; errors give positions within the line, and long words are not held whole."""
     monkeypatch.setattr(idfiles, "_READ", size)
     path = str(tmp_path / "t.json")
     tok = bpe.train(texts=["low lower"], num_merges=9, model=model, end_of_word=None if model == "byte" else "</w>")
@@ -400,7 +400,7 @@ def test_show_explain(tokenizer_file, capsys):
     assert out.rstrip("\n") == bpe.Tokenizer.load(tokenizer_file).explain("newest").rstrip("\n")
 
 
-def test_show_takes_bytes_that_are_not_utf8(tokenizer_file, capsys):
+def test_show_accepts_invalid_utf8(tokenizer_file, capsys):
     assert main(["show", os.fsdecode(b"a\xff"), "-t", tokenizer_file]) == 0
     assert r"\xff" in capsys.readouterr().out
 
@@ -409,8 +409,8 @@ def test_show_takes_bytes_that_are_not_utf8(tokenizer_file, capsys):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
-def test_documents_of_stdin_are_those_of_the_text(monkeypatch, size):
-    """A separator may come in two pieces."""
+def test_documents_of_stdin_equal_those_of_the_text(monkeypatch, size):
+    """A separator may be divided between two pieces."""
     monkeypatch.setattr(reading, "READ", size)
     args = argparse.Namespace(separator="<|b|>", per_line=False, encoding_errors="strict")
     lines = argparse.Namespace(separator=None, per_line=True, encoding_errors="strict")

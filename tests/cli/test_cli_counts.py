@@ -1,4 +1,4 @@
-"""`bpe count-words`, `bpe merge-counts`, `bpe train --counts` and what `bpe info` says of a file of counts."""
+"""`bpe count-words`, `bpe merge-counts`, `bpe train --counts`, and `bpe info` for a file of counts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def out(tmp_path: Path) -> str:
         (["--per-line"], {"per_line": True}),
     ],
 )
-def test_count_words_is_the_library_s(
+def test_count_words_equals_the_library(
     parts: list[str], out: str, capsys: Any, cut: list[str], kept: dict[str, Any], threads: str
 ) -> None:
     assert main(["count-words", *parts, "-o", out, *cut, "--threads", threads, "--quiet"]) == 0
@@ -82,7 +82,7 @@ def test_options_reach_the_counts(parts: list[str], out: str, argv: str, options
 
 
 @pytest.mark.parametrize("cut", [[], ["--per-line"], ["--separator", "<|end|>"]])
-def test_stdin_counts_like_the_file(parts: list[str], out: str, monkeypatch: Any, cut: list[str]) -> None:
+def test_stdin_gives_the_counts_of_the_file(parts: list[str], out: str, monkeypatch: Any, cut: list[str]) -> None:
     data = Path(parts[0]).read_bytes()
     assert main(["count-words", parts[0], parts[1], "-o", out, *cut]) == 0
     expected = Path(out).read_bytes()
@@ -93,7 +93,7 @@ def test_stdin_counts_like_the_file(parts: list[str], out: str, monkeypatch: Any
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
 @pytest.mark.parametrize("cut", [[], ["--per-line"]])
-def test_a_pipe_counts_like_the_file(parts: list[str], out: str, tmp_path: Path, cut: list[str]) -> None:
+def test_a_pipe_gives_the_counts_of_the_file(parts: list[str], out: str, tmp_path: Path, cut: list[str]) -> None:
     assert main(["count-words", parts[0], "-o", out, *cut]) == 0
     expected = Path(out).read_bytes()
     os.mkfifo(tmp_path / "pipe")
@@ -105,7 +105,7 @@ def test_a_pipe_counts_like_the_file(parts: list[str], out: str, tmp_path: Path,
     assert Path(out).read_bytes() == expected
 
 
-def test_the_log_says_what_was_counted(parts: list[str], out: str, capsys: Any) -> None:
+def test_the_log_has_a_summary_of_the_counts(parts: list[str], out: str, capsys: Any) -> None:
     assert main(["count-words", *parts, "-o", out]) == 0
     counts = bpe.count_words(files=parts)
     said = capsys.readouterr()
@@ -123,10 +123,10 @@ def test_the_log_says_what_was_counted(parts: list[str], out: str, capsys: Any) 
 @pytest.mark.parametrize("tie_break", ["id", "first", "smallest", "greatest"])
 @pytest.mark.parametrize("model", [[], ["--model", "char", "--end-of-word", "</w>"]])
 @pytest.mark.parametrize("cut", [[], ["--per-line"], ["--separator", "<|end|>"]])
-def test_parts_merged_train_like_the_whole(
+def test_merged_parts_train_the_same_tokenizer(
     parts: list[str], out: str, tie_break: str, model: list[str], cut: list[str]
 ) -> None:
-    """Counting in parts, merging and training is training on the files, to the byte."""
+    """Counting in parts, merging and training gives the file that training on the files gives."""
     words = ["--pretokenizer", "whitespace", "--special-token", "<|end|>", "--normalizer", "nfc"]
     learn = ["--num-merges", "30", "--tie-break", tie_break, "--special-token", "<|end|>", *model, "--quiet"]
     for number, part in enumerate(parts):
@@ -139,13 +139,13 @@ def test_parts_merged_train_like_the_whole(
     assert Path(f"{out}.json").read_bytes() == Path(f"{out}.whole.json").read_bytes()
 
 
-def test_one_part_is_merged_too(parts: list[str], out: str) -> None:
+def test_merging_a_single_part(parts: list[str], out: str) -> None:
     assert main(["count-words", parts[0], "-o", out]) == 0
     assert main(["merge-counts", out, "-o", out + "2"]) == 0
     assert Path(out).read_bytes() == Path(out + "2").read_bytes()
 
 
-def test_training_says_which_separators_are_no_tokens(parts: list[str], out: str, capsys: Any) -> None:
+def test_training_names_separators_that_are_not_tokens(parts: list[str], out: str, capsys: Any) -> None:
     assert main(["count-words", *parts, "-o", out, "--special-token", "<|end|>", "--quiet"]) == 0
     argv = ["train", "--counts", out, "-o", out + ".json", "--vocab-size", "260"]
     assert main([*argv, "--quiet"]) == 0
@@ -170,7 +170,7 @@ def test_counts_beyond_32_bits_are_merged_and_trained_on(tmp_path: Path, capsys:
 # info -----------------------------------------------------------------------------------------------------------------
 
 
-def test_info_tells_what_counts_are(tmp_path: Path, capsys: Any) -> None:
+def test_info_describes_counts(tmp_path: Path, capsys: Any) -> None:
     counts = bpe.count_words(texts=["low low low er", "<s>"], normalizer=bpe.normalizers.NFC(), special_tokens=["<s>"])
     counts.save(tmp_path / "words.counts")
     assert main(["info", str(tmp_path / "words.counts")]) == 0
@@ -201,7 +201,7 @@ def test_info_of_damaged_counts(tmp_path: Path, capsys: Any) -> None:
 # Bad input ------------------------------------------------------------------------------------------------------------
 
 
-def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Path, capsys: Any) -> None:
+def test_invalid_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Path, capsys: Any) -> None:
     main(["count-words", parts[0], "-o", out, "--quiet"])
     before = Path(out).read_bytes()
     other = str(tmp_path / "other.counts")
@@ -241,12 +241,12 @@ def test_bad_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Pat
     assert Path(out).read_bytes() == before
 
 
-def test_bad_outputs_are_refused_before_the_work(
+def test_invalid_outputs_are_refused_first(
     parts: list[str], out: str, tmp_path: Path, capsys: Any, monkeypatch: Any
 ) -> None:
     main(["count-words", parts[0], "-o", out, "--quiet"])
     before = Path(out).read_bytes()
-    monkeypatch.setattr(bpe, "count_words", None)  # never reached
+    monkeypatch.setattr(bpe, "count_words", None)  # must not be called
     monkeypatch.setattr(bpe.WordCounts, "load", None)
     nowhere = str(tmp_path / "no" / "out")
     for command in (["count-words", parts[0]], ["merge-counts", out]):
@@ -256,7 +256,7 @@ def test_bad_outputs_are_refused_before_the_work(
     assert Path(out).read_bytes() == before
 
 
-def test_ctrl_c_leaves_nothing(parts: list[str], out: str, capsys: Any, monkeypatch: Any) -> None:
+def test_ctrl_c_leaves_no_files(parts: list[str], out: str, capsys: Any, monkeypatch: Any) -> None:
     def interrupted(**_: Any) -> None:
         raise KeyboardInterrupt
 

@@ -29,7 +29,7 @@ COMMANDS = commands_of(TOP)
 # The manual -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_manual_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help"]) == 0
     out = capsys.readouterr().out
     titles = [line for line in out.splitlines() if re.fullmatch("[A-Z ]+", line)]
@@ -41,8 +41,8 @@ def test_the_page_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_page_of_a_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Everything that the parser knows, in lines that fit; only examples, to be copied, may be longer."""
+def test_the_manual_of_each_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has everything that the parser knows. Lines fit the width, except examples, which are to be copied."""
     assert main(["help", name]) == 0
     out = capsys.readouterr().out
     assert " ".join(out.split()).startswith(f"NAME bpe {name} - {summaries(TOP)[name]} SYNOPSIS bpe {name} ")
@@ -59,7 +59,7 @@ def test_the_page_of_a_command(name: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("name", "line"), [(name, line) for name, examples in EXAMPLES.items() for line, _ in examples]
 )
-def test_examples_are_of_commands_and_flags_that_exist(name: str, line: str) -> None:
+def test_examples_use_existing_commands_and_flags(name: str, line: str) -> None:
     assert name in COMMANDS
     parsed = 0
     for part in re.split(r" \| | > | < ", line.replace('eval "$(', "").replace(')"', "")):
@@ -135,7 +135,7 @@ def test_completion_in_other_shells(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(line.replace("\\'", "").count("'") % 2 == 0 for line in fish.splitlines())
 
 
-def test_values_are_those_that_the_library_has() -> None:
+def test_completed_values_are_those_of_the_library() -> None:
     for name in values_of_flags()["--pretokenizer"]:
         if name != "none":
             bpe.Pretokenizer(name)
@@ -160,11 +160,11 @@ def test_values_are_those_that_the_library_has() -> None:
         ("encode a.txt -t t.json --per-lines", r"did you mean --per-line\?"),
     ],
 )
-def test_what_was_meant(line: str, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_words_get_a_suggestion(line: str, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
     fails(capsys, line.split(), 2, pattern)
 
 
-def test_what_looks_like_a_flag_may_be_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_may_look_like_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("a--x b--x")
     argv = ["train", "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--separator=--x", "--quiet", "--"]
     assert main([*argv, str(tmp_path / "a.txt")]) == 0
@@ -174,7 +174,7 @@ def test_what_looks_like_a_flag_may_be_a_value(tmp_path: Path, capsys: pytest.Ca
 
 # Errors name flags ----------------------------------------------------------------------------------------------------
 
-#: Arguments of Python that are flags; one without an underscore is an English word too, so only `name=` shows it.
+#: Python arguments that are flags. Names without an underscore are English words too, so only `name=` is matched.
 PYTHON = {
     *inspect.signature(bpe.train).parameters,
     *inspect.signature(bpe.count_words).parameters,
@@ -259,7 +259,7 @@ def test_errors_of_checkpoints_name_flags(
     (tmp_path / "a.txt").write_text("low lower lowest")
     argv = ["train", str(tmp_path / "a.txt"), "-o", str(tmp_path / "t.json"), "--checkpoint", str(tmp_path / "ckpt")]
     assert main([*argv, *first.split(), "--quiet"]) == 0
-    capsys.readouterr()  # a warning, where Hugging Face's library cannot load what is saved
+    capsys.readouterr()  # discards the warning about files that Hugging Face's library cannot load
     err = fails(capsys, [*argv, *then.split(), "--quiet"], 1, pattern)
     assert not python_arguments(err.replace(str(tmp_path), ""))
 
@@ -284,7 +284,7 @@ def test_errors_of_counts_name_flags(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert not python_arguments(err.replace(str(tmp_path), ""))
 
 
-def test_text_of_the_user_stays_as_it_is() -> None:
+def test_text_of_the_user_is_not_rewritten() -> None:
     train = COMMANDS["train"]
     for text in (
         "special token 'vocab_size' is there twice",
@@ -301,7 +301,7 @@ def test_text_of_the_user_stays_as_it_is() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["help", "encode", "show"])
-def test_a_full_disk_behind_stdout(command: str, tokenizer_file: str, text_file: str) -> None:
+def test_stdout_on_a_full_disk(command: str, tokenizer_file: str, text_file: str) -> None:
     argv = {
         "help": ["help"],
         "encode": ["encode", text_file, "-t", tokenizer_file],
@@ -322,8 +322,8 @@ def test_a_read_only_folder_names_the_target(
     fails(capsys, argv, 1, f"the output {tmp_path}/t.json cannot be written: its folder {tmp_path} is read-only; name")
 
 
-def test_the_manual_is_a_function_of_the_parser() -> None:
-    """So it cannot name a flag that is not there, or miss one."""
+def test_the_manual_has_exactly_the_flags_of_the_parser() -> None:
+    """The manual is generated from the parser."""
     top = argparse.ArgumentParser(prog="x")
     command = top.add_subparsers().add_parser("do", help="do it", description="Do it.")
     command.add_argument("--how", choices=("a", "b"), help="the way")

@@ -1,4 +1,4 @@
-"""The command `bpe`: what it refuses, how it is interrupted, and what it is as a process; with which exit status."""
+"""The command `bpe`: errors, interruption, behaviour as a process, and the exit status of each."""
 
 import io
 import logging
@@ -19,7 +19,7 @@ from bpe.cli import commands, main, parsing
 from bpe.encode.text_encoder import TextEncoder
 from bpe.formats import id_files as idfiles
 
-# Bad use: 2 -----------------------------------------------------------------------------------------------------------
+# Wrong usage, status 2 ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ from bpe.formats import id_files as idfiles
         ("info", "required"),
     ],
 )
-def test_bad_use(line, pattern, capsys, tmp_path, monkeypatch):
+def test_wrong_usage_has_status_2(line, pattern, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("some text")
     err = fails(capsys, line.split(), 2, pattern)
@@ -83,7 +83,7 @@ def test_bad_use(line, pattern, capsys, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_an_empty_separator_is_bad_use(capsys):
+def test_an_empty_separator_is_wrong_usage(capsys):
     fails(capsys, ["encode", "a.txt", "-t", "t.json", "--separator", ""], 2, "at least one character")
 
 
@@ -104,10 +104,10 @@ def test_help_and_version(capsys):
     assert "demo" in capsys.readouterr().out
 
 
-# Bad input: 1 ---------------------------------------------------------------------------------------------------------
+# Invalid input, status 1 ----------------------------------------------------------------------------------------------
 
 
-def test_missing_files(tmp_path, tokenizer_file, text_file, capsys):
+def test_missing_files_are_named(tmp_path, tokenizer_file, text_file, capsys):
     gone = str(tmp_path / "gone.txt")
     pattern = r"gone\.txt: No such file"
     fails(capsys, ["train", text_file, gone, "-o", str(tmp_path / "t.json"), "--vocab-size", "300"], 1, pattern)
@@ -120,8 +120,8 @@ def test_missing_files(tmp_path, tokenizer_file, text_file, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
 
 
-def test_bad_outputs_are_refused_before_the_work(tmp_path, tokenizer_file, text_file, capsys, monkeypatch):
-    monkeypatch.setattr(bpe, "train", None)  # never reached
+def test_invalid_outputs_are_refused_first(tmp_path, tokenizer_file, text_file, capsys, monkeypatch):
+    monkeypatch.setattr(bpe, "train", None)  # must not be called
     monkeypatch.setattr(bpe.Tokenizer, "encode_batch", None)
     size = ["--vocab-size", "300"]
     nowhere = str(tmp_path / "no" / "out")
@@ -138,7 +138,7 @@ def test_bad_outputs_are_refused_before_the_work(tmp_path, tokenizer_file, text_
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
-def test_bad_tokenizers(tmp_path, text_file, capsys):
+def test_invalid_tokenizer_files_are_named(tmp_path, text_file, capsys):
     path = tmp_path / "t.json"
     for content in (b"", b"{", b"[]", b"{}", b'{"model": {"type": "WordPiece"}}', b"\xff\xfe"):
         path.write_bytes(content)
@@ -159,7 +159,7 @@ def test_bad_tokenizers(tmp_path, text_file, capsys):
         (b"4294967296\n", "line 1: .*4294967296"),
     ],
 )
-def test_bad_ids(tmp_path, tokenizer_file, capsys, ids, pattern):
+def test_invalid_ids_are_refused(tmp_path, tokenizer_file, capsys, ids, pattern):
     (tmp_path / "ids.txt").write_bytes(ids)
     out = tmp_path / "out.txt"
     fails(capsys, ["decode", str(tmp_path / "ids.txt"), "-t", tokenizer_file, "-o", str(out)], 1, pattern)
@@ -167,7 +167,7 @@ def test_bad_ids(tmp_path, tokenizer_file, capsys, ids, pattern):
 
 
 @pytest.mark.parametrize("through", ["a file", "a file with offsets", "a pipe"])
-def test_bad_npy(tmp_path, tokenizer_file, capsys, monkeypatch, through):
+def test_invalid_npy_files_are_refused(tmp_path, tokenizer_file, capsys, monkeypatch, through):
     path = tmp_path / "x.npy"
     whole = io.BytesIO()
     np.save(whole, np.array([1, 2, 3]))
@@ -237,7 +237,7 @@ def test_bad_npy(tmp_path, tokenizer_file, capsys, monkeypatch, through):
     ],
 )
 def test_headers_of_npy_files_are_not_evaluated(header):
-    """NumPy parses them as Python: a TokenError, an IndentationError, or all memory."""
+    """NumPy parses headers as Python, which may raise TokenError or IndentationError, or take all memory."""
     for version, width in ((1, 2), (2, 4), (3, 4), (9, 4)):
         if len(header) < 1 << 8 * width:
             data = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(width, "little") + header.encode()
@@ -274,7 +274,7 @@ def test_impossible_training(tmp_path, text_file, capsys):
 
 
 @pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt, 130), (MemoryError, 1), (BrokenPipeError, 0)])
-def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file, monkeypatch, capsys, raised, status):
+def test_interruptions_leave_no_files(tmp_path, tokenizer_file, text_file, monkeypatch, capsys, raised, status):
     def block_ids(*args, **kwargs):
         raise raised
 
@@ -288,7 +288,7 @@ def test_interruptions_leave_nothing_behind(tmp_path, tokenizer_file, text_file,
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
-def test_the_log_handler_goes_when_the_command_ends(tokenizer_file, capsys):
+def test_the_log_handler_is_removed_when_the_command_ends(tokenizer_file, capsys):
     before = list(logging.getLogger("bpe").handlers)
     main(["info", tokenizer_file])
     main(["info", "gone.json"])
@@ -304,7 +304,7 @@ def process(*argv, **options):
     )
 
 
-def test_python_m_bpe(tmp_path, text_file):
+def test_python_m_bpe_works_like_the_command(tmp_path, text_file):
     path = str(tmp_path / "t.json")
     done = process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -352,15 +352,17 @@ def test_a_closed_trace_does_not_lose_the_tokenizer(tmp_path, text_file):
 def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
     fcntl, termios = (pytest.importorskip(name) for name in ("fcntl", "termios"))
     os.mkfifo(tmp_path / "never")
-    pipe = os.open(tmp_path / "never", os.O_RDWR)  # it can be opened, and never ends
+    pipe = os.open(tmp_path / "never", os.O_RDWR)  # a pipe that can be opened and never ends
     argv = [sys.executable, "-m", "bpe", "encode", str(tmp_path / "never"), "-t", tokenizer_file]
     argv += ["-o", str(tmp_path / "out")]
-    # A background job of a shell ignores SIGINT, and so would what it starts; a user at a terminal does not.
+    # A background job of a shell ignores SIGINT, and so do its child processes; a command at a terminal does not.
     heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen(argv, stderr=subprocess.PIPE, **heeding) as running:
         try:
             os.write(pipe, b"low")
-            while fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4:  # until it has read this and waits
+            while (
+                fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4
+            ):  # until the command has read this and waits
                 assert running.poll() is None
                 time.sleep(0.01)
             running.send_signal(signal.SIGINT)
@@ -372,7 +374,7 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
     assert [path.name for path in tmp_path.iterdir()] == ["never"]
 
 
-def test_importing_the_command_line_pulls_in_nothing_optional():
+def test_importing_the_command_line_loads_no_optional_package():
     code = "import sys, bpe.cli; print(*{'tqdm', 'bpe.cli.demo', 'pyarrow', 'tokenizers', 'ftfy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split() == []

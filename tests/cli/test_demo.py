@@ -1,4 +1,4 @@
-"""`bpe demo`: the whole job on the embedded sample, with and without Python's help texts."""
+"""`bpe demo`: all its steps on the embedded sample, with and without Python's help texts."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ import bpe
 from bpe.cli import demo, main
 
 
-def test_the_page_has_many_scripts_and_korean_above_all():
+def test_the_sample_has_many_scripts_and_mostly_korean():
     text = demo.page()
     assert 6_000 < len(text.encode()) < 13_000
     scripts = "[가-힣] [ぁ-ん] [ァ-ン] [一-龥] [а-я] [α-ω] [ء-ي] [א-ת] [ऀ-ॿ] [ก-๙] [à-ü] ß [ğşı] [ạ-ỹ]"
@@ -22,14 +22,14 @@ def test_the_page_has_many_scripts_and_korean_above_all():
     assert demo.LINES[1] in text
 
 
-def test_topics_are_python_s_own():
+def test_the_help_topics_come_from_python():
     texts = demo.topics()
     assert texts == demo.topics()
     if texts:
         assert sum(map(len, texts)) > 100_000
 
 
-def test_demo_does_the_whole_job(tmp_path, capsys):
+def test_demo_trains_saves_and_round_trips(tmp_path, capsys):
     path = tmp_path / "tokenizer.json"
     assert main(["demo", "-o", str(path), "--quiet"]) == 0
     out, err = capsys.readouterr()
@@ -64,7 +64,7 @@ def test_demo_in_colour():
 
 
 @pytest.mark.parametrize(("method", "said"), [("decode_batch", "ANOTHER text"), ("encode_batch", "OTHER ids")])
-def test_demo_says_so_and_fails_when_the_text_differs(method, said, monkeypatch, capsys):
+def test_demo_fails_if_the_decoded_text_differs(method, said, monkeypatch, capsys):
     right = getattr(bpe.Tokenizer, method)
     calls = []
 

@@ -1,4 +1,4 @@
-"""Decoding: round trips, text as it comes, errors, and the ids that are refused."""
+"""Decoding: round trips, incremental decoding, errors, and the ids that are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 
 
 @cache
 def byte_model() -> bpe.Tokenizer:
-    """Merges that cut characters: bytes of one in a token with bytes of the next."""
+    """A model whose merges divide characters: a token may contain parts of two characters."""
     return bpe.train(texts=[TEXT, "猫猫猫 画画画"], num_merges=60, special_tokens=["<|end|>"], pretokenizer="gpt2")
 
 
@@ -44,7 +44,7 @@ def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
 
 @settings(max_examples=400)
 @given(text=st.text(max_size=40) | st.lists(st.sampled_from(list(TEXT))).map("".join))
-def test_text_comes_back(text: str) -> None:
+def test_text_round_trips(text: str) -> None:
     tok = byte_model()
     ids = tok.encode(text)
     for same in (
@@ -63,7 +63,7 @@ def test_text_comes_back(text: str) -> None:
 
 @settings(max_examples=200)
 @given(data=st.binary(max_size=60))
-def test_bytes_come_back(data: bytes) -> None:
+def test_bytes_round_trip(data: bytes) -> None:
     tok = byte_model()
     assert tok.decode_bytes(tok.encode(data)) == data
     assert tok.decode(tok.encode(data)) == data.decode("utf-8", "replace")
@@ -71,8 +71,8 @@ def test_bytes_come_back(data: bytes) -> None:
 
 @settings(max_examples=200)
 @given(ids=st.lists(st.integers(0, 316), max_size=20))
-def test_any_ids(ids: list[int]) -> None:
-    """Ids in any order: the bytes of the tokens, one after the other."""
+def test_any_ids_decode_to_the_bytes_of_their_tokens(ids: list[int]) -> None:
+    """Ids in any order decode to the concatenated bytes of their tokens."""
     tok = byte_model()
     assert tok.vocab_size == 317
     data = b"".join(map(tok.token_bytes, ids))
@@ -81,7 +81,7 @@ def test_any_ids(ids: list[int]) -> None:
         assert tok.decode(ids, errors=errors) == data.decode("utf-8", errors)
 
 
-def test_errors() -> None:
+def test_invalid_utf8_is_handled_by_the_errors_argument() -> None:
     tok = byte_model()
     ids = tok.encode(b"a\xff\xe3b").tolist()
     assert tok.decode(ids) == tok.decode(ids, errors="replace") == "a\ufffd\ufffdb"
@@ -92,7 +92,7 @@ def test_errors() -> None:
         tok.decode(ids, errors="nope")
 
 
-def test_special_tokens_are_their_text() -> None:
+def test_special_tokens_decode_to_their_names() -> None:
     tok = byte_model()
     ids = tok.encode("low<|end|>low", allowed_special="all")
     assert tok.special_tokens["<|end|>"] in ids
@@ -100,7 +100,7 @@ def test_special_tokens_are_their_text() -> None:
     assert tok.decode_bytes([tok.special_tokens["<|end|>"]]) == b"<|end|>"
 
 
-def test_nothing() -> None:
+def test_decoding_no_ids() -> None:
     tok = byte_model()
     for ids in ([], (), np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)):
         assert tok.decode(ids) == ""
@@ -137,7 +137,7 @@ def test_slices_and_strides() -> None:
 
 @pytest.mark.parametrize("model", ["char", "byte"])
 @pytest.mark.parametrize("glued", [False, True])
-def test_marks_are_spaces(glued: bool, model: str) -> None:
+def test_end_of_word_marks_decode_to_spaces(glued: bool, model: str) -> None:
     tok = marked(glued, model)
     for text in ("low", "low lower", "the 영화를 é 猫 low", ""):
         assert tok.decode(tok.encode(text)) == text
@@ -149,7 +149,7 @@ def test_marks_are_spaces(glued: bool, model: str) -> None:
     assert tok.decode(tok.encode("low<|end|>low", allowed_special="all")) == "low <|end|>low"
 
 
-def test_one_mark_is_nothing() -> None:
+def test_a_single_mark_decodes_to_nothing() -> None:
     tok = marked(False)
     mark = tok.token_id("</w>")
     assert tok.decode([mark]) == ""
@@ -157,23 +157,23 @@ def test_one_mark_is_nothing() -> None:
     assert tok.token_bytes(mark) == b"</w>"
 
 
-def test_unknown_token_is_its_text() -> None:
+def test_the_unknown_token_decodes_to_its_name() -> None:
     tok = marked(False)
     assert tok.decode(tok.encode("low zow")) == "low <unk>ow"
 
 
-def test_model_without_marks_drops_white_space() -> None:
+def test_a_model_without_marks_loses_white_space() -> None:
     tok = bpe.train(texts=["low lower"], num_merges=3, model="char")
     assert tok.decode(tok.encode("low lower")) == "lowlower"
 
 
-# Text as it comes
+# Incremental decoding
 # -------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=300)
 @given(ids=st.lists(st.integers(0, 316), max_size=25), cuts=st.lists(st.integers(0, 25), max_size=4))
-def test_pushed_ids_give_the_same_text(ids: list[int], cuts: list[int]) -> None:
+def test_incremental_decoding_gives_the_same_text(ids: list[int], cuts: list[int]) -> None:
     tok = byte_model()
     decoder = tok.decoder()
     assert "".join([*(decoder.push(number) for number in ids), decoder.flush()]) == tok.decode(ids)
@@ -182,7 +182,7 @@ def test_pushed_ids_give_the_same_text(ids: list[int], cuts: list[int]) -> None:
     assert "".join([*parts, decoder.flush()]) == tok.decode(ids)
 
 
-def test_characters_come_when_they_are_whole() -> None:
+def test_push_returns_only_complete_characters() -> None:
     tok = bpe.train(counts={"a": 1}, num_merges=0)
     decoder = tok.decoder()
     seen = [decoder.push(int(number)) for number in tok.encode("aé猫😊")]
@@ -198,8 +198,8 @@ def test_characters_come_when_they_are_whole() -> None:
     assert decoder.flush() == ""
 
 
-def test_no_character_in_the_text_is_ever_split() -> None:
-    """Whatever arrives is a beginning of the text, never half a character."""
+def test_pushed_text_is_always_a_prefix_of_the_text() -> None:
+    """No character is ever returned in part."""
     tok = byte_model()
     decoder, text = tok.decoder(), ""
     for number in tok.encode(TEXT).tolist():
@@ -209,7 +209,7 @@ def test_no_character_in_the_text_is_ever_split() -> None:
 
 
 @pytest.mark.parametrize("glued", [False, True])
-def test_marks_as_they_come(glued: bool) -> None:
+def test_incremental_decoding_of_end_of_word_marks(glued: bool) -> None:
     tok = marked(glued)
     random_ = random.Random(1)
     words = TEXT.split()
@@ -221,7 +221,7 @@ def test_marks_as_they_come(glued: bool) -> None:
         assert decoder.push(ids) + decoder.flush() == tok.decode(ids)
 
 
-def test_decoders_are_apart() -> None:
+def test_decoders_are_independent() -> None:
     tok = byte_model()
     first, second = tok.decoder(), tok.decoder()
     ids = tok.encode(b"\xe7").tolist()
@@ -230,7 +230,7 @@ def test_decoders_are_apart() -> None:
     assert first.flush() == "\ufffd"
 
 
-def test_a_refused_id_leaves_the_decoder_as_it_was() -> None:
+def test_a_refused_id_does_not_change_the_decoder() -> None:
     tok = bpe.train(counts={"a": 1}, num_merges=0)
     decoder = tok.decoder()
     begun, rest = tok.encode("é").tolist()
@@ -281,7 +281,7 @@ def test_a_refused_id_leaves_the_decoder_as_it_was() -> None:
         (np.array(["2020-01-01"], dtype="datetime64[D]"), TypeError, "ids are of dtype datetime64"),
     ],
 )
-def test_wrong_ids(ids: Any, error: type[Exception], message: str) -> None:
+def test_invalid_ids_are_refused(ids: Any, error: type[Exception], message: str) -> None:
     tok = byte_model()
     with pytest.raises(error, match=message):
         tok.decode(ids)
@@ -294,7 +294,7 @@ def test_wrong_ids(ids: Any, error: type[Exception], message: str) -> None:
             tok.decoder().push(ids)
 
 
-def test_ragged_lists() -> None:
+def test_ragged_lists_are_refused() -> None:
     with pytest.raises((TypeError, ValueError), match=r"ids|inhomogeneous"):
         byte_model().decode([[1], [2, 3]])  # type: ignore[list-item]
 
@@ -318,8 +318,8 @@ def test_gaps_between_ids(tmp_path: Any) -> None:
     assert shifted.decode(shifted.encode("hé")) == "hé"
 
 
-def test_many_ids_whose_size_is_guessed_wrong() -> None:
-    """Of over a million ids only some are looked at to guess how long the text is."""
+def test_results_larger_or_smaller_than_estimated() -> None:
+    """For over a million ids, the size of the text is estimated from some of them."""
     tok = bpe.train(texts=["supercalifragilistic " * 3], vocab_size=300)
     long, short = tok.token_id("supercalifragilistic"), tok.token_id("s")
     ids = np.full(1_200_000, long, dtype=np.uint32)

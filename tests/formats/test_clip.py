@@ -1,4 +1,4 @@
-"""CLIP's tokenizer: the ids that OpenAI's gives, clean-up and its options, `tokenize`."""
+"""CLIP's tokenizer: OpenAI's ids, clean-up and its options, `tokenize`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def plain(shared_vocab: Callable[[str], Path]) -> reference.Clip:
-    """The plain reference, with ftfy where it is installed."""
+    """The naive reference, with ftfy where it is installed."""
     repair = None
     if importlib.util.find_spec("ftfy"):
         import ftfy
@@ -66,7 +66,7 @@ def test_published_ids(tok: bpe.Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_against_plain_reference(tok: bpe.Tokenizer, plain: reference.Clip, text: str) -> None:
+def test_ids_equal_the_naive_reference(tok: bpe.Tokenizer, plain: reference.Clip, text: str) -> None:
     expected = plain.encode(text)
     assert tok.encode(text).tolist() == expected
     assert tok.encode(text.encode()).tolist() == expected
@@ -74,7 +74,7 @@ def test_against_plain_reference(tok: bpe.Tokenizer, plain: reference.Clip, text
     assert tok.count_tokens(text) == len(expected)
 
 
-def test_tokenize_against_plain_reference(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
+def test_tokenize_equals_the_naive_reference(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
     texts = [*TEXTS, " ".join(TEXTS[:5] * 20)]
     for length in (77, 10, 2):
         rows, lengths = tok.tokenize(texts, context_length=length, truncate=True)
@@ -85,8 +85,8 @@ def test_tokenize_against_plain_reference(tok: bpe.Tokenizer, plain: reference.C
         assert np.issubdtype(rows.dtype, np.integer)
 
 
-def test_tokenize_knows_the_two_names(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
-    """As in OpenAI's code, where the split pattern finds them: not inside a run of other characters."""
+def test_tokenize_finds_the_two_special_tokens(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
+    """As in OpenAI's code, where the split pattern finds them, so not inside a run of other characters."""
     texts = ["a <|endoftext|> b", "<|STARTOFTEXT|>x", "!<|endoftext|>", "a<|endoftext|><|endoftext|>b", "<|endoftext|"]
     rows, lengths = tok.tokenize(texts)
     expected, true_lengths = plain.tokenize(texts)
@@ -137,7 +137,7 @@ def test_special_tokens_are_text_by_default(tok: bpe.Tokenizer) -> None:
         tok.encode(text, disallowed_special="all")
 
 
-def test_options(shared_vocab: Callable[[str], Path], plain: reference.Clip) -> None:
+def test_options_of_the_clean_up(shared_vocab: Callable[[str], Path], plain: reference.Clip) -> None:
     path = shared_vocab(LIST)
     bare = bpe.Tokenizer.from_clip(path, lowercase=False, clean_whitespace=False, unescape_html=False, ftfy=False)
     assert bare.normalizer is None
@@ -154,7 +154,7 @@ def test_options(shared_vocab: Callable[[str], Path], plain: reference.Clip) -> 
     assert len({tok.fingerprint for tok in (bare, cased, lower, no_repair)}) == 4
 
 
-def test_ftfy(shared_vocab: Callable[[str], Path]) -> None:
+def test_ftfy_repairs_text(shared_vocab: Callable[[str], Path]) -> None:
     pytest.importorskip("ftfy")
     repaired = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True)
     assert repaired == bpe.Tokenizer.from_clip(shared_vocab(LIST))
@@ -163,10 +163,10 @@ def test_ftfy(shared_vocab: Callable[[str], Path]) -> None:
     assert plain.encode("plaÃ®t").tolist() != plain.encode("plaît").tolist()
 
 
-def test_without_ftfy(
+def test_ftfy_is_optional_unless_required(
     shared_vocab: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The default repairs where it can and says so where it cannot; ftfy=True needs it."""
+    """By default, text is repaired if ftfy is installed, and otherwise a warning is logged; ftfy=True requires ftfy."""
     monkeypatch.setitem(sys.modules, "ftfy", None)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ftfy" else find(name, *rest))
@@ -179,7 +179,7 @@ def test_without_ftfy(
         bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True).encode("king")
 
 
-def test_gzipped(shared_vocab: Callable[[str], Path], tmp_path: Path, tok: bpe.Tokenizer) -> None:
+def test_gzipped_lists_load(shared_vocab: Callable[[str], Path], tmp_path: Path, tok: bpe.Tokenizer) -> None:
     packed = tmp_path / f"{LIST}.gz"
     packed.write_bytes(gzip.compress(shared_vocab(LIST).read_bytes(), 1))
     assert bpe.Tokenizer.from_clip(packed) == tok
@@ -197,8 +197,8 @@ def test_save_and_load(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     assert np.array_equal(lengths, expected[1])
 
 
-def test_a_short_list(tmp_path: Path) -> None:
-    """A list with fewer merges makes a smaller vocabulary of the same form."""
+def test_a_list_with_fewer_merges(tmp_path: Path) -> None:
+    """A list with fewer merges makes a smaller vocabulary of the same structure."""
     path = tmp_path / "few.txt"
     path.write_text("#version: 0.2\nk i\nki n\nkin g</w>\n", encoding="utf-8")
     tok = bpe.Tokenizer.from_clip(path, ftfy=False)
@@ -219,7 +219,7 @@ def test_a_short_list(tmp_path: Path) -> None:
         ("h\n\na b\n", "line 2", "'' is not a merge"),
     ],
 )
-def test_wrong_lists(tmp_path: Path, text: str, where: str, message: str) -> None:
+def test_invalid_lists_are_refused(tmp_path: Path, text: str, where: str, message: str) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(bpe.FormatError, match=message) as caught:
@@ -228,7 +228,7 @@ def test_wrong_lists(tmp_path: Path, text: str, where: str, message: str) -> Non
     assert caught.value.where == where
 
 
-def test_damaged_lists(tmp_path: Path) -> None:
+def test_damaged_lists_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt.gz"
     for data in (gzip.compress(b"h\na b\n")[:-9], b"\x1f\x8bnonsense", b"h\n\xff b\n"):
         path.write_bytes(data)
@@ -238,7 +238,7 @@ def test_damaged_lists(tmp_path: Path) -> None:
         bpe.Tokenizer.from_clip(tmp_path / "none.txt", ftfy=False)
 
 
-def test_bad_arguments(tok: bpe.Tokenizer) -> None:
+def test_invalid_arguments_are_refused(tok: bpe.Tokenizer) -> None:
     with pytest.raises(ValueError, match="context_length is 1; it must be"):
         tok.tokenize(["a"], context_length=1)
     with pytest.raises(TypeError, match=r"context_length is 7\.0, a float"):

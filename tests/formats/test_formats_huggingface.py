@@ -1,4 +1,4 @@
-"""tokenizer.json: our files through `tokenizers`, which takes exactly those that mean the same there."""
+"""tokenizer.json: `tokenizers` loads exactly those of our files that give the same results there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pre_tokenizers = Peer("tokenizers.pre_tokenizers")
 
 
 def loads(spec: TokenizerSpec) -> bool:
-    """Whether `tokenizers` takes the file; if it does not, then for a type that it does not know."""
+    """Whether `tokenizers` loads the file; if not, it must be because of a type that it does not know."""
     try:
         hugging(spec)
     except Exception as error:
@@ -53,7 +53,7 @@ PATTERNS_OF_USERS = [
     r"\d+|\D+", r"\s+|\S", "[a-z]+", r"[^\s]+", "한|日本", r"\p{Han}|\p{L}+", LLAMA3, CLIP_FILE, "(?:ab)+?c",
     r"[\u0370-\u03ff]+|\s",
 ]  # fmt: skip
-# What Oniguruma would read otherwise, or might.
+# Syntax that Oniguruma interprets differently, or might.
 PATTERNS_OF_OUR_OWN = [
     r"\w+", "^a|.", r".+$", r"\p{N}{1,3}+|.", "(?i)st|.", "(?i:st|.)", "a*", r"(?<=a)b|.", "(?s:.+)", r"\b.",
     "[[:alpha:]]+|.",
@@ -82,12 +82,12 @@ OWN_NORMALIZERS = [
 ]  # fmt: skip
 
 
-# Our specs, written and read ------------------------------------------------------------------------------------------
+# Our specs, written and read back -------------------------------------------------------------------------------------
 
 
 @st.composite
 def specs(draw, plain=False):
-    """A spec of any kind; with `plain` mostly one that `tokenizers` can express, and with an unknown token."""
+    """A spec of any kind; with `plain`, mostly one that `tokenizers` can express, with an unknown token."""
     model = draw(st.sampled_from(["byte", "char"]))
     mark = draw(st.sampled_from([None, None, "</w>", "▁", "é "]))
     glued = mark is not None and (plain or draw(st.booleans()))
@@ -125,7 +125,7 @@ def specs(draw, plain=False):
 
 @given(specs())
 @settings(max_examples=300, deadline=None)
-def test_everything_comes_back(spec):
+def test_specs_round_trip(spec):
     data = write(spec)
     assert_same(read(data), spec)
     assert write(read(data)) == data
@@ -135,7 +135,7 @@ def test_everything_comes_back(spec):
 
 @given(specs())
 @settings(max_examples=150, deadline=None)
-def test_tokenizers_loads_exactly_what_has_no_type_of_our_own(spec):
+def test_tokenizers_loads_files_without_types_of_our_own(spec):
     data = write(spec)
     assert loads(spec) == (b'"type": "bpe.' not in data)
     if loads(spec):
@@ -150,8 +150,8 @@ def test_tokenizers_loads_exactly_what_has_no_type_of_our_own(spec):
 
 @given(specs(plain=True), TEXTS | st.text(alphabet="abc é한😊\n<q?x", max_size=30))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_any_spec_that_tokenizers_loads_has_the_same_ids_there(spec, text):
-    # Without an unknown token, `tokenizers` leaves out what has no id, and we refuse it.
+def test_specs_that_tokenizers_loads_have_the_same_ids_there(spec, text):
+    # Without an unknown token, `tokenizers` drops unknown characters, and we raise an error.
     data = write(spec)
     assume(b'"type": "bpe.' not in data)
     ours = bpe.Tokenizer.from_spec(spec).encode(text, allowed_special="all")
@@ -172,13 +172,13 @@ def test_the_vocabulary_is_in_id_order_one_entry_per_line():
 
 @pytest.mark.parametrize("pretokenizer", PRETOKENIZERS, ids=str)
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_every_pretokenizer_comes_back(model, pretokenizer):
+def test_every_pretokenizer_round_trips(model, pretokenizer):
     spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
     assert_same(read(write(spec)), spec)
 
 
 @pytest.mark.parametrize("normalizer", PLAIN_NORMALIZERS + OWN_NORMALIZERS, ids=str)
-def test_every_normalizer_comes_back(normalizer):
+def test_every_normalizer_round_trips(normalizer):
     spec = make_spec(normalizer=normalizer)
     assert_same(read(write(spec)), spec)
     assert loads(spec) == (normalizer in PLAIN_NORMALIZERS)
@@ -205,7 +205,7 @@ def test_every_normalizer_comes_back(normalizer):
     ],
     ids=lambda spec: differs(spec) or "pretokenizer",
 )
-def test_tokenizers_refuses_what_it_would_do_otherwise(spec):
+def test_tokenizers_refuses_files_that_it_would_interpret_differently(spec):
     assert_same(read(write(spec)), spec)
     assert not loads(spec)
 
@@ -216,7 +216,7 @@ def test_tokenizers_refuses_our_normalizers_alone_and_in_a_sequence(normalizer):
     assert not loads(make_spec(normalizer=n.Sequence(n.NFC(), normalizer)))
 
 
-def test_specs_that_contradict_themselves_are_not_written():
+def test_inconsistent_specs_are_not_written():
     spec = make_spec(merges=BYTE_MERGES, special=["<s>"])
     for changes, message in (
         ({"special_tokens": {"<t>": 263}}, "must be the same"),
@@ -235,7 +235,7 @@ def test_specs_that_contradict_themselves_are_not_written():
         write(make_spec(normalizer=deep))
 
 
-# The same pieces and the same normal form -----------------------------------------------------------------------------
+# The same pretokens and the same normalized text ----------------------------------------------------------------------
 
 
 def pieces_here(pretokenizer, text):
@@ -261,7 +261,7 @@ SAME = [
     [(model, one) for model in ("byte", "char") for one in SAME] + [("byte", PREFIXED), ("byte", Pretokenizer("gpt2",
     add_prefix_space=True))], ids=str,
 )  # fmt: skip
-def test_tokenizers_cuts_where_we_cut(model, pretokenizer):
+def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):
     spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
     theirs = hugging(spec)
     everything = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97)) + "!\u0345!"
@@ -276,7 +276,7 @@ def test_tokenizers_cuts_where_we_cut(model, pretokenizer):
 
 
 @pytest.mark.parametrize("normalizer", PLAIN_NORMALIZERS, ids=str)
-def test_tokenizers_normalizes_as_we_do(normalizer):
+def test_tokenizers_normalizes_alike(normalizer):
     theirs = hugging(make_spec(normalizer=normalizer)).normalizer
     for start in range(0, len(OLD), 5000):
         text = " ".join(OLD[start : start + 5000])
@@ -295,19 +295,19 @@ def test_tokenizers_normalizes_as_we_do(normalizer):
 @example(r"(?i:s)(?i:t)")
 @example("[z-a]")
 @example("a{2,1}")
-def test_a_pattern_that_means_the_same_does(pattern):
+def test_translated_patterns_match_alike(pattern):
     if not means_the_same(pattern):
         return
     try:
         ours = Pretokenizer.from_regex(pattern, gaps="keep")
-    except ValueError:  # a range from z to a
+    except ValueError:  # such as a range from z to a
         return
     theirs = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     for text in ("ab.(a)[b] {a}**bb01 dsS pPLu\n\nNi", "ß ﬆ éa,b:=!<>^$-&|'ia  11", "aaabbb???+++"):
         assert [piece.encode() for piece, _ in theirs.pre_tokenize_str(text)] == pieces_here(ours, text)
 
 
-def test_what_means_the_same():
+def test_which_patterns_are_translated():
     for pattern in (
         *PATTERNS_OF_USERS,
         SPELLED["o200k"],

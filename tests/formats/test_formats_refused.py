@@ -1,4 +1,4 @@
-"""tokenizer.json: what must be refused, and how the refusal reads."""
+"""tokenizer.json: the files that are refused, and the error messages."""
 
 import copy
 import json
@@ -126,7 +126,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("place", "value", "where", "message"), BAD, ids=lambda part: str(part)[:40])
-def test_what_is_refused_says_where_and_why(place, value, where, message):
+def test_the_error_names_the_field_and_the_reason(place, value, where, message):
     file = item = base()
     for key in place[:-1]:
         item = item[key]
@@ -167,14 +167,14 @@ def test_a_merge_of_or_into_a_special_token_is_refused():
         (b'{"model": {"merges": ["a", "\\uDFFF b"]}}', "model.merges[1]", "lone surrogate"),
     ],
 )
-def test_what_is_no_tokenizer_json(data, where, message):
+def test_files_that_are_not_tokenizer_json_are_refused(data, where, message):
     with pytest.raises(FormatError, match=message) as caught:
         read(data, path="x.json")
     assert caught.value.path == "x.json"
     assert caught.value.where == where
 
 
-def test_a_file_cut_short_anywhere_is_refused():
+def test_a_file_truncated_anywhere_is_refused():
     data = write(make_spec("char", ["a", "b"], [("a", "b")], special=["<s>"]))
     for size in range(len(data) - 2):
         with pytest.raises(FormatError, match="not JSON"):
@@ -200,7 +200,7 @@ SAMPLES = [
                                n.UnescapeHTML(2)), pretokenizer=Pretokenizer.from_regex("^a", gaps="keep",
                                add_prefix_space=True)))),
 ]  # fmt: skip
-for _sample in SAMPLES[:1]:  # fewer letters, so that a random change seldom lands among them
+for _sample in SAMPLES[:1]:  # with fewer letters, random changes would seldom hit them
     _sample["model"]["vocab"] = {k: v for k, v in _sample["model"]["vocab"].items() if len(k) > 1 or k in "lower12Ġê°"}
 JUNK = st.sampled_from(
     [None, True, False, 0, 1, -1, 2**31, 10**40, 1.5, "", "a", "<s>", "(", "\ud800", [], {}, [[]], ["a"], ["a", "b"],
@@ -225,7 +225,7 @@ PLACES = [list(places_in(sample))[1:] for sample in SAMPLES]
 
 @given(st.data())
 @settings(max_examples=800, deadline=None)
-def test_a_file_changed_at_random_is_read_or_refused(data):
+def test_a_randomly_changed_file_is_read_or_refused(data):
     which = data.draw(st.integers(0, len(SAMPLES) - 1))
     file = copy.deepcopy(SAMPLES[which])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -258,12 +258,12 @@ def test_a_file_changed_at_random_is_read_or_refused(data):
     assert_same(read(write(spec)), spec)
 
 
-def test_reading_a_hundred_thousand_tokens_takes_a_moment():
+def test_a_hundred_thousand_tokens_are_read_in_seconds():
     symbols = [bytes([byte]) for byte in byte_alphabet()]
     merges = [(symbols[i // 256 % 256], symbols[i % 256]) for i in range(256 * 256)]
     merges += [(merges[i][0] + merges[i][1], symbols[i % 256]) for i in range(35_000)]
     spec = make_spec(symbols=symbols, merges=merges, special=["<s>"])
-    start = time.process_time()  # which does not go on while others have the processor
+    start = time.process_time()  # does not include time of other processes
     data = write(spec)
     written = time.process_time()
     assert_same(read(data), spec)
@@ -280,7 +280,7 @@ def test_reading_a_hundred_thousand_tokens_takes_a_moment():
         ({"byte_fallback": True}, "model.byte_fallback", "SentencePiece's kind (Llama 2, Gemma)"),
     ],
 )
-def test_another_kind_of_model_is_named_before_what_goes_with_it(change, where, message):
+def test_unsupported_model_types_are_reported_first(change, where, message):
     file = base()
     file["model"] |= change
     file |= {
@@ -295,7 +295,7 @@ def test_another_kind_of_model_is_named_before_what_goes_with_it(change, where, 
 
 
 @pytest.mark.parametrize(("field", "value"), [("merge_ranks", [2, 1, 0]), ("ends_word", [1, 2])])
-def test_parts_of_our_own_files_that_do_not_fit_together(tmp_path, field, value):
+def test_inconsistent_parts_of_our_own_files_are_refused(tmp_path, field, value):
     path = tmp_path / "t.json"
     bpe.train(counts={"low": 3, "lower": 2}, model="char", num_merges=3, end_of_word="</w>").save(path)
     file = json.loads(path.read_text(encoding="utf-8"))

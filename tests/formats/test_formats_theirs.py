@@ -1,4 +1,4 @@
-"""tokenizer.json: files that `tokenizers` makes keep their ids here, and ours keep them there; trained ones too."""
+"""tokenizer.json: files by `tokenizers` have the same ids here, and ours have the same ids there, trained ones too."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ THEIRS = {
 
 
 @pytest.mark.parametrize("kind", THEIRS)
-def test_their_files_keep_their_ids(kind):
+def test_their_files_have_the_same_ids_here(kind):
     make, pretokenizer = THEIRS[kind]
     theirs = make()
     spec = read(saved(theirs))
@@ -188,7 +188,7 @@ def test_their_files_keep_their_ids(kind):
     check()
 
 
-def test_old_merges_are_strings_and_old_files_lack_fields():
+def test_files_of_old_versions_load():
     spec = make_spec(merges=BYTE_MERGES)
     old = json.loads(write(spec))
     old["model"]["merges"] = [" ".join(pair) for pair in old["model"]["merges"]]
@@ -199,13 +199,13 @@ def test_old_merges_are_strings_and_old_files_lack_fields():
     assert_same(read(json.dumps(old).encode()), replaced(spec, pretokenizer=Pretokenizer("gpt2")))
 
 
-def test_normalized_special_tokens_are_read_where_nothing_normalizes():
+def test_normalized_special_tokens_without_a_normalizer():
     old = json.loads(write(make_spec(special=["<s>"])))
     old["added_tokens"][0]["normalized"] = True
     assert read(json.dumps(old).encode()).special_tokens == {"<s>": 256}
 
 
-# From training to ids, both ways --------------------------------------------------------------------------------------
+# From training to ids, in both directions -----------------------------------------------------------------------------
 
 
 SETTINGS = {
@@ -243,7 +243,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_what_we_train_has_the_same_ids_there(kind, tmp_path):
+def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
     ours = bpe.train(texts=CORPUS * 2, num_merges=150, **SETTINGS[kind])
     ours.save(tmp_path / "tokenizer.json")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -273,7 +273,7 @@ def test_what_we_train_has_the_same_ids_there(kind, tmp_path):
     ],
     ids=str,
 )
-def test_what_only_we_can_do_comes_back_and_is_refused_there(options, tmp_path):
+def test_features_that_only_we_have_round_trip_and_are_refused_there(options, tmp_path):
     ours = bpe.train(texts=CORPUS, num_merges=50, **options)
     ours.save(tmp_path / "tokenizer.json")
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
@@ -318,7 +318,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("kind", TRAINED)
-def test_what_they_train_has_the_same_ids_here(kind, tmp_path):
+def test_their_trained_tokenizers_have_the_same_ids_here(kind, tmp_path):
     theirs = TRAINED[kind]()
     for pretty in (False, True):
         theirs.save(str(tmp_path / "tokenizer.json"), pretty=pretty)
@@ -332,14 +332,14 @@ def test_what_they_train_has_the_same_ids_here(kind, tmp_path):
     check()
 
 
-def test_their_ready_made_tokenizers(tmp_path):
+def test_their_predefined_tokenizers(tmp_path):
     byte_level = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True)
     byte_level.train_from_iterator(CORPUS, vocab_size=400, show_progress=False, special_tokens=["<s>"])
     char_level = tokenizers.CharBPETokenizer(split_on_whitespace_only=True, lowercase=True)
     char_level.train_from_iterator(CORPUS, vocab_size=300, show_progress=False)
     for theirs in (byte_level, char_level):
         theirs.save(str(tmp_path / "tokenizer.json"))
-        if theirs is char_level:  # its BertNormalizer is still to come
+        if theirs is char_level:  # BertNormalizer is not supported yet
             with pytest.raises(FormatError, match=r"normalizer.*BertNormalizer"):
                 bpe.Tokenizer.load(tmp_path / "tokenizer.json")
             continue

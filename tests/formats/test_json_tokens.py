@@ -1,4 +1,4 @@
-"""The quick way to read a tokenizer.json beside `json`: the same tokenizer, or none where anything is unusual."""
+"""The kernel's tokenizer.json reader gives the same tokenizer as reading with `json`, or leaves the file to `json`."""
 
 import json
 import random
@@ -22,7 +22,7 @@ def file(**options) -> dict:
 
 
 def merged(one: dict) -> dict:
-    """What the first merge makes, as an added token."""
+    """The token of the first merge, as an added token."""
     content = "".join(one["model"]["merges"][0])
     return {"id": one["model"]["vocab"][content], "content": content}
 
@@ -44,9 +44,9 @@ WAYS = [{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (",", ":")}, 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("strings", [True, False])
-def test_files_as_they_usually_are(way, strings):
+def test_the_kernel_reads_common_files(way, strings):
     one = file()
-    one["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # no letters
+    one["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # not written in byte letters
     if strings:
         one["model"]["merges"] = [" ".join(pair) for pair in one["model"]["merges"]]
     for model in (one["model"], dict(reversed(one["model"].items()))):
@@ -74,7 +74,7 @@ def test_ids_in_any_order():
     assert with_kernel(data) == without_kernel(data) is not None
 
 
-def test_whatever_bytes_are_changed_the_quick_way_never_differs():
+def test_the_kernel_never_differs_on_randomly_changed_files():
     source = random.Random(5)
     one = file()
     one["model"]["vocab"] = {token: number for token, number in one["model"]["vocab"].items() if number < 30}
@@ -85,7 +85,7 @@ def test_whatever_bytes_are_changed_the_quick_way_never_differs():
     one["model"]["merges"] = ["Ġ t", "Ġt h"]
     files = [json.dumps(one, **way).encode() for way in WAYS]
     assert all(with_kernel(data) is not None for data in files)
-    taken = 0
+    read_by_kernel = 0
     for _ in range(4000):
         data = bytearray(source.choice(files))
         for _ in range(source.choice([1, 1, 2])):
@@ -95,9 +95,9 @@ def test_whatever_bytes_are_changed_the_quick_way_never_differs():
             )
             data[at : at + source.choice([0, 1, 1, 3])] = new
         found = with_kernel(bytes(data))
-        taken += found is not None
+        read_by_kernel += found is not None
         assert found is None or found == without_kernel(bytes(data))
-    assert taken > 100  # such as changes of what decides nothing
+    assert read_by_kernel > 100  # for example after changes of ignored fields
 
 
 BAD = [
@@ -108,7 +108,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("data", BAD)
-def test_no_sections(data):
+def test_files_without_the_usual_sections(data):
     assert jsontokens.sections(data) is None
 
 
@@ -121,7 +121,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
-def test_a_vocab_that_is_left_to_json(vocab):
+def test_unusual_vocabs_are_left_to_json(vocab):
     assert jsontokens.listed(vocab, 0, len(vocab), _byte_by_letter()[:512]) is None
 
 
@@ -129,14 +129,14 @@ STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{"
 
 
 @pytest.mark.parametrize("vocab", STRINGS)
-def test_strings_that_are_left_to_json(vocab):
+def test_unusual_strings_are_left_to_json(vocab):
     found = jsontokens.listed(vocab[:-1] + b',"a":5}', 0, len(vocab) + 6, _byte_by_letter()[:512])
     assert found is not None
     with pytest.raises((_UnusualError, FormatError)):
         _Listed(found, *np.empty((2, 0), dtype=np.int32))
 
 
-def test_a_vocab():
+def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
     found = jsontokens.listed(data, 0, len(data), _byte_by_letter()[:512])
     assert found is not None
@@ -163,7 +163,7 @@ MERGES = [
 
 
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
-def test_merges(merges, expected):
+def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
     found = jsontokens.listed(data, 0, len(data), _byte_by_letter()[:512])
     assert found is not None
@@ -176,7 +176,7 @@ def test_merges(merges, expected):
         assert pairs[0].dtype == pairs[1].dtype == np.int32
 
 
-def test_what_the_quick_way_leaves_to_the_other():
+def test_unusual_files_are_left_to_json():
     for change in (
         lambda one: one["model"]["merges"].append(one["model"]["merges"][0]),
         lambda one: one["model"]["vocab"].__setitem__("Ġé", 5),
@@ -194,7 +194,7 @@ def test_what_the_quick_way_leaves_to_the_other():
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
 
 
-def test_ordinary_tokens_among_others():
+def test_ordinary_among_returns_the_ordinary_tokens():
     vocabulary = bpe.Tokenizer(read(json.dumps(file()).encode())).spec.vocabulary
     tokens = {token for _, token in vocabulary.items(ORDINARY)}
     asked = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}

@@ -1,4 +1,4 @@
-"""Rank files, fast: the plain reader against reading line by line, and merges against merging each token's bytes."""
+"""The kernels for rank files: equal to reading line by line, and to merging each token's bytes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def flat(tokens: list[bytes]) -> tuple[bytes, Any]:
 
 
 def naive_merges(tokens: list[bytes]) -> list[list[int]]:
-    """Each token's bytes merged by the merges found so far; the two that are left, where there are two."""
-    places = {token: place for place, token in enumerate(tokens)}
+    """Encode each token's bytes with the merges found so far; if two symbols remain, their pair is its merge."""
+    index_of = {token: index for index, token in enumerate(tokens)}
     ranks: dict[tuple[bytes, bytes], int] = {}
     found = [[-1, -1] for _ in tokens]
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         symbols = [token[i : i + 1] for i in range(len(token))]
-        if len(symbols) < 2 or any(symbol not in places for symbol in symbols):
+        if len(symbols) < 2 or any(symbol not in index_of for symbol in symbols):
             continue
         left = reference.encode_word(symbols, ranks)
         if len(left) == 2:
-            ranks[left[0], left[1]] = place
-            found[place] = [places[left[0]], places[left[1]]]
+            ranks[left[0], left[1]] = index
+            found[index] = [index_of[left[0]], index_of[left[1]]]
     return found
 
 
@@ -45,8 +45,8 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
 
 @settings(max_examples=400)
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
-def test_merges_of_any_tokens(tokens: list[bytes]) -> None:
-    """Bytes that are no token, bytes behind tokens that hold them, tokens that merging never reaches."""
+def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
+    """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
     assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
 
 
@@ -57,7 +57,7 @@ def test_merges_of_any_tokens(tokens: list[bytes]) -> None:
     swaps=st.lists(st.tuples(st.integers(0, 330), st.integers(0, 330)), max_size=4),
 )
 def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list[tuple[int, int]]) -> None:
-    """The merges that made the tokens; with some out of order, what merging gives."""
+    """Training's merges are recovered; if some tokens change places, the result equals the naive one."""
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
     assert core.merges_of_ranks(*flat(tokens))[256:].tolist() == tok.merges.tolist()
@@ -74,19 +74,19 @@ def test_merges_of_long_tokens() -> None:
 
 
 def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
-    places = {token: place for place, token in enumerate(tokens)}
+    index_of = {token: index for index, token in enumerate(tokens)}
     return [
-        (places[token[:cut]], places[token[cut:]], place)
-        for place, token in enumerate(tokens)
+        (index_of[token[:cut]], index_of[token[cut:]], index)
+        for index, token in enumerate(tokens)
         for cut in range(1, len(token))
-        if token[:cut] in places and token[cut:] in places
+        if token[:cut] in index_of and token[cut:] in index_of
     ]
 
 
 @settings(max_examples=400)
 @given(tokens=st.lists(st.text("ab", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
-def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
-    """Such tokens are found, and then every split is a merge with its token's rank, as tiktoken has it."""
+def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
+    """If there are such tokens, every split of a token is a merge with that token's rank, by tiktoken's rule."""
     blob, offsets = flat(tokens)
     every = np.arange(len(tokens), dtype=np.int64)
     assert list(map(tuple, core.splits_of_ranks(blob, offsets, every).tolist())) == naive_splits(tokens)
@@ -94,12 +94,12 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
     assert pairs is not None
     numbers = 3 * every.astype(np.int32)
     merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, pairs)
-    known = {token: place for place, token in enumerate(tokens)}
-    without = [place for place in range(len(tokens)) if pairs[place, 0] < 0 and len(tokens[place]) > 1]
+    known = {token: index for index, token in enumerate(tokens)}
+    without = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
     late = [
-        place
-        for place in without
-        if all(bytes([byte]) in known for byte in tokens[place]) and len(merged_by_ranks(tokens[place], known)) == 1
+        index
+        for index in without
+        if all(bytes([byte]) in known for byte in tokens[index]) and len(merged_by_ranks(tokens[index], known)) == 1
     ]
     assert (ranks is not None) == bool(late)
     if ranks is not None:
@@ -108,17 +108,17 @@ def test_tokens_that_only_worse_ranks_reach(tokens: list[bytes]) -> None:
         assert unreachable is None
     else:
         assert unreachable is not None
-        assert unreachable.tolist() == [3 * place for place in without]
+        assert unreachable.tolist() == [3 * index for index in without]
 
 
 def merged_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
-    """The bytes of a token merged by tiktoken's rule, the token itself not looked up whole."""
+    """The bytes of a token merged by tiktoken's rule, without looking up the whole token first."""
     parts = [token[i : i + 1] for i in range(len(token))]
     return reference.merge_lowest(parts, lambda left, right: ranks.get(left + right, reference.NOT_A_PAIR))
 
 
 def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
-    """Each of these took time quadratic in its longest token: hours for some."""
+    """Each of these once took time quadratic in its longest token: hours for some."""
     letters = [bytes([byte]) for byte in range(256)]
     random.seed(1)
     for tokens in (
@@ -135,7 +135,7 @@ def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
 
 
 def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
-    """Each was sought among all ranks."""
+    """Loading once searched all ranks for each of them."""
     path = tmp_path / "ranks.tiktoken"
     path.write_bytes(rank_file({b"%d" % number: number for number in range(50_000)}))
     special = {f"<{number}>": number for number in range(50_000, 150_000)}
@@ -145,7 +145,7 @@ def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
         bpe.Tokenizer.from_tiktoken(path, None, {**special, "77": 150_000})
 
 
-def test_no_tokens() -> None:
+def test_an_empty_list_of_tokens() -> None:
     assert core.merges_of_ranks(b"", np.zeros(1, dtype=np.int64)).shape == (0, 2)
     assert core.read_ranks(b"") is None
 
@@ -155,11 +155,11 @@ def test_no_tokens() -> None:
 
 @settings(max_examples=300)
 @given(tokens=st.lists(st.binary(min_size=1, max_size=10) | st.text("ab", min_size=1, max_size=9).map(str.encode)))
-def test_repeated_tokens(tokens: list[bytes]) -> None:
+def test_repeated_tokens_are_detected(tokens: list[bytes]) -> None:
     assert (core.merges_of_ranks(*flat(tokens)) is None) == (len(set(tokens)) < len(tokens))
 
 
-def test_zero_bytes_count() -> None:
+def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
     assert core.merges_of_ranks(*flat([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])) is not None
 
 
@@ -168,7 +168,7 @@ def test_zero_bytes_count() -> None:
 
 @settings(max_examples=300)
 @given(ranks=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**31 - 1), min_size=1))
-def test_reading(ranks: dict[bytes, int]) -> None:
+def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
     data = rank_file(ordered)
     for same in (data, data.removesuffix(b"\n")):
@@ -177,8 +177,8 @@ def test_reading(ranks: dict[bytes, int]) -> None:
         blob, offsets, numbers = read
         assert (blob, offsets.tolist()) == (b"".join(ordered), flat(list(ordered))[1].tolist())
         assert numbers.tolist() == list(ordered.values())
-    slowly = tiktoken._read_line_by_line(data, None)
-    assert (blob, offsets.tolist(), numbers.tolist()) == (slowly[0], slowly[1].tolist(), slowly[2].tolist())
+    by_line = tiktoken._read_line_by_line(data, None)
+    assert (blob, offsets.tolist(), numbers.tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
     shuffled = list(ordered.items())
     random.Random(1).shuffle(shuffled)
     unusual = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"), None)
@@ -191,12 +191,12 @@ def test_reading(ranks: dict[bytes, int]) -> None:
         st.sampled_from([b"YQ==", b"YWI=", b"YWJj", b" ", b"\n", b"0", b"17", b"=", b"Y", b"\r", b"-", b"\xff"])
     ).map(b"".join)
 )
-def test_what_is_read_plainly_is_what_is_read_line_by_line(data: bytes) -> None:
+def test_the_kernel_equals_reading_line_by_line(data: bytes) -> None:
     read = core.read_ranks(data)
     if read is None or core.merges_of_ranks(*read[:2]) is None:
         return
-    slowly = tiktoken._read_line_by_line(data, None)
-    assert (read[0], read[1].tolist(), read[2].tolist()) == (slowly[0], slowly[1].tolist(), slowly[2].tolist())
+    by_line = tiktoken._read_line_by_line(data, None)
+    assert (read[0], read[1].tolist(), read[2].tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
 
 
 @pytest.mark.parametrize(
@@ -223,11 +223,11 @@ def test_what_is_read_plainly_is_what_is_read_line_by_line(data: bytes) -> None:
         b"YQ==\t0\n",
     ],
 )
-def test_what_is_not_plain(data: bytes) -> None:
+def test_the_kernel_leaves_unusual_lines_to_python(data: bytes) -> None:
     assert core.read_ranks(data) is None
 
 
-# The vocabulary of such a file --------------------------------------------------------------------------------------
+# The vocabulary of a rank file --------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200)
@@ -235,7 +235,7 @@ def test_what_is_not_plain(data: bytes) -> None:
     numbers=st.lists(st.integers(0, 60), unique=True, max_size=20).map(sorted),
     special=st.dictionaries(st.integers(0, 70), st.binary(min_size=1, max_size=3), max_size=5),
 )
-def test_vocabulary_from_arrays_is_the_one_from_objects(numbers: list[int], special: dict[int, bytes]) -> None:
+def test_vocabulary_from_arrays_equals_the_one_from_objects(numbers: list[int], special: dict[int, bytes]) -> None:
     tokens = [b"t%d" % number for number in numbers]
     special = {number: b"<" + token for number, token in special.items() if number not in numbers}
     one = Vocabulary(zip(numbers, tokens, strict=True), special.items())
@@ -261,8 +261,8 @@ def test_special_tokens_between_ranks(tmp_path: Any) -> None:
     tokens=st.lists(st.text("abc", min_size=2, max_size=6).map(str.encode), unique=True, max_size=20),
     text=st.text("abc "),
 )
-def test_unreached_tokens_are_whole_words(tmp_path_factory: Any, tokens: list[bytes], text: str) -> None:
-    """What the file's reader says of them is what trying each of them finds."""
+def test_the_readers_unreachable_tokens_are_right(tmp_path_factory: Any, tokens: list[bytes], text: str) -> None:
+    """The unreachable tokens that the reader finds equal those found by encoding each token."""
     path = tmp_path_factory.mktemp("ranks") / "ranks.tiktoken"
     path.write_bytes(rank_file({token: rank for rank, token in enumerate([b"a", b"b", b"c", b" ", *tokens])}))
     tok = bpe.Tokenizer.from_tiktoken(path, "whitespace")
@@ -275,7 +275,7 @@ def test_unreached_tokens_are_whole_words(tmp_path_factory: Any, tokens: list[by
 
 
 def test_a_token_without_bytes_is_left_out(tmp_path):
-    """The last line of Whisper's multilingual.tiktoken."""
+    """The last line of Whisper's multilingual.tiktoken is such a token."""
     path = tmp_path / "ranks"
     path.write_bytes(b"YQ== 0\nYg== 1\nYWI= 2\n= 3\n")
     tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<s>": 4})

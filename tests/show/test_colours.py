@@ -1,4 +1,4 @@
-"""Tokens as lines for people: the plain form, the coloured form, and when there is colour."""
+"""Tokens as lines of text: the plain form, the coloured form, and when colour is used."""
 
 import io
 import itertools
@@ -29,7 +29,7 @@ from bpe.show.colours import plain, render, use_colour
         (["다</w>", "\ud800"], r"다</w>|\xed\xa0\x80"),
     ],
 )
-def test_plain(tokens, line):
+def test_plain_lines(tokens, line):
     assert plain(tokens) == line
 
 
@@ -56,7 +56,7 @@ def test_tokens_of_a_text_that_share_characters(tokens, line):
     assert bare == re.sub(r"\\(?!x)", "", re.sub(r"(?<!\\)·", " ", line)).replace("|", "")
 
 
-def test_a_plain_line_stands_for_one_list_of_tokens():
+def test_plain_lines_are_unambiguous():
     choose = random.Random(1)
     parts = [b"|", b"\\", b" ", b"\xc2\xb7", b"x", b"0a", b"\n", b"\xed\x95\x9c", b"\xed", b"\x95", b"\xc3", b"\xff"]
     parts += [b"\x9c", b"\xe2\x82", b"\x82", "₁".encode(), "é₄".encode()]
@@ -67,7 +67,7 @@ def test_a_plain_line_stands_for_one_list_of_tokens():
             assert line.isprintable()
 
 
-def test_coloured_shows_the_same_text_on_alternating_grounds():
+def test_coloured_lines_have_alternating_backgrounds():
     line = render([b"a|b", b" c", b"\n", b"\xff"], colour=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", line) == r"a|b c\x0a\xff"
     grounds = re.findall(r"48;5;(\d+)m", line)
@@ -77,11 +77,11 @@ def test_coloured_shows_the_same_text_on_alternating_grounds():
     assert line.endswith("\x1b[0m")
 
 
-def test_a_token_cannot_send_its_own_escapes_to_the_terminal():
+def test_escape_sequences_in_tokens_are_escaped():
     assert "\x1b[2J" not in render([b"\x1b[2J"], colour=True)
 
 
-def test_neighbours_differ_where_the_colours_come_round():
+def test_adjacent_tokens_differ_when_the_colours_repeat():
     grounds = re.findall(r"48;5;(\d+)m", render([b"x"] * 50, colour=True))
     assert len(set(grounds)) > 3
     assert all(left != right for left, right in itertools.pairwise(grounds))
@@ -92,7 +92,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_colour_is_for_terminals_that_want_it():
+def test_colour_is_used_only_for_terminals_that_support_it():
     assert use_colour(Terminal(), {})
     assert use_colour(Terminal(), {"NO_COLOR": ""}), "no-color.org: set and not empty"
     assert not use_colour(Terminal(), {"NO_COLOR": "1"})
