@@ -2,7 +2,7 @@
 
     python benchmarks/check_hostile.py [--vocab NAME]… [--pattern NAME]… [--bytes N] [--seconds S] [--state FILE]
         [--first SEED]
-    python benchmarks/check_hostile.py --code-points
+    python benchmarks/check_hostile.py --code-points [--pattern NAME]…
 
 Each seed gives a megabyte of texts: random sequences of the characters that the patterns distinguish; tokens of the
 vocabulary end to end, so that merges across their ends are possible; characters of any block and plane of Unicode,
@@ -12,8 +12,9 @@ back through `decode_bytes`. --state records the seeds that are done, by vocabul
 names, so that a run that was stopped, by --seconds or otherwise, can be resumed.
 
 With --pattern, the pretokens of the same texts are compared with those of `tokenizers`, for the pre_tokenizer that
-tokenizer.json files have. With --code-points, every code point is compared so, in several contexts and by every pattern
-that `tokenizers` has, and normalized by its normalizers. `check_corpora.py` checks texts that people wrote.
+tokenizer.json files have. With --code-points, every code point is compared so, in several contexts: by the patterns
+that --pattern names, or by all that `tokenizers` has and by its normalizers. `check_corpora.py` checks texts that
+people wrote.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def main() -> None:
     done: dict[str, int] = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
     until = time.monotonic() + options.seconds
     if options.code_points:
-        code_points()
+        code_points(options.pattern)
         return
     if options.pattern:
         words = [one + other for one in DISTINCT for other in DISTINCT]  # instead of a vocabulary's tokens
@@ -189,19 +190,19 @@ class PretokenChecker:
         return len(data)
 
 
-def code_points() -> None:
-    """Check every code point with every pattern and normalizer that `tokenizers` has."""
+def code_points(names: list[str] | None) -> None:
+    """Check every code point with some patterns, or with every pattern and normalizer that `tokenizers` has."""
     from tokenizers import normalizers
 
     codes = [*range(0xD800), *range(0xE000, 0x110000)]
     parts = [list(map(chr, codes[start : start + PART])) for start in range(0, len(codes), PART)]
-    for name in PATTERN_NAMES:
+    for name in names or PATTERN_NAMES:
         checker = PretokenChecker(name)
         for context in CONTEXTS:
             for part in parts:
                 checker.check("".join(map(context.format, part)), f"U+{ord(part[0]):04X} and on")
         print(f"{name}: every code point the same", flush=True)
-    for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
+    for name in () if names else ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
         own, peer = getattr(bpe.normalizers, name)(), getattr(normalizers, name)()
         for context in NORMALIZER_CONTEXTS:
             for part in parts:
