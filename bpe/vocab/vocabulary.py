@@ -17,9 +17,9 @@ from bpe.errors import counted, shown
 #: What an id is: no token at all; a token that text is made of; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2
 
-#: Ids are kept below this so that they fit int32 arrays and 32-bit kernels with room for their marks.
 #: Stands for no token in tables of ids; the kernels have the same number (`bpe/base/_types.pxd`).
 NO_TOKEN = 0xFFFFFFFF
+#: Ids are below this so that they fit int32 arrays, and leave the kernels of 32 bits room for marks of their own.
 ID_LIMIT = 2**31
 
 
