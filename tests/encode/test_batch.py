@@ -1,4 +1,4 @@
-"""Many texts at once, whatever they are made of, on any number of threads: the same ids as text by text."""
+"""Batches of texts of any kind, on any number of threads, have the ids of the texts one by one."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from bpe.encode import _batch as gather
 from bpe.encode.engine import Engine
 from bpe.tokenizer import engine_of
 
-#: The level to go back to.
+#: The vector level to restore.
 VECTORS = vector_level()
 
-#: Characters of one to four bytes of UTF-8, surrogates, and what is at the borders between them.
+#: Characters of one to four bytes of UTF-8, surrogates, and the first and last character of each kind.
 EDGES = "a~\x7f\x80é\xff\u0100\u07ff\u0800가\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000😊\U0010ffff"
 SYLLABLES = ["low", "lower ", " ", "\n", "é", "가나 ", "猫", "😊", "\ud800", "1"]
 
 
 @pytest.mark.parametrize("level", [0, 3])
-def test_utf8_of_a_str(level: int) -> None:
+def test_transcoding_a_str_equals_pythons_utf8(level: int) -> None:
     if set_vector_level(level) != level:
         pytest.skip("this machine has no such vectors")
 
     @given(st.text(st.sampled_from(EDGES) | st.characters(), max_size=60), st.sampled_from(EDGES[3:]))
     def check(text: str, wide: str) -> None:
-        text += wide  # not ASCII
+        text += wide  # so that the text is not ASCII
         assert transcoding.utf8(text) == to_bytes(text)
 
     check()
-    for begin in range(4):  # what is transcoded at once ends within pairs
+    for begin in range(4):  # so that blocks of the transcoder end within surrogate pairs
         text = "é" * (65_536 - begin) + "\ud83d\ud83d\ude00\ud83d\ude00" * 3 + "猫" * 65_536
         assert transcoding.utf8(text) == to_bytes(text)
     set_vector_level(VECTORS)
 
 
 def texts_of(number: int) -> list[str | bytes]:
-    """Texts of all widths, short, empty and longer than what is transcoded at once, and some of them bytes."""
+    """Texts of all widths, empty, short, and longer than a block of the transcoder, some of them bytes."""
     choose = random.Random(number)
     texts: list[str | bytes] = []
     for _ in range(60):
@@ -54,8 +54,8 @@ def texts_of(number: int) -> list[str | bytes]:
 
 
 @pytest.mark.parametrize("merges", [0, 20])
-def test_batches_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without merges there are more ids than the room at first is for."""
+def test_batches_of_texts_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without merges, there are more ids than the initial buffer holds."""
     monkeypatch.setattr(gather, "PART", 2000)
     monkeypatch.setattr(gather, "LEAST", 100)
     tok = bpe.train(texts=["low lower lowest 가나 나가 é猫"] * 3, num_merges=merges)
@@ -65,8 +65,8 @@ def test_batches_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> 
         assert tok.encode_batch(texts, threads=threads).to_list() == expected
 
 
-def test_text_without_spaces_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can be cut at its newlines."""
+def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be split at its newlines."""
     monkeypatch.setattr(gather, "PART", 2000)
     monkeypatch.setattr(gather, "LEAST", 100)
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
@@ -78,8 +78,8 @@ def test_text_without_spaces_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> N
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
 
 
-def test_results_of_some_size_are_the_callers_own() -> None:
-    """The first is what the output was written to, the second a copy of what the third is written to."""
+def test_changing_a_result_does_not_affect_others() -> None:
+    """Results of this size may share memory with the output buffer, or be copied from it."""
     tok = bpe.train(texts=["low lower lowest"], num_merges=3)
     text = "low lower\n" * 30_000
     short = tok.encode(text[:100]).tolist()

@@ -1,4 +1,4 @@
-"""BPE-dropout against a naive twin that asks every possible merge at every step, random numbers included."""
+"""BPE-dropout equals a naive twin that tries every possible merge at every step, with the same random numbers."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def random_numbers(seed: int) -> Iterator[int]:
 def merged(
     symbols: list[int], merges: dict[tuple[int, int], tuple[int, int]], p: float, numbers: Iterator[int]
 ) -> list[int]:
-    """At each step, ask the possible merges by rank and place until one is not dropped; done when all are."""
+    """At each step, try the possible merges by rank and position until one is not dropped; stop when all are."""
     symbols = list(symbols)
-    places = list(range(len(symbols)))
+    starts = list(range(len(symbols)))
     while True:
-        possible = sorted((merges[pair][0], places[i], i) for i, pair in enumerate(pairwise(symbols)) if pair in merges)
+        possible = sorted((merges[pair][0], starts[i], i) for i, pair in enumerate(pairwise(symbols)) if pair in merges)
         for _, _, i in possible:
             if next(numbers) >> 11 >= int(p * 2**53):
                 symbols[i : i + 2] = [merges[symbols[i], symbols[i + 1]][1]]
-                del places[i + 1]
+                del starts[i + 1]
                 break
         else:
             return symbols
@@ -83,7 +83,7 @@ def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "none", "regex", "char", "marked"])
-def test_dropout_is_the_naive_twins(kind: str) -> None:
+def test_dropout_equals_the_naive_twin(kind: str) -> None:
     tok = tokenizer(kind)
 
     @settings(max_examples=80)
@@ -100,18 +100,18 @@ def test_dropout_is_the_naive_twins(kind: str) -> None:
     check()
 
 
-def test_the_random_numbers_are_the_published_ones() -> None:
+def test_random_numbers_equal_the_published_ones() -> None:
     numbers = random_numbers(0)
     assert [next(numbers) for _ in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 
-def test_a_seed_gives_the_same_ids_for_ever() -> None:
+def test_a_seed_gives_the_same_ids_in_every_release() -> None:
     tok = bpe.train(texts=["the lowest newer the low"], num_merges=12)
     rows = [tok.encode("the lowest newer", dropout=0.3, seed=seed).tolist() for seed in (0, 1, 2)]
     assert rows == PINNED
 
 
-def test_the_ends() -> None:
+def test_dropout_of_0_and_of_1() -> None:
     tok = tokenizer("gpt2")
     assert tok.encode(TEXT, dropout=0.0, seed=1).tolist() == tok.encode(TEXT).tolist()
     assert tok.encode(TEXT, dropout=1e-300, seed=1).tolist() == tok.encode(TEXT).tolist()
@@ -124,8 +124,8 @@ def test_the_ends() -> None:
     assert len({tuple(tok.encode(TEXT, dropout=0.3, seed=seed).tolist()) for seed in range(10)}) == 10
 
 
-def test_the_share_that_is_dropped() -> None:
-    """A pair that stands alone is merged with probability 1 - p."""
+def test_the_share_of_dropped_merges() -> None:
+    """The only pair of a word is merged with probability 1 - p."""
     tok = bpe.train(texts=["ab"], num_merges=1)
     for p in (0.1, 0.5, 0.9):
         lengths = tok.encode_batch(["ab"] * 4000, dropout=p, seed=7).lengths
@@ -141,15 +141,15 @@ def test_batches_do_not_depend_on_threads() -> None:
     assert tok.encode_batch([], dropout=0.2).to_list() == []
 
 
-def test_long_pieces() -> None:
+def test_dropout_in_long_pieces() -> None:
     tok = tokenizer("none")
     for text in ("a" * 100_000, "ab" * 50_000):
         ids = tok.encode(text, dropout=0.3, seed=1)
         assert tok.decode(ids) == text
 
 
-def test_ranks_that_several_merges_share(tmp_path: Any) -> None:
-    """Rank files in which a token has several splits; the short cut to whole words is off."""
+def test_dropout_with_several_merges_of_equal_rank(tmp_path: Any) -> None:
+    """In this rank file a token has several splits; dropout disables the shortcut for whole tokens."""
     import base64
 
     path = tmp_path / "ranks.tiktoken"
@@ -163,7 +163,7 @@ def test_ranks_that_several_merges_share(tmp_path: Any) -> None:
     assert seen == {(b"abc",), (b"ab", b"c"), (b"a", b"bc"), (b"a", b"b", b"c")}
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     tok = tokenizer("gpt2")
     for wrong, error in (
         (-0.1, ValueError),

@@ -1,4 +1,4 @@
-"""Encoding against the naive reference, for every kind of model; special tokens; batches; what explains ids."""
+"""Encoding equals the naive reference for every kind of model; special tokens, batches, `explain`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from bpe.normalizers import NFC, CollapseWhitespace, Lowercase, Sequence, Strip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
+from bpe.normalizers import NFC, CollapseWhitespace, Lowercase, Sequence, Strip
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 
 CORPUS = [
@@ -64,7 +64,7 @@ def model(kind: str) -> bpe.Tokenizer:
 
 
 class Naive:
-    """The plain way from text to ids, out of a tokenizer's public description."""
+    """Encodes in the naive way, from a tokenizer's public attributes."""
 
     def __init__(self, tok: bpe.Tokenizer) -> None:
         self.tok = tok
@@ -112,14 +112,14 @@ def naive(kind: str) -> Naive:
 texts_of_atoms = st.lists(st.sampled_from(ATOMS), max_size=14).map("".join)
 
 
-# Against the reference
+# Naive reference
 # --------------------------------------------------------------------------------------------------
 
 
 @each_model
 @settings(max_examples=150)
 @given(text=texts_of_atoms, allowed=st.sampled_from([(), SPECIALS, SPECIALS[:1], SPECIALS[1:]]))
-def test_against_reference(kind: str, text: str, allowed: tuple[str, ...]) -> None:
+def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tuple[str, ...]) -> None:
     tok = model(kind)
     expected = naive(kind).encode(text, allowed)
     ids = tok.encode(text, allowed_special=allowed)
@@ -153,7 +153,7 @@ def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
 @each_model
 @settings(max_examples=60)
 @given(texts=st.lists(texts_of_atoms, max_size=8), allowed=st.sampled_from([(), "all", SPECIALS[1:]]))
-def test_batch_is_the_texts_one_by_one(kind: str, texts: list[str], allowed: Any) -> None:
+def test_batches_equal_single_texts(kind: str, texts: list[str], allowed: Any) -> None:
     tok = model(kind)
     expected = [tok.encode(text, allowed_special=allowed).tolist() for text in texts]
     for threads in (1, 2, 8, None):
@@ -168,8 +168,8 @@ def test_batch_is_the_texts_one_by_one(kind: str, texts: list[str], allowed: Any
 
 
 @pytest.mark.parametrize("kind", ["byte gpt2", "byte cl100k", "byte whole", "byte normalizer", "char own mark"])
-def test_large_batches_on_threads(kind: str) -> None:
-    """Batches of megabytes, which threads do share out: many texts, few long ones, empty ones among them."""
+def test_large_batches_are_the_same_on_any_number_of_threads(kind: str) -> None:
+    """Batches of megabytes, so that threads share them: many texts, a few long ones, some empty ones."""
     tok = model(kind)
     random_ = random.Random(kind)
     texts = ["".join(random_.choices(ATOMS, k=random_.choice((0, 3, 50, 400)))) for _ in range(4000)]
@@ -192,8 +192,8 @@ def test_large_batches_on_threads(kind: str) -> None:
     data=st.binary(max_size=40),
     more=st.lists(st.sampled_from([b"\xff", b"low", b" ", b"\xed\x98\x81", b"\xe3\x81", b"aa", b"\n"])),
 )
-def test_any_bytes_in_a_byte_model(data: bytes, more: list[bytes]) -> None:
-    """Bytes that are not UTF-8 have ids like all others and come back."""
+def test_byte_models_encode_any_bytes(data: bytes, more: list[bytes]) -> None:
+    """Bytes that are not UTF-8 have ids like all others and decode to themselves."""
     data += b"".join(more)
     for kind in ("byte gpt2", "byte cl100k", "byte o200k", "byte whole", "byte regex gaps"):
         tok, plain = model(kind), naive(kind)
@@ -220,7 +220,7 @@ def rank_file(folder: Path, ranks: dict[bytes, int]) -> Path:
 
 @st.composite
 def rank_vocabularies(draw: st.DrawFn) -> dict[bytes, int]:
-    """All bytes and some tokens over a few letters, in any order: such as no training makes among them."""
+    """All bytes and some tokens of a few letters, in any order, even in orders that training cannot produce."""
     words = draw(st.lists(st.text("abc", min_size=2, max_size=6).map(str.encode), unique=True, max_size=25))
     tokens = [bytes([byte]) for byte in range(256)]
     place = draw(st.sampled_from([0, 97, 98, 256]))
@@ -230,7 +230,7 @@ def rank_vocabularies(draw: st.DrawFn) -> dict[bytes, int]:
 
 @settings(max_examples=400)
 @given(ranks=rank_vocabularies(), texts=st.lists(st.text("abcd", max_size=25), min_size=1, max_size=8))
-def test_any_ranks_encode_as_tiktoken_does(tmp_path_factory: Any, ranks: dict[bytes, int], texts: list[str]) -> None:
+def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[bytes, int], texts: list[str]) -> None:
     tok = bpe.Tokenizer.from_tiktoken(rank_file(tmp_path_factory.mktemp("ranks"), ranks), None)
     for text in texts:
         assert tok.encode(text).tolist() == (reference.tiktoken_encode(text.encode(), ranks) if text else [])
@@ -242,8 +242,10 @@ def test_any_ranks_encode_as_tiktoken_does(tmp_path_factory: Any, ranks: dict[by
     texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=8),
     size=st.integers(256, 300),
 )
-def test_ranks_of_trained_vocabularies(tmp_path_factory: Any, words: list[str], texts: list[str], size: int) -> None:
-    """The tokens of a trained model, as ranks: tiktoken's rule and the merges agree."""
+def test_ranks_of_a_trained_vocabulary_encode_like_its_merges(
+    tmp_path_factory: Any, words: list[str], texts: list[str], size: int
+) -> None:
+    """With the tokens of a trained model as ranks, tiktoken's rule and the merges agree."""
     trained = bpe.train(counts=dict.fromkeys(words, 1), vocab_size=size, pretokenizer=None)
     tok = bpe.Tokenizer.from_tiktoken(rank_file(tmp_path_factory.mktemp("ranks"), trained.vocab()), None)
     for text in texts:
@@ -255,7 +257,7 @@ def test_ranks_of_trained_vocabularies(tmp_path_factory: Any, words: list[str], 
 
 @settings(max_examples=200)
 @given(ranks=rank_vocabularies(), text=st.text("abcd \n", max_size=40))
-def test_any_ranks_against_tiktoken_itself(tmp_path_factory: Any, ranks: dict[bytes, int], text: str) -> None:
+def test_any_ranks_equal_tiktoken(tmp_path_factory: Any, ranks: dict[bytes, int], text: str) -> None:
     tiktoken = pytest.importorskip("tiktoken")
     peer = tiktoken.Encoding("made up", pat_str=reference.CL100K, mergeable_ranks=ranks, special_tokens={})
     tok = bpe.Tokenizer.from_tiktoken(rank_file(tmp_path_factory.mktemp("ranks"), ranks), "cl100k")
@@ -269,8 +271,8 @@ def test_any_ranks_against_tiktoken_itself(tmp_path_factory: Any, ranks: dict[by
 @pytest.mark.parametrize(
     "kind", ["byte gpt2", "byte cl100k", "byte o200k", "byte whole", "byte glued mark", "char", "char own mark"]
 )
-def test_a_million_letters(kind: str) -> None:
-    """A million of one letter, and a million letters without a space: encoded, and decoded to the same."""
+def test_a_million_letters_round_trip(kind: str) -> None:
+    """A million times one letter, and a million letters without a space, decode to themselves."""
     tok = model(kind)
     random_ = random.Random(2)
     for text in (
@@ -285,8 +287,8 @@ def test_a_million_letters(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["byte gpt2", "byte whole", "char", "char glued mark"])
-def test_longer_words_against_reference(kind: str) -> None:
-    """Around every length at which an encoder may change its way, runs and random words."""
+def test_words_of_all_lengths_equal_the_naive_reference(kind: str) -> None:
+    """Lengths around those at which the encoder changes its method; runs and random words."""
     tok, plain = model(kind), naive(kind)
     random_ = random.Random(3)
     for size in (*range(1, 70), 127, 128, 129, 255, 256, 257, 600):
@@ -299,8 +301,8 @@ def test_longer_words_against_reference(kind: str) -> None:
             assert tok.encode(text).tolist() == plain.encode(text)
 
 
-def test_many_distinct_words_again_and_again() -> None:
-    """More words than any cache keeps; the second time as the first."""
+def test_more_words_than_the_cache_holds() -> None:
+    """The second pass has the ids of the first."""
     tok = model("byte gpt2")
     random_ = random.Random(4)
     words = ["".join(random_.choices("abelnorstw영", k=random_.randint(1, 25))) for _ in range(60_000)]
@@ -320,7 +322,7 @@ def test_many_distinct_words_again_and_again() -> None:
 # ---------------------------------------------------------------------------------------------------------
 
 
-def test_special_tokens_policy() -> None:
+def test_allowed_and_disallowed_special_tokens() -> None:
     tok = model("byte gpt2")
     text = "low<|endoftext|>low<pad>"
     end, pad = tok.special_tokens["<|endoftext|>"], tok.special_tokens["<pad>"]
@@ -357,7 +359,7 @@ def test_the_longer_special_token_is_found() -> None:
     assert tok.encode("<|endoftext|>", allowed_special={"<|end"}).tolist() == [ids["<|end"], *text]
 
 
-def test_special_tokens_as_tiktoken_has_them(tmp_path: Path) -> None:
+def test_special_tokens_as_in_tiktoken(tmp_path: Path) -> None:
     tiktoken = pytest.importorskip("tiktoken")
     ranks = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 257}
     special = {"<|endoftext|>": 260, "<pad>": 300}
@@ -374,8 +376,8 @@ def test_special_tokens_as_tiktoken_has_them(tmp_path: Path) -> None:
     assert tok.decode([260, 257, 300]) == "<|endoftext|>low<pad>"
 
 
-def test_special_tokens_and_normalizers() -> None:
-    """A special token is found in the text as it comes and is not normalized; what is around it is."""
+def test_special_tokens_are_found_before_normalization() -> None:
+    """Special tokens are searched in the original text; only the text around them is normalized."""
     tok = bpe.train(texts=["low"], num_merges=2, special_tokens=["<PAD>"], normalizer=Lowercase())
     assert tok.decode(tok.encode("LOW<PAD>LOW", allowed_special="all")) == "low<PAD>low"
     assert tok.encode("<pad>", allowed_special="all").tolist() == tok.encode("<PAD>").tolist()
@@ -385,7 +387,7 @@ def test_special_tokens_and_normalizers() -> None:
 # --------------------------------------------------------------------------------------------------------
 
 
-def test_symbols_outside_the_alphabet() -> None:
+def test_symbols_outside_the_alphabet_are_unknown_or_refused() -> None:
     tok = bpe.train(counts={"hug": 3, "pug": 1}, num_merges=2, model="char")
     for text, char in (("hug bog", "b"), ("한", "한"), ("ugly", "l"), (b"hog", "o")):
         with pytest.raises(
@@ -417,12 +419,12 @@ def test_each_unknown_symbol_is_one_token() -> None:
     assert own.tokens("hux") == ["hu", "?", "_"]
 
 
-# What else text may be
+# Other texts
 # --------------------------------------------------------------------------------------------------
 
 
 @each_model
-def test_nothing(kind: str) -> None:
+def test_empty_texts(kind: str) -> None:
     tok = model(kind)
     for text in ("", b"", bytearray(), memoryview(b"")):
         ids = tok.encode(text)
@@ -441,8 +443,8 @@ def test_nothing(kind: str) -> None:
     assert isinstance(tok.explain(""), str)
 
 
-def test_surrogates() -> None:
-    """A lone surrogate is U+FFFD, a pair its character, as in tiktoken."""
+def test_lone_surrogates_become_replacement_characters() -> None:
+    """A lone surrogate becomes U+FFFD, a pair its character, as in tiktoken."""
     high, low = chr(0xD83D), chr(0xDE0A)
     for kind in OPTIONS:
         tok = model(kind)
@@ -458,7 +460,7 @@ def test_surrogates() -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, 1.5, ["a"], {"a"}, object()])
-def test_no_text(text: Any) -> None:
+def test_values_that_are_not_text_are_refused(text: Any) -> None:
     tok = model("byte gpt2")
     for call in (tok.encode, tok.tokens, tok.explain):
         with pytest.raises(TypeError, match=r"text is .*; it must be str or bytes"):
@@ -470,7 +472,7 @@ def test_no_text(text: Any) -> None:
 
 
 @pytest.mark.parametrize("texts", ["abc", b"abc", bytearray(b"abc"), memoryview(b"abc")])
-def test_a_batch_is_not_one_text(texts: Any) -> None:
+def test_one_text_instead_of_a_batch_is_refused(texts: Any) -> None:
     with pytest.raises(TypeError, match=r"texts is one \w+; it must be an iterable of texts: \["):
         model("byte gpt2").encode_batch(texts)
 
@@ -482,7 +484,7 @@ def test_threads_argument() -> None:
             tok.encode_batch(["a"], threads=threads)
 
 
-def test_results_are_the_callers_own() -> None:
+def test_results_are_writable_copies() -> None:
     tok = model("byte gpt2")
     ids = tok.encode("low lower")
     expected = ids.tolist()
@@ -500,7 +502,7 @@ def test_buffers_that_are_not_contiguous() -> None:
 
 
 @each_model
-def test_explain_tells_every_merge(kind: str) -> None:
+def test_explain_shows_every_merge(kind: str) -> None:
     tok = model(kind)
     explained = tok.explain("lowest newest")
     assert len(explained.splitlines()) > 4
@@ -516,7 +518,7 @@ def test_explain_tells_every_merge(kind: str) -> None:
 
 
 @each_model
-def test_lookups(kind: str) -> None:
+def test_token_and_id_lookups(kind: str) -> None:
     tok = model(kind)
     vocab = tok.vocab()
     assert len(vocab) == tok.vocab_size == len(tok)
@@ -546,8 +548,8 @@ def test_lookups(kind: str) -> None:
         tok.token_bytes("a")  # type: ignore[arg-type]
 
 
-def test_immutable_arrays() -> None:
-    """What a tokenizer shows of itself cannot be used to change it."""
+def test_a_tokenizers_arrays_are_read_only() -> None:
+    """The arrays that a tokenizer returns cannot be used to change it."""
     tok = bpe.train(texts=CORPUS, num_merges=20)
     expected = tok.encode(CORPUS[0]).tolist()
     before = tok.fingerprint
@@ -561,7 +563,7 @@ def test_immutable_arrays() -> None:
     assert bpe.Tokenizer.from_spec(tok.spec).fingerprint == before
 
 
-def test_compared_by_content(tmp_path: Path) -> None:
+def test_tokenizers_are_compared_by_content(tmp_path: Path) -> None:
     kinds = [model(kind) for kind in OPTIONS]
     assert len({tok.fingerprint for tok in kinds}) == len(kinds)
     assert len(set(kinds)) == len(kinds)
@@ -578,7 +580,7 @@ def test_compared_by_content(tmp_path: Path) -> None:
 
 
 @each_model
-def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+def test_saved_and_loaded_tokenizers_are_equal(kind: str, tmp_path: Path) -> None:
     tok = model(kind)
     tok.save(tmp_path / "tokenizer.json")
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")

@@ -1,4 +1,4 @@
-"""The kernels of the engine, each against its plain twin: split filter, long pieces, cache, chunks, threads."""
+"""The kernels of the engine, each compared with a naive twin: split filter, long pieces, cache, chunks, threads."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
 
-#: The level to go back to.
+#: The vector level to restore.
 VECTORS = vector_level()
 
 Merge = tuple[int, int]
 
-# Characters whose bytes share beginnings and ends, so that tokens that begin or end within one are frequent.
+# Characters whose bytes share prefixes and suffixes, so that many tokens begin or end within a character.
 CLOSE = "あいうぁ亜唖가각갂 ab1!\néü😊"
 
 
-# Vocabularies of merges, right or odd ---------------------------------------------------------------------------------
+# Vocabularies of merges, in any order ---------------------------------------------------------------------------------
 
 
 def byte_spec(
     merges: list[Merge], *, ignore_merges: bool = False, extra: tuple[bytes, ...] = (), pretokenizer: str | None = None
 ) -> TokenizerSpec:
-    """A byte model: id i is byte i, then one id per merge that spells something new, then extra tokens."""
+    """A byte model: id i is byte i, then one id for each merge that makes a new token, then extra tokens."""
     tokens = [bytes([byte]) for byte in range(256)]
     ids: list[int] = []
     for left, right in merges:
@@ -65,7 +65,7 @@ def byte_spec(
 
 
 def naive(spec: TokenizerSpec, text: bytes) -> list[int]:
-    """What merging by the oracle makes of a text, pretoken by pretoken."""
+    """The ids of a text, merged by the oracle pretoken by pretoken."""
     tokens = dict(spec.vocabulary.items())
     ranks: dict[tuple[bytes, bytes], int] = {}
     for rank, (left, right) in enumerate(spec.merges.tolist()):
@@ -82,7 +82,7 @@ def naive(spec: TokenizerSpec, text: bytes) -> list[int]:
 
 @st.composite
 def random_merges(draw: st.DrawFn, ordered: bool) -> list[Merge]:
-    """Merges over few bytes. In order: each joins tokens that are there, and makes one that is not."""
+    """Merges over few bytes. If `ordered`, each merges existing tokens into a new one."""
     bytes_ = draw(st.sampled_from([b"ab", b"abc", "あい亜".encode(), "가각a ".encode()]))
     known = sorted(set(bytes_))
     made: list[Merge] = []
@@ -100,14 +100,14 @@ def random_merges(draw: st.DrawFn, ordered: bool) -> list[Merge]:
     if ordered:
         return made
     order = draw(st.permutations(range(len(made))))
-    place = {256 + old: 256 + new for new, old in enumerate(order)}
-    return [(place.get(made[old][0], made[old][0]), place.get(made[old][1], made[old][1])) for old in order]
+    moved = {256 + old: 256 + new for new, old in enumerate(order)}
+    return [(moved.get(made[old][0], made[old][0]), moved.get(made[old][1], made[old][1])) for old in order]
 
 
 def spec_of_shuffled(merges: list[Merge], drop: set[int]) -> TokenizerSpec:
-    """A byte model whose merges may come before those that make their parts, and some of which are left out.
+    """A byte model with merges that may come before the merges of their parts, and without those in `drop`.
 
-    The tokens of those left out stay in the vocabulary: merging never makes them.
+    The tokens of dropped merges stay in the vocabulary, but merging never makes them.
     """
     text: dict[int, bytes] = {byte: bytes([byte]) for byte in range(256)}
     while any(256 + i not in text for i in range(len(merges))):
@@ -131,7 +131,7 @@ def texts_of(merges: list[Merge]) -> st.SearchStrategy[bytes]:
 @settings(max_examples=150)
 @given(st.data(), st.booleans(), st.booleans())
 def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: bool) -> None:
-    """Merges in order and out of it, tokens that merging never makes, short pieces and long ones."""
+    """Merges in order and out of order, unreachable tokens, short pieces and long ones."""
     merges = data.draw(random_merges(ordered))
     drop = data.draw(st.sets(st.integers(0, 13), max_size=3))
     spec = spec_of_shuffled(merges, drop)
@@ -146,8 +146,8 @@ def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: boo
 
 @settings(max_examples=80)
 @given(st.data(), st.sampled_from([0, 3]))
-def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
-    """Pieces beyond the short ones, some beyond any window, of few letters: borders fail and tokens are taken back."""
+def test_long_pieces_equal_the_oracle(data: st.DataObject, level: int) -> None:
+    """Few letters, so that windows often do not fit together and their last tokens are merged again."""
     merges = data.draw(random_merges(ordered=True))
     spec = byte_spec(merges)
     letters = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
@@ -164,8 +164,8 @@ def test_long_pieces_by_windows(data: st.DataObject, level: int) -> None:
 
 
 @pytest.mark.parametrize("letters", ["ab", "aaaaaab", "abcdefgh"])
-def test_long_pieces_with_long_tokens(letters: str) -> None:
-    """Many merges of few letters, whose runs and chains reach far: with vector instructions as without."""
+def test_long_pieces_with_long_tokens_do_not_depend_on_vectors(letters: str) -> None:
+    """Many merges of few letters make long tokens."""
     choose = random.Random(len(letters))
     texts = ["".join(choose.choices(letters, k=200)) for _ in range(200)]
     tok = bpe.train(texts=texts, num_merges=1500, pretokenizer=None)
@@ -180,8 +180,8 @@ def test_long_pieces_with_long_tokens(letters: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_long_uneven_pieces(seed: int) -> None:
-    """Vocabularies of all sizes and texts that are uneven: with vector instructions as without."""
+def test_long_uneven_pieces_do_not_depend_on_vectors(seed: int) -> None:
+    """Vocabularies of many sizes, and texts whose letters have different frequencies."""
     choose = random.Random(seed)
     letters = choose.sample("abcdefghijkl", choose.choice([2, 2, 3, 4, 8, 12]))
     texts = ["".join(choose.choices(letters, k=300)) for _ in range(20)]
@@ -199,10 +199,10 @@ def test_long_uneven_pieces(seed: int) -> None:
 @settings(max_examples=30)
 @given(st.data())
 def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> None:
-    """Windows are given up, and a heap merges the whole piece; before the long token, text as above."""
+    """A heap merges the whole piece instead of windows. Text of few letters precedes the long token."""
     merges = data.draw(random_merges(ordered=True))
     made = 256 + len(merges)
-    chain = [(255, 255), *((made + i, made + i) for i in range(11))]  # ff, ffff, and so on to 4,096 of them
+    chain = [(255, 255), *((made + i, made + i) for i in range(11))]  # two bytes of 0xFF, four, and so on up to 4,096
     spec, whole = byte_spec(merges), byte_spec(merges + chain)
     letters = sorted({byte for pair in merges for byte in pair if byte < 256}) or [97]
     text = bytes(random.Random(data.draw(st.integers(0, 999))).choices(letters, k=data.draw(st.integers(60, 500))))
@@ -211,12 +211,12 @@ def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> No
     expected += [made + i - 1 if i else 255 for i in range(11, -1, -1) if run % 4096 >> i & 1]
     encoder = Engine(whole)
     assert encoder.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
-    assert encoder.piece_ids(b"\xff" * run) == expected  # into an output without memory
+    assert encoder.piece_ids(b"\xff" * run) == expected  # starts with an empty output buffer
 
 
 @pytest.mark.parametrize("glued", [False, True])
-def test_long_words_of_characters(glued: bool) -> None:
-    """A character model with a mark at the end of words and unknown characters, by windows too."""
+def test_long_words_of_a_character_model_equal_the_oracle(glued: bool) -> None:
+    """The model has an end-of-word mark and an unknown token."""
     choose = random.Random(5)
     tok = bpe.train(
         texts=["".join(choose.choices("abcdeé漢", k=9)) for _ in range(300)],
@@ -266,8 +266,8 @@ def test_words_longer_than_the_symbols_held(mark: dict[str, Any], fuse: bool) ->
     assert fuse or tuple(spelled[number] for number in few[-2]) == tuple(reference.encode_word(word, ranks))
 
 
-def test_a_token_that_merging_makes_only_within_others() -> None:
-    """`bc` is a token, but `abc` comes to a + bc never: ab is made first. As a word it is itself."""
+def test_a_token_that_is_never_made_inside_some_words() -> None:
+    """`bc` is a token, but `abc` never becomes a + bc, since ab is merged first. The word `bc` is one token."""
     a, b, c = b"abc"
     spec = byte_spec([(a, b), (b, c), (256, c)], extra=(b"abcab", b"cab"), ignore_merges=True)
     encoder = Engine(spec)
@@ -279,7 +279,7 @@ def test_a_token_that_merging_makes_only_within_others() -> None:
 
 
 def held(tokens: list[bytes], text: bytes, place: int) -> bool:
-    """Whether some token, laid over a text anywhere across a place, agrees with the text."""
+    """Whether some token occurs in a text across a position."""
     for token in tokens:
         for inner in range(1, len(token)):
             start = place - inner
@@ -357,13 +357,13 @@ def test_a_filter_of_too_many_pairs_is_given_up() -> None:
     assert split.cuts("日本語猫無".encode()) == []
 
 
-# Tokens that merging never makes -------------------------------------------------------------------------------------
+# Unreachable tokens --------------------------------------------------------------------------------------------------
 
 
-def test_long_pieces_do_not_depend_on_unreached_tokens() -> None:
-    """`aa` comes first, so that `baa` is never made; the spec says that it is, and a long piece meets it."""
+def test_long_pieces_do_not_depend_on_the_list_of_unreachable_tokens() -> None:
+    """`baa` is never made, since `aa` is merged first. One spec wrongly lists no unreachable tokens."""
     spec = byte_spec([(97, 97), (98, 97), (257, 97)], ignore_merges=True)
-    ranks = np.arange(3, dtype=np.int32) + (1 << 26)  # too many for the merging of short pieces
+    ranks = np.arange(3, dtype=np.int32) + (1 << 26)  # too large for the kernel of short pieces
     text = b"aaaab" * 14
     right = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks))
     assert right.encode(text).tolist() == naive(spec, text)
@@ -388,7 +388,7 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
 
 
 def many_words(seed: int, n: int) -> bytes:
-    """Words of all lengths, with and without characters beyond ASCII, many of them twice and more."""
+    """Words of all lengths, with and without characters beyond ASCII, many of them repeated."""
     random_ = random.Random(seed)
     letters = "abcdefgh"
     words = ["".join(random_.choices(letters, k=random_.choice((1, 2, 4, 7, 8, 9, 12, 16, 17, 40)))) for _ in range(n)]
@@ -411,20 +411,20 @@ def test_a_small_cache_gives_the_same_ids_and_stays_small() -> None:
     assert roomy.cache_state()["rejected"] < 100
 
 
-def test_a_cache_has_room_for_a_hundred_thousand_long_words() -> None:
-    """Phrases of a script without spaces, or long compounds: all are there for a second pass, and the limit is kept."""
+def test_the_cache_holds_a_hundred_thousand_long_words() -> None:
+    """Phrases of a script without spaces, or long compounds, all stay for a second pass, within the limit."""
     random_ = random.Random(3)
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(300)]
     words = ["".join(random_.choices(syllables, k=random_.randint(4, 6))) for _ in range(100_000)]
     kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 32 << 20)
-    for _ in range(2):  # the rest of a chunk is rejected before a larger table takes the place of a full one
+    for _ in range(2):  # when a table is full, the rest of the chunk is rejected, and then a larger table replaces it
         kernel.encode(" ".join(words).encode())
     state = kernel.cache_state()
     assert state["long"] == 100_000
     assert state["bytes"] <= 32 << 20
 
 
-def test_a_full_cache_keeps_its_words_until_many_others_have_come() -> None:
+def test_a_full_cache_keeps_its_words_until_many_are_rejected() -> None:
     random_ = random.Random(4)
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(100)]
     words = ["".join(random_.choices(syllables, k=4)) for _ in range(1600)]
@@ -434,13 +434,13 @@ def test_a_full_cache_keeps_its_words_until_many_others_have_come() -> None:
     def encoded(text: bytes) -> tuple[list[int], int]:
         return kernel.encode(text)[0].tolist(), kernel.cache_state()["long"]
 
-    for _ in range(2):  # at first the table grows
+    for _ in range(2):  # the table grows in the first pass
         ids, most = encoded(early)
     assert most == 1024
     first, held = encoded(late)
     assert held == most
     assert encoded(early) == (ids, most)
-    for _ in range(20):  # 10,000 rejected words: then an empty table takes its place
+    for _ in range(20):  # after 10,000 rejected words, an empty table replaces the full one
         again, held = encoded(late)
         assert again == first
     assert held == 500
@@ -448,8 +448,8 @@ def test_a_full_cache_keeps_its_words_until_many_others_have_come() -> None:
 
 @pytest.mark.parametrize("glued", [False, True])
 @pytest.mark.parametrize(("model", "pretokenizer"), [("char", "whitespace"), ("byte", "clip"), ("byte", "gpt2")])
-def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretokenizer: str, glued: bool) -> None:
-    """The same characters as a word, as its end and before that; each word as it is without cuts and caches."""
+def test_parts_of_split_words_have_no_mark_except_the_last(model: str, pretokenizer: str, glued: bool) -> None:
+    """The same characters occur as words, word ends and inside words; ids equal those without splits and cache."""
     random_ = random.Random(5)
     letters = CLOSE.replace(" ", "")
     words = ["".join(random_.choices(letters, k=random_.choice((1, 2, 3, 5, 9, 40)))) for _ in range(2000)]
@@ -475,8 +475,8 @@ def test_words_that_are_cut_have_their_mark_at_the_end_alone(model: str, pretoke
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
-def test_words_that_leave_the_cache_and_come_back_at_once(level: str) -> None:
-    """A word whose ids are listed anew while the front table has it still: one key, one value."""
+def test_words_that_are_evicted_and_inserted_again(level: str) -> None:
+    """A word's ids may be spilled again while the front table still has the word."""
     random_ = random.Random(11)
     words = ["".join(random_.choices("abcdefgh", k=random_.randint(4, 7))) for _ in range(6000)]
     text = " ".join(word for i in range(0, 6000, 40) for word in words[i : i + 40] * 4).encode()
@@ -490,7 +490,7 @@ def test_words_that_leave_the_cache_and_come_back_at_once(level: str) -> None:
 
 
 def wide_text(seed: int, characters: int, size: int) -> bytes:
-    """Words of many different characters of three bytes, some in pairs that come again, with some others between."""
+    """Words of many different three-byte characters, with some repeated pairs and other characters between them."""
     random_ = random.Random(seed)
     wide = [chr(0x4E00 + 7 * i) for i in range(characters)]
     pairs = ["".join(random_.choices(wide, k=random_.choice((2, 2, 3)))) for _ in range(20)]
@@ -500,8 +500,8 @@ def wide_text(seed: int, characters: int, size: int) -> bytes:
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
 @pytest.mark.parametrize("twice", [False, True])
-def test_more_characters_than_the_front_table_has_room_for(twice: bool, level: str) -> None:
-    """The same ids, cold and warm; `twice` is a token of two merges, whose vocabulary has no order."""
+def test_more_characters_than_the_front_table_holds(twice: bool, level: str) -> None:
+    """Ids are the same, cold and warm. With `twice`, two merges make the same token."""
     text = wide_text(5, 2500, 5000)
     spec = bpe.train(texts=[text.decode()], vocab_size=700, pretokenizer="gpt2").spec
     if twice:
@@ -517,11 +517,16 @@ def test_more_characters_than_the_front_table_has_room_for(twice: bool, level: s
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
-def test_keys_that_padding_could_mix_up(level: str) -> None:
-    """Bytes of 0xFF at the end of a word, and words of eight zeros, beside the same words without them."""
+def test_words_that_differ_in_padding_bytes_are_different(level: str) -> None:
+    """Words that end with 0xFF and words of zeros differ from the same words without these bytes."""
     spec = byte_spec([(0xFF, 0xFF), (97, 0xFF), (97, 256), (0, 0), (258, 258)])
     words = [b"a", b"a\xff", b"a\xff\xff", b"\xff" * 8, b"\xff" * 9, b"\0" * 8, b"\0" * 9, b"aaaaaaaa\xff", b"a" * 16]
-    words += [b"a" * 15 + b"\xff", b"a" * 16 + b"\xff" * 3, b"\xff", b"a" * 300]  # no table has the last one
+    words += [
+        b"a" * 15 + b"\xff",
+        b"a" * 16 + b"\xff" * 3,
+        b"\xff",
+        b"a" * 300,
+    ]  # the last one is too long for the tables
     try:
         set_vector_level(LEVELS[level])
         encoder = Engine(spec)
@@ -533,8 +538,8 @@ def test_keys_that_padding_could_mix_up(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
-def test_words_of_all_sizes_in_groups_of_all_sizes(level: str) -> None:
-    """New ones among known ones, of one id, of two, of some that are listed and of more than are copied at once."""
+def test_words_of_all_sizes_in_batches_of_all_sizes(level: str) -> None:
+    """New and cached words, with one id, two, some spilled ids, and more than one copy instruction handles."""
     random_ = random.Random(5)
     spec = byte_spec([(97, 98), (256, 256), (257, 257), (99, 99), (0, 0), (260, 260), (261, 97)])
     words = [bytes(random_.choices(b"aabbabcd\0", k=size)) for size in [*range(1, 19), 30] for _ in range(6)]
@@ -550,7 +555,7 @@ def test_words_of_all_sizes_in_groups_of_all_sizes(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
-def test_every_level_of_vector_instructions(level: str) -> None:
+def test_every_vector_level_gives_the_same_ids(level: str) -> None:
     text = many_words(7, 3000)
     tok = bpe.train(texts=[text.decode()], vocab_size=500, pretokenizer="gpt2")
     expected = tok.encode(text)
@@ -568,15 +573,15 @@ def test_every_level_of_vector_instructions(level: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_documents_of_one_buffer(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents anywhere in a buffer, empty ones, ones that overlap, one of several parts."""
+def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents anywhere in a buffer: empty ones, overlapping ones, and one of several parts."""
     monkeypatch.setattr(gather, "PART", 1 << 16)
     tok = bpe.train(texts=[many_words(3, 2000).decode()], vocab_size=500, pretokenizer="gpt2")
     buffer = many_words(4, 20_000)
     random_ = random.Random(5)
-    places = sorted(random_.randrange(len(buffer)) for _ in range(300))
-    starts = [0, 7, 7, len(buffer), *places[:-1]]
-    ends = [len(buffer), 7, 9, len(buffer), *places[1:]]
+    bounds = sorted(random_.randrange(len(buffer)) for _ in range(300))
+    starts = [0, 7, 7, len(buffer), *bounds[:-1]]
+    ends = [len(buffer), 7, 9, len(buffer), *bounds[1:]]
     encoder = Engine(tok.spec)
     assert len(buffer) > 3 * gather.PART
     batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
@@ -584,7 +589,7 @@ def test_documents_of_one_buffer(threads: int, monkeypatch: pytest.MonkeyPatch) 
     assert np.array_equal(batch[0], tok.encode(buffer))
 
 
-def test_documents_must_lie_in_the_buffer() -> None:
+def test_documents_outside_the_buffer_are_refused() -> None:
     encoder = Engine(byte_spec([], pretokenizer="gpt2"))
     for start, end in ((-1, 2), (2, 1), (0, 4)):
         with pytest.raises(ValueError, match=f"document 0 is from {start} to {end}.*buffer of 3 bytes"):
@@ -594,15 +599,15 @@ def test_documents_must_lie_in_the_buffer() -> None:
     assert encoder.encode_documents(b"abc", none, none, 2).to_list() == []
 
 
-def test_more_texts_than_a_chunk_holds_and_empty_ones() -> None:
+def test_more_texts_than_a_chunk_holds() -> None:
     encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     texts = [b"", b"ab"] * 2000 + [b""] * 1500 + [b"ab ab"] * 1500
     assert encoder.encode_batch(texts, 1).to_list() == [naive(encoder.spec, text) for text in texts]
 
 
 @pytest.mark.parametrize("n", [511, 512, 513, 1024, 1536])
-def test_texts_of_as_many_pieces_as_a_chunk_holds(n: int) -> None:
-    """A text whose pieces fill the scanner's arrays to the last place ends there, cut or not."""
+def test_texts_with_exactly_as_many_pieces_as_a_chunk_holds(n: int) -> None:
+    """A text whose pieces fill the scanner's arrays exactly ends there, with and without splits."""
     encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     for text in ("가나 " * (n // 2) + "다" * (n % 2), "가나다라마바 " * (n - 1) + "가나다라", "ab " * n):
         data = text.encode()
@@ -619,7 +624,7 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_parts_are_shared_out_once_and_the_first_error_is_raised(threads: int) -> None:
+def test_each_part_is_run_once_and_the_first_error_is_raised(threads: int) -> None:
     assert sorted(shared_out(lambda part: part * part, range(100), threads)) == [part * part for part in range(100)]
     assert list(shared_out(str, [], threads)) == []
 
@@ -637,10 +642,10 @@ def test_parts_are_shared_out_once_and_the_first_error_is_raised(threads: int) -
     with pytest.raises(OSError, match="as it should"):
         list(shared_out(str, parts(), threads))
     with closing(shared_out(str, count(), threads)) as endless:
-        next(endless)  # the others stop with the caller
+        next(endless)  # the other threads stop when the caller does
 
 
-def test_threads_may_share_a_job_in_any_number() -> None:
+def test_eight_threads_share_a_small_job() -> None:
     encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     job = Job(encoder.kernel, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))

@@ -1,4 +1,4 @@
-"""`Tokenizer.encode` of short texts: the function that stands before the method gives what the method gives."""
+"""`Tokenizer.encode` of short texts: the fast path in the kernel gives the results of the Python method."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TOKENIZERS = [
     bpe.train(texts=CORPUS, vocab_size=300, normalizer=bpe.normalizers.Lowercase()),
     bpe.train(texts=CORPUS, num_merges=20, model="char", pretokenizer="whitespace", end_of_word="</w>", unk_token="?"),
 ]
-TWINS = {tok: pickle.loads(pickle.dumps(tok)) for tok in TOKENIZERS}  # whose caches know other words
+TWINS = {tok: pickle.loads(pickle.dumps(tok)) for tok in TOKENIZERS}  # copies with caches of their own
 PIECES = [*"aeiou lowest'\n\0", "low", " newest", "été", "낮은", "학교에", "😊", "\ud800", "\udc00", "123", "x" * 17]
 
 
 @given(st.sampled_from(TOKENIZERS), st.lists(st.sampled_from(PIECES), max_size=200).map("".join))
-def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
+def test_the_fast_path_gives_the_ids_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
     expected = engine_of(TWINS[tok]).encode(text)
     for _ in range(2):
         found = tok.encode(text)
@@ -37,24 +37,24 @@ def test_ids_are_those_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
 
 
 @given(st.sampled_from(TOKENIZERS[:6]), st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.binary())
-def test_ids_of_bytes_are_those_of_the_method(tok: bpe.Tokenizer, text: str, tail: bytes) -> None:
-    """Bytes need not be UTF-8, and those of 0xFF are no keys' last ones."""
+def test_the_fast_path_gives_the_ids_of_the_method_for_bytes(tok: bpe.Tokenizer, text: str, tail: bytes) -> None:
+    """Bytes need not be UTF-8; 0xFF also occurs as padding in keys of the cache."""
     data = text.encode("utf-8", "replace") + tail
     expected = engine_of(TWINS[tok]).encode(data).tolist()
     assert [tok.encode(data).tolist() for _ in range(2)] == [expected] * 2
 
 
 @given(st.sampled_from(TOKENIZERS), st.lists(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), max_size=30))
-def test_batches_are_what_their_texts_are(tok: bpe.Tokenizer, texts: list[str]) -> None:
+def test_small_batches_equal_single_texts(tok: bpe.Tokenizer, texts: list[str]) -> None:
     batch = tok.encode_batch(texts)
     assert batch == bpe.TokenBatch.from_lists([engine_of(tok).encode(text) for text in texts])
     assert (batch.ids.dtype, batch.offsets.dtype) == (np.uint32, np.int64)
     assert np.array_equal(tok.count_tokens(texts), batch.lengths)
-    mixed: list[Any] = [text.encode("utf-8", "replace") if place % 2 else text for place, text in enumerate(texts)]
+    mixed: list[Any] = [text.encode("utf-8", "replace") if number % 2 else text for number, text in enumerate(texts)]
     assert tok.encode_batch(mixed, threads=2) == bpe.TokenBatch.from_lists([tok.encode(text) for text in mixed])
 
 
-def test_batches_that_are_not_plain() -> None:
+def test_batches_that_the_fast_path_leaves_to_python() -> None:
     tok = TOKENIZERS[1]
     for texts, threads in ((["a", 3], 1), (["a"], 0), (["a"], 5000), (["a"], 1.0), ("a", 1), ([None], None)):
         wrong: Any = texts
@@ -66,14 +66,14 @@ def test_batches_that_are_not_plain() -> None:
 
 
 @pytest.mark.parametrize("size", [127, 128, 129, 511, 1364, 1365, 1366, 4095, 4096, 4097])
-def test_texts_about_as_long_as_is_short(size: int) -> None:
+def test_texts_around_the_longest_of_the_fast_path(size: int) -> None:
     for tok in TOKENIZERS[:4]:
         for piece in ("a low ", "\0", "e", "é", "낮 ", "é낮x"):
             text = (piece * size)[:size]
             assert np.array_equal(tok.encode(text), tok.encode_batch([text])[0]), (tok, piece)
 
 
-def test_what_has_no_id_is_refused_as_ever() -> None:
+def test_unknown_characters_are_refused() -> None:
     tok = bpe.train(texts=["low lower"], num_merges=2, model="char")
     for _ in range(2):
         assert tok.tokens("low") == [
@@ -84,7 +84,7 @@ def test_what_has_no_id_is_refused_as_ever() -> None:
                 tok.encode(text)
 
 
-def test_it_looks_and_behaves_like_the_method() -> None:
+def test_the_kernel_function_behaves_like_a_method() -> None:
     tok = TOKENIZERS[1]
     parameters = inspect.signature(tok.encode).parameters
     assert list(parameters) == ["text", "allowed_special", "disallowed_special", "dropout", "seed"]
@@ -100,14 +100,14 @@ def test_it_looks_and_behaves_like_the_method() -> None:
             bound(*arguments, **keywords)
 
 
-def test_subclasses() -> None:
+def test_subclasses_of_str_and_tokenizer() -> None:
     class Text(str):
-        """A str of another class."""
+        """Another class of str."""
 
         __slots__ = ()
 
     class Louder(bpe.Tokenizer):
-        """Encodes in capitals."""
+        """Encodes its text in capitals."""
 
         def encode(self, text: Any, **keywords: Any) -> Any:
             return super().encode(text.upper(), **keywords)

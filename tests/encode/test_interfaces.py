@@ -1,4 +1,4 @@
-"""The ways to encode beside `encode`: streams, files, Arrow, offsets, spans, truncation; each against `encode`."""
+"""Streams, files, Arrow arrays, offsets, spans and truncation, each compared with `encode`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.base.utf8 import to_bytes
+from bpe.corpus import reading
+from bpe.encode import _batch as gather
+from bpe.encode import engine as encoding
+from bpe.encode import streams
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -25,15 +34,6 @@ from bpe.normalizers import (
     Strip,
     UnescapeHTML,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import bpe
-from bpe.base.utf8 import to_bytes
-from bpe.corpus import reading
-from bpe.encode import _batch as gather
-from bpe.encode import engine as encoding
-from bpe.encode import streams
 from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.text.streaming import Normalizing
@@ -67,7 +67,7 @@ PIECES = [
 
 @cache
 def tokenizer(kind: str) -> bpe.Tokenizer:
-    """A small tokenizer of each kind that has a way of its own through the code."""
+    """A small tokenizer of each kind that takes a different path through the code."""
     special = ["<|end|>", "<|endless|>"]
     common: dict[str, Any] = {"texts": [TEXT, "猫猫猫 画画画 low low"], "num_merges": 60, "special_tokens": special}
     if kind in NAMES:
@@ -119,7 +119,7 @@ texts = st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_siz
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams try to encode whatever has come."""
+    """Streams encode as soon as text arrives."""
     monkeypatch.setattr(streams, "PIECE", 1)
 
 
@@ -134,7 +134,7 @@ def joined(arrays: Iterator[Any]) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("small_pieces")
-def test_streams_cut_anywhere(kind: str) -> None:
+def test_streams_split_anywhere_give_the_same_ids(kind: str) -> None:
     @settings(max_examples=60)
     @given(text=texts, cuts=st.lists(st.integers(0, 200), max_size=8), allowed=st.sampled_from(["all", ()]))
     def check(text: str, cuts: list[int], allowed: Any) -> None:
@@ -170,8 +170,8 @@ def test_streams_cut_anywhere(kind: str) -> None:
     ],
     ids=repr,
 )
-def test_what_normalizing_keeps(one: Normalizer, held: int) -> None:
-    """At any time no more than what may change; where a caller says so, no more than a line."""
+def test_streams_hold_little_text_for_normalization(one: Normalizer, held: int) -> None:
+    """They hold only text whose normal form may still change, and with `cut_after`, at most a line."""
     steps, lines = Normalizing(one), Normalizing(one, "\n")
     most = by_lines = 0
     for _ in range(20):
@@ -184,8 +184,8 @@ def test_what_normalizing_keeps(one: Normalizer, held: int) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_streams_cut_where_the_caller_says_so() -> None:
-    """A pattern of one's own and a replacement within lines: the same ids, as arrays that come with the lines."""
+def test_streams_split_at_cut_after() -> None:
+    """For a user's pattern and a replacement within lines, ids are the same and are returned line by line."""
     pattern = Pretokenizer.from_regex(r"\w+|[^\w\n]|\n")
     for options in ({"pretokenizer": pattern}, {"normalizer": Replace("low+", "x"), "pretokenizer": pattern}):
         tok = bpe.train(texts=[TEXT], num_merges=40, **options)
@@ -203,7 +203,7 @@ def test_streams_cut_where_the_caller_says_so() -> None:
 
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.usefixtures("small_pieces")
-def test_streams_of_any_bytes(kind: str) -> None:
+def test_streams_of_any_bytes_give_the_same_ids(kind: str) -> None:
     @settings(max_examples=100)
     @given(parts=st.lists(st.binary(max_size=5) | texts.map(str.encode), max_size=8))
     def check(parts: list[bytes]) -> None:
@@ -214,8 +214,8 @@ def test_streams_of_any_bytes(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_streams_of_surrogates() -> None:
-    """The halves of a pair come apart; a lone surrogate is U+FFFD wherever it is cut."""
+def test_surrogates_are_encoded_the_same_however_a_stream_is_split() -> None:
+    """A pair split between two chunks becomes its character; a lone surrogate becomes U+FFFD."""
     tok = tokenizer("gpt2")
     high, low = chr(0xD83D), chr(0xDE0A)
     for text in (high + low, "a" + high, high + "a" + low, low + high, high * 3 + low * 2, high):
@@ -228,8 +228,8 @@ def test_streams_of_surrogates() -> None:
     )
 
 
-def test_streams_are_bounded(tmp_path: Path) -> None:
-    """Ids come while text comes; long stretches that cannot be cut are not searched again and again."""
+def test_streams_use_bounded_memory_and_linear_time(tmp_path: Path) -> None:
+    """Ids are returned while text arrives, and long text without a split point is searched once."""
     tok = tokenizer("cl100k")
     came = 0
 
@@ -254,7 +254,7 @@ def test_streams_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_streams_refuse_what_encode_refuses() -> None:
+def test_streams_raise_the_errors_of_encode() -> None:
     tok = tokenizer("gpt2")
     arrays = tok.encode_stream(["low <|e", "nd", "|> low"], disallowed_special="all")
     with pytest.raises(ValueError, match=r"disallowed special token '<\|end\|>' at byte 4"):
@@ -270,8 +270,8 @@ def test_streams_refuse_what_encode_refuses() -> None:
     char = bpe.train(texts=["ab"], num_merges=1, model="char", pretokenizer="gpt2")
     with pytest.raises(ValueError, match="character 'z' of the text"):
         list(char.encode_stream(["a", "z"]))
-    for parts, place in (([b"a", b"\xff"], 1), (["ab", b"a\xc3", b"a"], 3), ([b"a\xc3\xa9", b"b\xf0\x9f"], 4)):
-        with pytest.raises(ValueError, match=f"is not UTF-8: byte 0x.. at offset {place} "):
+    for parts, offset in (([b"a", b"\xff"], 1), (["ab", b"a\xc3", b"a"], 3), ([b"a\xc3\xa9", b"b\xf0\x9f"], 4)):
+        with pytest.raises(ValueError, match=f"is not UTF-8: byte 0x.. at offset {offset} "):
             list(char.encode_stream(parts))
     assert list(tok.encode_stream([])) == []
     assert list(tok.encode_stream(["", b""])) == []
@@ -279,8 +279,8 @@ def test_streams_refuse_what_encode_refuses() -> None:
 
 @settings(max_examples=300)
 @given(kind=st.sampled_from(NAMES), text=texts, more=texts, low=st.integers(0, 40))
-def test_a_cut_changes_nothing(kind: str, text: str, more: str, low: int) -> None:
-    """The parts scan as the whole does, whatever follows."""
+def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, more: str, low: int) -> None:
+    """The two parts have the pretokens of the whole, whatever text follows."""
     pretokenizer = Pretokenizer(kind)
     assert pretokenizer.scanner is not None
     data, behind = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
@@ -296,7 +296,7 @@ def test_a_cut_changes_nothing(kind: str, text: str, more: str, low: int) -> Non
 
 @settings(max_examples=100)
 @given(parts=st.lists(texts, max_size=5), end=st.sampled_from(["", "<|end|>", "\n"]))
-def test_files(tmp_path_factory: Any, parts: list[str], end: str) -> None:
+def test_files_give_the_ids_of_their_text(tmp_path_factory: Any, parts: list[str], end: str) -> None:
     path = tmp_path_factory.mktemp("files") / "text.txt"
     data = "<|end|>".join(parts).encode("utf-8", "replace") + end.encode()
     path.write_bytes(data)
@@ -322,7 +322,7 @@ def test_many_documents_in_a_file(tmp_path: Path) -> None:
     ] + [tok.count_tokens(lines[-1])]
 
 
-def test_a_large_document_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_document_is_divided_among_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "PART", 500)
     monkeypatch.setattr(gather, "LEAST", 100)
     path = tmp_path / "text.txt"
@@ -366,7 +366,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
 # Batches ------------------------------------------------------------------------------------------------------------
 
 
-def test_out() -> None:
+def test_batches_write_to_out() -> None:
     tok = tokenizer("gpt2")
     given_texts = ["low lower", "", "猫"]
     plain = tok.encode_batch(given_texts)
@@ -392,7 +392,7 @@ def test_out() -> None:
         far.encode_batch(["a"], out=np.zeros(9, dtype=np.uint16))
 
 
-def test_arrow() -> None:
+def test_arrow_arrays_give_the_ids_of_their_texts() -> None:
     pa = pytest.importorskip("pyarrow")
     tok = tokenizer("cl100k")
     rows = ["low", None, "", "猫 lower", "x" * 40, None, "<|end|>"]
@@ -421,7 +421,7 @@ def test_arrow() -> None:
 
 
 def check_offsets(tok: bpe.Tokenizer, text: str, allowed: Any) -> None:
-    """The bytes between byte offsets are the token's; those between character offsets hold them."""
+    """Byte offsets enclose exactly the token's bytes; character offsets enclose the characters that contain them."""
     ids, spans = tok.encode_with_offsets(text, "byte", allowed_special=allowed)
     assert ids.tolist() == tok.encode(text, allowed_special=allowed).tolist()
     assert (spans.dtype, spans.shape) == (np.int64, (len(ids), 2))
@@ -455,7 +455,7 @@ def check_offsets(tok: bpe.Tokenizer, text: str, allowed: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", PLACED)
-def test_offsets(kind: str) -> None:
+def test_offsets_enclose_the_tokens(kind: str) -> None:
     tok = tokenizer(kind)
     check_offsets(tok, TEXT, ())
     check_offsets(tok, f"<|end|>{TEXT}<|end|> zz猫\u0436", "all")
@@ -469,7 +469,7 @@ def test_offsets(kind: str) -> None:
 
 
 @given(text=st.lists(st.sampled_from([*TEXT, "<|end|>", "é", "😊", "\ud83d", "  \n"]), max_size=40).map("".join))
-def test_offsets_by_lengths_are_those_by_pretokens(text: str) -> None:
+def test_offsets_from_token_lengths_equal_those_from_pretokens(text: str) -> None:
     offsets = text_encoder_of(tokenizer("gpt2")).offset_encoder
     for allowed in (frozenset(), frozenset(["<|end|>"])):
         for given_text in (text, to_bytes(text), to_bytes(text)[1:]):
@@ -479,7 +479,7 @@ def test_offsets_by_lengths_are_those_by_pretokens(text: str) -> None:
                     assert fast.tolist() == same.tolist()
 
 
-def test_offsets_of_unknown_neighbours_that_are_one_token() -> None:
+def test_offsets_of_adjacent_unknown_characters_in_one_token() -> None:
     from dataclasses import replace
 
     tok = bpe.Tokenizer.from_spec(replace(tokenizer("char").spec, fuse_unk=True))
@@ -515,7 +515,7 @@ def test_offsets_of_bytes_and_surrogates() -> None:
     assert tok.encode_with_offsets("")[1].shape == (0, 2)
 
 
-def test_offsets_that_are_refused() -> None:
+def test_invalid_arguments_of_offsets_are_refused() -> None:
     with pytest.raises(ValueError, match="unit is 'word'; it must be one of 'char', 'byte'"):
         tokenizer("gpt2").encode_with_offsets("a", "word")
     with pytest.raises(ValueError, match="disallowed special token"):
@@ -529,7 +529,7 @@ def test_offsets_that_are_refused() -> None:
 
 @settings(max_examples=200)
 @given(spans=st.lists(st.tuples(texts, st.booleans()), max_size=6), kind=st.sampled_from(KINDS))
-def test_spans(spans: list[tuple[str, bool]], kind: str) -> None:
+def test_spans_give_the_ids_of_their_texts(spans: list[tuple[str, bool]], kind: str) -> None:
     tok = tokenizer(kind)
     spans = [(text.encode("utf-8", "replace").decode(), trusted) for text, trusted in spans]
     plain = "".join(text for text, _ in spans)
@@ -547,7 +547,7 @@ def test_spans(spans: list[tuple[str, bool]], kind: str) -> None:
     assert tok.encode_spans(spans, allowed_special={"<|end|>"}).tolist() == expected
 
 
-def test_spans_that_are_refused() -> None:
+def test_invalid_spans_are_refused() -> None:
     tok = tokenizer("gpt2")
     assert tok.encode_spans([]).tolist() == []
     assert tok.encode_spans([("<|e", True), ("nd|>", True)]).tolist() == tok.encode("<|end|>").tolist()
@@ -562,7 +562,7 @@ def test_spans_that_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_truncate(kind: str) -> None:
+def test_truncate_gives_a_prefix_of_the_ids(kind: str) -> None:
     tok = tokenizer(kind)
 
     @settings(max_examples=80)
@@ -584,7 +584,7 @@ def test_truncate(kind: str) -> None:
     check()
 
 
-def test_truncate_keeps_what_fits() -> None:
+def test_truncate_keeps_all_tokens_that_fit() -> None:
     tok = tokenizer("gpt2")
     text = "low lower newest " * 50
     for most in range(60):
@@ -603,7 +603,7 @@ def test_truncate_keeps_what_fits() -> None:
             tok.truncate("a", wrong)  # type: ignore[arg-type]
 
 
-def test_every_kind_of_text_is_taken() -> None:
+def test_every_kind_of_text_is_accepted() -> None:
     tok = tokenizer("cl100k")
     ids = tok.encode(TEXT).tolist()
     for same in (TEXT.encode(), bytearray(TEXT.encode()), memoryview(TEXT.encode())):
@@ -615,7 +615,7 @@ def test_every_kind_of_text_is_taken() -> None:
         assert tok.truncate(same, len(ids) + 1) == TEXT.encode()
 
 
-def test_random_cuts_of_a_long_text() -> None:
+def test_random_splits_of_a_long_text() -> None:
     tok = tokenizer("o200k")
     text = (TEXT + "<|end|>") * 3000
     expected = tok.encode(text, allowed_special="all").tolist()
@@ -627,8 +627,8 @@ def test_random_cuts_of_a_long_text() -> None:
 
 
 @pytest.mark.parametrize("separator", ["ab", "aa", "a", "\n", "low", "<|end|>", None])
-def test_documents_that_threads_find(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
-    """Blocks are read that end anywhere: in a separator, in a word, in a character, between two separators."""
+def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
+    """Blocks may end in a separator, in a word, in a character, or between two separators."""
     monkeypatch.setattr(encoding, "SHARED", 1)
     random_ = random.Random(3)
     path = tmp_path / "text"

@@ -1,4 +1,4 @@
-"""Long texts without spaces: cut between ideographs, or syllables, that no token holds side by side."""
+"""Long texts without spaces are split between ideographs or syllables if no token contains the two side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.tokenizer import engine_of
 
 TEXT = "大学的日本語は大学の日本。猫が한국어를배우는大学生 low Low's 12猫\n"
-#: Both ends of what is cut between, what lies beside them, marks, small kana, and other kinds of characters.
+#: The first and last ideographs and syllables, the characters beside them, marks, small kana, and other characters.
 CHARACTERS = "一丁大学的日本語猫龤龥龦㿿가각한국어를힣\ud7b0" + "はのー々〆゙。、「\u3000 \n\ta'sLΩé12٣\u0301😀𠀀"
 
 
@@ -37,17 +37,17 @@ def alike(a: str, b: str) -> bool:
 
 
 def split_points(tokens: list[bytes], text: str) -> list[int]:
-    """The naive twin: where a text may be cut between two of a kind, since no token lies across."""
+    """The naive twin: positions between two ideographs or two syllables that no token crosses."""
     return [
         len(text[:at].encode())
         for at in range(1, len(text))
         if alike(text[at - 1], text[at])
-        and not any(lies_across(token, text[at - 1].encode(), text[at].encode()) for token in tokens)
+        and not any(crosses(token, text[at - 1].encode(), text[at].encode()) for token in tokens)
     ]
 
 
-def lies_across(token: bytes, left: bytes, right: bytes) -> bool:
-    """Whether the border of two characters may lie within a token."""
+def crosses(token: bytes, left: bytes, right: bytes) -> bool:
+    """Whether a token may contain the end of one character and the beginning of the other."""
     return any(
         (left.endswith(token[:cut]) or token[:cut].endswith(left))
         and (right.startswith(token[cut:]) or token[cut:].startswith(right))
@@ -57,44 +57,44 @@ def lies_across(token: bytes, left: bytes, right: bytes) -> bool:
 
 @settings(max_examples=200)
 @given(text=st.text("一大学的日本語猫龥가한국어를", max_size=30))
-def test_the_places_of_one_word(text: str) -> None:
-    """The filter loses some of them, as it hashes, and adds none."""
+def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
+    """The filter hashes character pairs, so it misses some split points, but never adds one."""
     kernel = encoder("gpt2")
     data, found = text.encode(), []
     end = len(data)
     while cut := kernel.last_cut(data[:end], 0):
         found.append(cut)
-        end = cut + 2  # a character that is not whole yet is none to cut before
-    places = split_points([*kernel.spec.vocabulary.ids], text)
-    assert set(found) <= set(places)
-    assert len(found) >= len(places) // 2 - 3
+        end = cut + 2  # ends within a character, before which no split is allowed
+    points = split_points([*kernel.spec.vocabulary.ids], text)
+    assert set(found) <= set(points)
+    assert len(found) >= len(points) // 2 - 3
 
 
 @pytest.mark.parametrize("pretokenizer", [*NAMES, None])
-def test_a_cut_changes_no_id(pretokenizer: str | None) -> None:
+def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
     kernel = encoder(pretokenizer)
 
     @settings(max_examples=150)
     @given(text=st.text(CHARACTERS, max_size=25), more=st.text(CHARACTERS, max_size=5), low=st.integers(0, 20))
     def check(text: str, more: str, low: int) -> None:
-        data, behind = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
+        data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
         cut = kernel.last_cut(data, min(low, len(data)))
         assert min(low, len(data)) <= cut <= len(data)
-        ids = [*kernel.encode(data[:cut]), *kernel.encode(data[cut:] + behind)]
-        assert cut <= low or ids == kernel.encode(data + behind).tolist()
+        ids = [*kernel.encode(data[:cut]), *kernel.encode(data[cut:] + after)]
+        assert cut <= low or ids == kernel.encode(data + after).tolist()
 
     check()
 
 
-def test_where_no_text_is_cut() -> None:
-    """The end of a word is not as its inside where it is marked, or where whole words are looked up."""
+def test_tokenizers_without_split_points() -> None:
+    """There are none if word ends are marked, or if whole words are looked up and some are not made by merges."""
     data = "大猫学猫的猫".encode()
     assert encoder("gpt2").last_cut(data, 0) == len(data) - 3
     marked = bpe.train(texts=[TEXT], num_merges=9, end_of_word="</w>", pretokenizer="whitespace")
     assert engine_of(marked).last_cut(data, 0) == 0
     spec = bpe.train(texts=[TEXT], num_merges=9, pretokenizer="gpt2").spec
     assert Engine(spec, [("猫的猫".encode(), 256)]).last_cut(data, 0) == 0
-    assert Engine(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # all tokens are merged
+    assert Engine(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # merges make every token
     by_regex = bpe.train(texts=[TEXT], num_merges=9, pretokenizer=Pretokenizer.from_regex(r"\w+|\W"))
     with pytest.raises(ValueError, match="the pretokenizer has no scanner"):
         engine_of(by_regex).last_cut(data, 0)
@@ -102,14 +102,14 @@ def test_where_no_text_is_cut() -> None:
 
 @pytest.fixture
 def word(monkeypatch: pytest.MonkeyPatch) -> str:
-    """One word of many parts."""
+    """A word of many parts."""
     for module, name, size in ((gather, "PART", 4000), (gather, "LEAST", 500), (reading, "READ", 2000)):
         monkeypatch.setattr(module, name, size)
     return "".join(map(chr, np.random.default_rng(1).integers(0x4E00, 0x9FA6, 30_000)))
 
 
 @pytest.mark.parametrize("kind", [str, str.encode])
-def test_one_word_is_shared_out(word: str, kind: Callable[[str], str | bytes]) -> None:
+def test_one_word_is_divided_among_threads(word: str, kind: Callable[[str], str | bytes]) -> None:
     kernel = encoder("cl100k")
     job = gather.Job(kernel.kernel, 2)
     job.add_texts([kind(word)], lambda text: text)
@@ -117,14 +117,14 @@ def test_one_word_is_shared_out(word: str, kind: Callable[[str], str | bytes]) -
     assert kernel.encode_batch([kind(word)], 2).to_list() == [kernel.encode(word.encode()).tolist()]
 
 
-def test_one_word_in_a_file(word: str, tmp_path: Path) -> None:
+def test_one_word_in_a_file_has_the_same_ids(word: str, tmp_path: Path) -> None:
     tok = bpe.train(texts=[TEXT], num_merges=50, pretokenizer="cl100k")
     path = tmp_path / "text.txt"
     path.write_text(word, encoding="utf-8")
     assert tok.encode_files(path, threads=2).to_list() == [tok.encode(word.encode()).tolist()]
 
 
-def test_a_stream_holds_little_of_a_word(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_holds_only_a_part_of_a_word(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "PIECE", 1000)
     tok = bpe.train(texts=[TEXT], num_merges=50, pretokenizer="o200k")
     came = 0

@@ -1,4 +1,4 @@
-"""The small parts below the tokenizer: text as bytes, special tokens, vocabulary, spec helpers, batches, errors."""
+"""The modules below the tokenizer: text as bytes, special tokens, vocabulary, batches, errors."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
 
 @settings(max_examples=200)
 @given(text=st.text(max_size=20))
-def test_str_and_bytes(text: str) -> None:
+def test_str_and_bytes_give_the_same_bytes(text: str) -> None:
     data = text.encode()
     assert to_bytes(text) == to_bytes(data) == to_bytes(bytearray(data)) == to_bytes(memoryview(data)) == data
 
 
-def test_surrogates() -> None:
+def test_lone_surrogates_become_replacement_characters() -> None:
     high, low = chr(0xD83D), chr(0xDE0A)
     assert to_bytes(high + low) == "😊".encode()
     assert to_bytes(f"a{high}b{low}c") == "a\ufffdb\ufffdc".encode()
@@ -44,20 +44,20 @@ def test_surrogates() -> None:
 
 @settings(max_examples=200)
 @given(text=st.text(st.characters(codec=None, min_codepoint=0xD7F0, max_codepoint=0xE010), max_size=8))
-def test_surrogates_as_tiktoken_has_them(text: str) -> None:
-    """tiktoken's own way: to UTF-16 and back."""
+def test_surrogates_as_in_tiktoken(text: str) -> None:
+    """tiktoken's own way is to convert to UTF-16 and back."""
     assert to_bytes(text) == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 @pytest.mark.parametrize("text", [None, 3, 1.5, ["a"], {"a": 1}, np.array([1])])
-def test_no_text(text: object) -> None:
+def test_values_that_are_not_text_are_refused(text: object) -> None:
     with pytest.raises(TypeError, match=rf"text is {re.escape(typed(text))}; it must be str or bytes"):
         to_bytes(text)  # type: ignore[arg-type]
 
 
 @settings(max_examples=200)
 @given(data=st.binary(max_size=20))
-def test_escape_loses_nothing(data: bytes) -> None:
+def test_escape_round_trips(data: bytes) -> None:
     assert unescape(escape(data)) == data
 
 
@@ -118,7 +118,7 @@ NAMES = {"<|end|>": 7, "<|end": 8, "[PAD]": 9, "é": 10, "a|b": 11}
     ),
     names=st.sets(st.sampled_from(sorted(NAMES))),
 )
-def test_pieces(atoms: list[str], names: set[str]) -> None:
+def test_texts_are_divided_at_special_tokens(atoms: list[str], names: set[str]) -> None:
     text = "".join(atoms)
     pieces = list(SpecialTokens(NAMES).pieces(text.encode(), frozenset(names)))
     assert pieces == [
@@ -127,7 +127,7 @@ def test_pieces(atoms: list[str], names: set[str]) -> None:
     assert b"".join(part for part, _ in pieces) == text.encode()
 
 
-def test_policy() -> None:
+def test_allowed_and_disallowed_special_tokens() -> None:
     tokens = SpecialTokens({"<a>": 1, "<b>": 2})
     every, none = frozenset({"<a>", "<b>"}), frozenset[str]()
     assert tokens.policy((), ()) == (none, none)
@@ -146,7 +146,7 @@ def test_policy() -> None:
         tokens.policy((), "<a>")  # type: ignore[arg-type]
 
 
-def test_refuse() -> None:
+def test_disallowed_special_tokens_are_refused() -> None:
     tokens = SpecialTokens({"<a>": 1, "<b>": 2})
     tokens.refuse(b"x<a>", frozenset())
     tokens.refuse(b"x<b>", frozenset({"<a>"}))
@@ -168,7 +168,7 @@ def test_refuse() -> None:
         (["\ud800"], ValueError, "holds a lone surrogate; it must be valid Unicode"),
     ],
 )
-def test_wrong_special_tokens(names: object, error: type[Exception], message: str) -> None:
+def test_invalid_special_tokens_are_refused(names: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         check_special_tokens(names)
 
@@ -181,7 +181,7 @@ def test_special_tokens_keep_their_order() -> None:
 # Vocabulary ---------------------------------------------------------------------------------------------------------
 
 
-def test_vocabulary() -> None:
+def test_vocabulary_lookups() -> None:
     vocabulary = Vocabulary([(1, b"a"), (5, b"bc"), (2, b"d")], [(9, b"<end>")])
     assert vocabulary.limit == 10
     assert len(vocabulary) == 4
@@ -200,7 +200,7 @@ def test_vocabulary() -> None:
         vocabulary.offsets[0] = 3
 
 
-def test_a_special_token_may_spell_an_ordinary_one() -> None:
+def test_a_special_token_may_equal_an_ordinary_one() -> None:
     assert Vocabulary([(0, b"a")], [(1, b"a")]).ids == {b"a": 0}
 
 
@@ -220,7 +220,7 @@ def test_empty_vocabulary() -> None:
         ([(2**30, b"a")], "the greatest token id is 1073741824 with only 1 token; ids must be denser"),
     ],
 )
-def test_wrong_vocabulary(tokens: list[tuple[int, bytes]], message: str) -> None:
+def test_invalid_vocabularies_are_refused(tokens: list[tuple[int, bytes]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Vocabulary(tokens)
 
@@ -245,7 +245,7 @@ def test_byte_letters() -> None:
     extra=st.integers(0, 3) | st.none(),
     side=st.sampled_from(["left", "right"]),
 )
-def test_batch(rows: list[list[int]], extra: int | None, side: str) -> None:
+def test_batches_behave_like_lists_of_ids(rows: list[list[int]], extra: int | None, side: str) -> None:
     batch = TokenBatch.from_lists(rows)
     assert len(batch) == len(rows)
     assert batch.to_list() == rows
@@ -330,7 +330,9 @@ def test_slices_of_a_batch() -> None:
         (np.array([1], dtype=np.uint32), np.array([0, 1, 0, 1]), ValueError, "must rise from 0"),
     ],
 )
-def test_wrong_batch(ids: np.ndarray, offsets: np.ndarray, error: type[Exception], message: str) -> None:
+def test_invalid_batches_are_refused(
+    ids: np.ndarray, offsets: np.ndarray, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         TokenBatch(ids, offsets)
 
@@ -349,7 +351,7 @@ def test_to_arrow_without_pyarrow(monkeypatch: pytest.MonkeyPatch, given: TokenB
         given.to_arrow()
 
 
-def test_id_array_takes_every_integer_type() -> None:
+def test_id_array_accepts_every_integer_type() -> None:
     for kind in (np.uint8, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
         assert id_array(np.array([1, 2], dtype=kind)).tolist() == [1, 2]
     assert id_array([1, np.uint16(2)]).tolist() == [1, 2]
@@ -362,7 +364,7 @@ def test_id_array_takes_every_integer_type() -> None:
 @pytest.mark.parametrize(
     "ids", [[1.0], np.array([1.0]), ["a"], [None], [True], np.array([1], dtype=object), [[1]], 3, "12", [b"a"]]
 )
-def test_id_array_refuses(ids: object) -> None:
+def test_id_array_refuses_other_values(ids: object) -> None:
     with pytest.raises(TypeError, match=r"ids (are of dtype|have shape|is) .*; (they|it) must be"):
         id_array(ids)  # type: ignore[arg-type]
 
@@ -391,7 +393,7 @@ def test_format_error() -> None:
     assert (str(again), again.path, again.where) == (str(error), error.path, error.where)
 
 
-def test_checks() -> None:
+def test_argument_checks() -> None:
     assert check_int("n", np.int16(3), 0) == 3
     assert type(check_int("n", np.int16(3), 0)) is int
     for value in (True, 1.0, "1", None):

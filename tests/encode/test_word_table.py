@@ -1,4 +1,4 @@
-"""The word table that threads share: its C header under ThreadSanitizer, and ids that never depend on what it holds."""
+"""The word table that threads share: its C header under ThreadSanitizer, and ids that do not depend on its contents."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def compiled(tmp_path: Path, *options: str) -> Path:
 
 @pytest.mark.parametrize("options", [(), ("-fsanitize=thread",)])
 @pytest.mark.parametrize("words", [300, 3000])
-def test_threads_find_no_mixture_of_words(tmp_path: Path, options: tuple[str, ...], words: int) -> None:
-    """Words of all kinds, many with the same first bytes or hash; 3,000 are more than the table has room for."""
+def test_concurrent_lookups_never_mix_two_words(tmp_path: Path, options: tuple[str, ...], words: int) -> None:
+    """Words of all kinds, many with equal first bytes or hashes; 3,000 words do not fit in the table."""
     program = compiled(tmp_path, *options)
     command = [str(program), str(words), "20000"]
     if options and shutil.which("setarch"):
-        command = ["setarch", "-R", *command]  # ThreadSanitizer needs addresses that are not too random
+        command = ["setarch", "-R", *command]  # ThreadSanitizer does not support high-entropy address randomization
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
         pytest.skip("ThreadSanitizer does not run here")
@@ -52,7 +52,7 @@ def test_threads_find_no_mixture_of_words(tmp_path: Path, options: tuple[str, ..
 
 
 def texts_of(seed: int, n: int) -> list[str]:
-    """Texts of words of every kind of entry: short, middle and long, of few ids and many, and bytes of 0."""
+    """Texts with words of every kind of entry: short, middle and long, with few ids and many, and with zero bytes."""
     choose = random.Random(seed)
     letters = ["low", "er", "st", "é", "a", "q", "zz", "\0", "각", "猫"]
     words = ["".join(choose.choices(letters, k=choose.choice((1, 2, 3, 5, 8, 13)))) for _ in range(n)]
@@ -62,8 +62,8 @@ def texts_of(seed: int, n: int) -> list[str]:
 
 @pytest.mark.parametrize("memory", [0, 1 << 16, 1 << 19, 32 << 20])
 @pytest.mark.parametrize("end_of_word", [None, "</w>"])
-def test_threads_on_one_tokenizer_get_the_ids_of_one_alone(memory: int, end_of_word: str | None) -> None:
-    """Each thread calls with its own texts, by all ways of calling, while tables fill up and are replaced."""
+def test_threads_that_share_a_tokenizer_get_the_ids_of_one_thread(memory: int, end_of_word: str | None) -> None:
+    """Each thread encodes its own texts by every method, while tables fill up and are replaced."""
     tok = bpe.train(texts=["low lower lowest zz éa 각각 猫"] * 3, num_merges=20, end_of_word=end_of_word)
     texts = [texts_of(seed, 3000) for seed in range(4)]
     expected = [[[i for p in pieces(tok, text) for i in p] for text in some] for some in texts]
@@ -94,8 +94,8 @@ def pieces(tok: bpe.Tokenizer, text: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_tables_that_overflow_give_the_ids_of_merging(seed: int) -> None:
-    """Tiny tables, so that words meet in lines, are rejected, and come back after the table is replaced."""
+def test_tables_that_overflow_give_the_same_ids(seed: int) -> None:
+    """Tables are so small that words collide, are rejected, and are inserted again after the table is replaced."""
     choose = random.Random(seed)
     tok = bpe.train(texts=["low lower lowest zz éa"] * 3, num_merges=choose.randint(0, 20))
     engine = Engine(tok.spec, cache_memory=choose.choice((0, 1 << 15, 1 << 17)))
@@ -128,5 +128,5 @@ worker.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_process_forked_while_threads_enter_words_goes_on() -> None:
+def test_forking_while_threads_insert_words() -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""How often merging goes over a hard text, by each way that a long piece is merged: a few times, however long it is.
+"""The number of times that merging visits the symbols of a hard text is small, however long the text is.
 
 That is counted, not timed: `Scratch.work` grows by the symbols of windows and a heap's entries. Not here: which ids
 come out (`test_engine.py`), how long it takes (`bench_hard.py`).
@@ -19,60 +19,63 @@ from bpe.encode.engine import Engine
 from bpe.merge import _long_merge as windows
 from bpe.vocab.spec import TokenizerSpec
 
-SIZES = 1 << 14, 1 << 16  # characters of a text, about
-LONGEST = 30  # characters of a token, about
+SIZES = 1 << 14, 1 << 16  # approximate numbers of characters of a text
+LONGEST = 30  # approximate number of characters of the longest token
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 IDEOGRAPHS = [chr(0x4E00 + i) for i in range(500)]
 
-#: Times that a symbol may be gone over.
+#: How many times a symbol may be visited, on average.
 MOST = 16
 
 
-def any_of(letters: Sequence[str], size: int) -> str:
+def random_text(letters: Sequence[str], size: int) -> str:
     return "".join(random.Random(size).choices(letters, k=size))
 
 
-def again(period: str, size: int) -> str:
+def repeated(period: str, size: int) -> str:
     return (period * (size // len(period) + 1))[:size]
 
 
 def runs(period: str, longest: int, others: Sequence[str], size: int) -> str:
-    """Again and again a period up to some place, and then something else."""
+    """Repetitions of a period up to a random length, each followed by something else."""
     choose = random.Random(size)
     n = 2 * size // longest
-    return "".join(again(period, choose.randint(1, longest)) + choose.choice(others) for _ in range(n))
+    return "".join(repeated(period, choose.randint(1, longest)) + choose.choice(others) for _ in range(n))
 
 
-def within(size: int) -> str:
-    letters = any_of(LETTERS, size // 3)
-    return letters + again("a", size // 3) + letters
+def run_between_letters(size: int) -> str:
+    letters = random_text(LETTERS, size // 3)
+    return letters + repeated("a", size // 3) + letters
 
 
-#: By name, what makes a text of so many characters.
+#: Name → a function from a number of characters to a text.
 HARD: dict[str, Callable[[int], str]] = {
-    "one letter": partial(again, "a"),
-    "spaces": partial(again, " "),
-    "newlines": partial(again, "\n"),
-    "'s": partial(again, "'s"),
-    "a and b alternated": partial(again, "ab"),
-    "the alphabet to and fro": partial(again, LETTERS + LETTERS[-2:0:-1]),
-    "dashes": partial(again, "-" * 70 + "\n"),
-    **{f"a period of {period}": partial(again, any_of(LETTERS, period)) for period in (3, 7, 26, 63, 64, 320, 1000)},
-    "letters": partial(any_of, LETTERS),
-    "digits": partial(any_of, "0123456789"),
-    "four letters": partial(any_of, "acgt"),
-    "two letters": partial(any_of, "ab"),
-    "CJK": partial(any_of, IDEOGRAPHS),
+    "one letter": partial(repeated, "a"),
+    "spaces": partial(repeated, " "),
+    "newlines": partial(repeated, "\n"),
+    "'s": partial(repeated, "'s"),
+    "a and b alternated": partial(repeated, "ab"),
+    "the alphabet to and fro": partial(repeated, LETTERS + LETTERS[-2:0:-1]),
+    "dashes": partial(repeated, "-" * 70 + "\n"),
+    **{
+        f"a period of {period}": partial(repeated, random_text(LETTERS, period))
+        for period in (3, 7, 26, 63, 64, 320, 1000)
+    },
+    "letters": partial(random_text, LETTERS),
+    "digits": partial(random_text, "0123456789"),
+    "four letters": partial(random_text, "acgt"),
+    "two letters": partial(random_text, "ab"),
+    "CJK": partial(random_text, IDEOGRAPHS),
     "long runs": partial(runs, "a", 1000, LETTERS),
     "short runs": partial(runs, "a", 30, "ab"),
     "one letter off a period": partial(runs, "abc", 200, ["d", "abd"]),
-    "a run within letters": within,
+    "a run within letters": run_between_letters,
 }
 
 
 @cache
 def trained(kind: str) -> TokenizerSpec:
-    """Merges of letters and digits, of all kinds of text, or of a run, whose tokens become longer than windows."""
+    """A vocabulary trained on letters and digits, on all kinds of text, or on a run, whose tokens exceed a window."""
     if kind == "doubled":
         return bpe.train(texts=["a" * 10_000], num_merges=12, pretokenizer=None).spec
     texts = [HARD[name](4000) for name in (("letters", "digits") if kind == "letters" else HARD)]
@@ -82,12 +85,13 @@ def trained(kind: str) -> TokenizerSpec:
 
 
 def spec_for(way: str, kind: str) -> TokenizerSpec:
-    """A vocabulary that is merged in this way."""
+    """A vocabulary for which long pieces are merged by this algorithm."""
     spec = trained(kind)
     if way == "heap":
-        return replace(spec, unk_token="ab")  # from which merging goes on
+        return replace(spec, unk_token="ab")  # merges can continue from it
     if way == "large ranks":
-        return replace(spec, merge_ranks=np.arange(len(spec.merges), dtype=np.int32) + (1 << 26))  # too great for rows
+        ranks = np.arange(len(spec.merges), dtype=np.int32) + (1 << 26)  # too large for windows
+        return replace(spec, merge_ranks=ranks)
     return spec
 
 
