@@ -1,17 +1,19 @@
-"""File formats: one module for each, with the kernels that read it. None knows the tokenizer.
+"""File formats: one module for each, with the kernels that read it. None of them imports the tokenizer.
 
-In comes a file's content, which nobody vouches for; out comes a `TokenizerSpec`, or the other way round. The files:
+A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a saver does the reverse. The files:
 
-- `loading.py` chooses the format by the content;
+- `loading.py` detects the format from the content;
 - `huggingface.py` and `huggingface_write.py` tokenizer.json, the native format; `json_fields.py` validation of
-  untrusted JSON, `oniguruma.py` patterns that two regex engines read alike, `_json_tokens.pyx` the two long lists;
+  untrusted JSON, `oniguruma.py` patterns that mean the same to two regex engines, `_json_tokens.pyx` the two long
+  lists, `vocab` and `merges`;
 - `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered from the ranks;
 - `clip.py` CLIP's merge list; `packed.py` files that may be compressed;
 - `id_files.py` token ids on disk: lines, .npy.
 
-Invariants: what could change an id and is not known is refused with a `FormatError` that says where, and nothing is
-guessed; a file that was written gives an equal tokenizer when it is read; what `tokenizers` cannot express is written
-so that it refuses the file. Cost: linear in the file; recovering merges costs one merge of each token's bytes.
+Invariants: an unknown field or value that could change an id is rejected with a `FormatError` that names its position,
+and nothing is guessed; reading a saved file gives an equal tokenizer; a tokenizer that `tokenizers` cannot express is
+saved in a form that `tokenizers` rejects. Cost: linear in the file; recovering merges encodes the bytes of each token
+once.
 
 Sources: Hugging Face's `tokenizers`, OpenAI's tiktoken and CLIP for their formats, and NumPy's for .npy.
 """

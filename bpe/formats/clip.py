@@ -1,7 +1,7 @@
-"""CLIP's merge list: a header line, then a pair of symbols on each line, in GPT-2's letters with `</w>` at a word's
-end.
+"""CLIP's merge list: a header line, then a pair of symbols on each line.
 
-Source: `SimpleTokenizer` of openai/CLIP, simple_tokenizer.py. Not here: `tokenize` (`bpe/tokenizer.py`).
+Symbols are spelled in GPT-2's letters, with `</w>` at the end of a word. Source: `SimpleTokenizer` of openai/CLIP,
+simple_tokenizer.py. Not here: `tokenize` (`bpe/tokenizer.py`).
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES = 49152 - 256 - 2
 
-#: The SHA-256 of GPT-2's merges.txt, which has the same layout and other symbols.
+#: The SHA-256 of GPT-2's merges.txt, which has the same layout but other symbols.
 GPT2_MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 
 log = logging.getLogger("bpe")
 
 
 def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *, force: bool = False) -> TokenizerSpec:
-    """The tokenizer of a CLIP merge list (gzipped or not); of a longer list the first 48,894 merges are used.
+    """Read a CLIP merge list, gzipped or not. Only its first 48,894 merges are used, as in CLIP.
 
     Raises:
-        FormatError: with the line, for a file that is not one.
+        FormatError: for a file that is not a merge list; it names the line.
 
     """
     data = unpacked(data, path)
     if not force and hashlib.sha256(data).hexdigest() == GPT2_MERGES:
         raise FormatError(
-            "these are GPT-2's merges, which end no word with </w>; from_clip gives ids that belong to no model: load "
-            "GPT-2's tokenizer.json with Tokenizer.load, or pass force=True",
+            "these are GPT-2's merges, which have no end-of-word mark </w>, so from_clip would give ids that belong to "
+            "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True",
             path=path,
         )
     try:
         lines = unpacked(data, path).decode().split("\n")[1 : 1 + MERGES]
     except UnicodeDecodeError as error:
-        raise FormatError(f"is not UTF-8: {error}", path=path) from None
+        raise FormatError(f"it is not UTF-8: {error}; a merge list is UTF-8 text", path=path) from None
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise FormatError("holds no merges; it must have a header line, then a merge on each line", path=path)
+        raise FormatError("it holds no merges; it must have a header line, then a merge on each line", path=path)
     symbols = [bytes([byte]) for byte in byte_alphabet()]
     tokens = symbols + [symbol + MARK.encode() for symbol in symbols]
     names: dict[str, int] = {}
@@ -63,14 +63,18 @@ def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *,
         parts = line.split()
         where = f"line {number}"
         if len(parts) != 2:
-            raise FormatError(f"{shown(line)} is not a merge: two symbols with a space between", path=path, where=where)
+            raise FormatError(
+                f"{shown(line)} is not a merge; it must be two symbols separated by a space", path=path, where=where
+            )
         unknown = [part for part in parts if part not in names]
         if unknown:
-            raise FormatError(f"symbol {unknown[0]!r} is made by no merge before it", path=path, where=where)
+            raise FormatError(
+                f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be", path=path, where=where
+            )
         left, right = names[parts[0]], names[parts[1]]
         name = parts[0] + parts[1]
         if ends[left] or name in names:
-            rule = "ends a word and cannot be a left part" if ends[left] else "is made twice"
+            rule = "ends a word, so it cannot be a left part" if ends[left] else "is the result of two merges"
             raise FormatError(f"{parts[0] if ends[left] else name!r} {rule}", path=path, where=where)
         names[name] = len(tokens)
         tokens.append(tokens[left] + tokens[right])
@@ -97,15 +101,15 @@ def _name(token: bytes, marked: bool) -> str:
 
 
 def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy: bool | None) -> Normalizer | None:
-    """What CLIP does to a text first: repair it, unescape HTML twice, collapse white space, lower its case.
+    """CLIP's normalizer: repair the text, unescape HTML twice, collapse white space, convert to lower case.
 
-    `ftfy=None` repairs text if ftfy is installed, as the original does where it can be imported.
+    `ftfy=None` repairs text only if ftfy is installed, as the original does.
     """
     if ftfy is None:
         ftfy = importlib.util.find_spec("ftfy") is not None
         if not ftfy:
             log.warning(
-                "ftfy is not installed: text is not repaired as OpenAI's CLIP does; pip install 'bytepair[clip]'"
+                "ftfy is not installed, so text is not repaired as in OpenAI's CLIP; pip install 'bytepair[clip]'"
             )
     steps: list[Normalizer] = []
     if ftfy:

@@ -1,6 +1,6 @@
-"""JSON from a file that nobody vouches for: what is not as it should be becomes a FormatError that says where.
+"""Validation of untrusted JSON: raises a FormatError with the position of the first invalid value.
 
-Not here: what any format means by its fields.
+Not here: the meaning of the fields of each format.
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from bpe.errors import FormatError, shown
 
 T = TypeVar("T")
 
-#: The end of a rule that a later release may lift.
+#: The end of an error about a feature that a later release may support.
 LATER = "this release does not read it"
 
 _JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "true or false"}
 
 
-class _Twice:
-    """Stands for an object that has a key twice."""
+class _DuplicateKey:
+    """Replaces an object with a duplicate key until its position is known."""
 
     def __init__(self, key: str) -> None:
         self.key = key
 
 
 def load(data: bytes) -> object:
-    """The JSON value, without duplicate keys, lone surrogates, NaN and the like."""
-    twice: list[_Twice] = []
+    """Parse JSON; raises FormatError for duplicate keys, lone surrogates, NaN and infinities, too."""
+    duplicates: list[_DuplicateKey] = []
 
     def as_dict(pairs: list[tuple[str, Any]]) -> object:
-        made = dict(pairs)
-        if len(made) == len(pairs):
-            return made
+        result = dict(pairs)
+        if len(result) == len(pairs):
+            return result
         seen: set[str] = set()
-        twice.append(_Twice(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
-        return twice[-1]
+        key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        duplicates.append(_DuplicateKey(key))
+        return duplicates[-1]
 
     def no_constant(name: str) -> NoReturn:
         raise ValueError(f"{name} is not JSON")
@@ -47,42 +48,42 @@ def load(data: bytes) -> object:
         reason = f"it is not UTF-8: byte 0x{data[error.start]:02x} ({error.reason}); the file must be UTF-8"
         raise FormatError(reason, where=f"offset {error.start}") from None
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        raise FormatError(f"it is not JSON: {error.msg}; the file may be cut short", where=place) from None
+        where = f"line {error.lineno} column {error.colno}"
+        raise FormatError(f"it is not JSON: {error.msg}; the file may be truncated", where=where) from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"it cannot be read as JSON: {error}; the file must be one JSON object") from None
-    if twice or _escapes_surrogate(data):
-        _search(value)
+    if duplicates or _may_escape_surrogate(data):
+        _check_keys_and_text(value)
     return value
 
 
-def _escapes_surrogate(data: bytes) -> bool:
-    """Whether there is an escape that may be half a surrogate pair; behind a backslash, it is text that spells one."""
+def _may_escape_surrogate(data: bytes) -> bool:
+    r"""Whether a `\uD…` escape occurs, which may be a lone surrogate. After an odd number of `\`, it is plain text."""
     for escape in (b"\\ud", b"\\uD"):
-        at = data.find(escape)  # a regular expression took as long as reading all else
-        while at >= 0:
-            first = at
+        found = data.find(escape)  # a regular expression would take as long as all other reading
+        while found >= 0:
+            first = found
             while data[first - 1 : first] == b"\\":
                 first -= 1
-            if (at - first) % 2 == 0:
+            if (found - first) % 2 == 0:
                 return True
-            at = data.find(escape, at + 1)
+            found = data.find(escape, found + 1)
     return False
 
 
-def _search(value: object) -> None:
-    """Raise FormatError with the place of a duplicate key or of a lone surrogate, if there is one."""
+def _check_keys_and_text(value: object) -> None:
+    """Raise FormatError, with its position, for a duplicate key or a lone surrogate."""
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
         where, item = waiting.pop()
-        if isinstance(item, _Twice):
-            raise FormatError(f"the key {shown(item.key)} is there twice; each must be there once", where=where or None)
+        if isinstance(item, _DuplicateKey):
+            raise FormatError(f"the key {shown(item.key)} occurs twice; keys must be unique", where=where or None)
         if isinstance(item, str) and not _is_text(item):
             raise FormatError(f"{shown(item)} holds a lone surrogate, which is not Unicode text", where=where or None)
         if isinstance(item, dict):
             for key, each in item.items():
-                place = f"{where}.{key}".lstrip(".") if key.isidentifier() else f"{where}[{shown(key)}]"
-                waiting += ((place, key), (place, each))
+                position = f"{where}.{key}".lstrip(".") if key.isidentifier() else f"{where}[{shown(key)}]"
+                waiting += ((position, key), (position, each))
         elif isinstance(item, list):
             waiting += ((f"{where}[{i}]", each) for i, each in enumerate(item))
 
@@ -96,7 +97,7 @@ def _is_text(value: str) -> bool:
 
 
 def as_object(value: object, where: str, known: Collection[str]) -> dict[str, Any]:
-    """An object that has no field but those known."""
+    """Return `value` if it is an object with no fields but the known ones; raise FormatError otherwise."""
     if not isinstance(value, dict):
         raise FormatError(f"{shown(value)} is not an object", where=where)
     for key in value:
@@ -106,7 +107,7 @@ def as_object(value: object, where: str, known: Collection[str]) -> dict[str, An
 
 
 def type_of(value: object, where: str, default: str | None = None) -> str:
-    """The type of an object that has one."""
+    """The field "type" of an object, which must have one unless there is a default."""
     kind = value.get("type", default) if isinstance(value, dict) else None
     if not isinstance(kind, str):
         raise FormatError(f"{shown(value)} is not an object with a type", where=where)
@@ -114,27 +115,27 @@ def type_of(value: object, where: str, default: str | None = None) -> str:
 
 
 def get(item: dict[str, Any], where: str, name: str, kind: type[T], *default: T) -> T:
-    """A field of one JSON type; without a default it must be there."""
+    """A field of an object, which must be of type `kind`. Without a default the field is required."""
     if name not in item and not default:
         raise FormatError(f"it has no {name}; it must have one", where=where)
     value = item.get(name, *default)
     if type(value) is not kind:
-        raise FormatError(f"{shown(value)} is not {_JSON_NAMES[kind]}; it must be", where=f"{where}.{name}")
+        raise FormatError(f"it is {shown(value)}; it must be {_JSON_NAMES[kind]}", where=f"{where}.{name}")
     return value
 
 
 def get_text(item: dict[str, Any], where: str, name: str) -> str | None:
-    """A text, or None where it is absent, null or empty."""
+    """A string field; None if it is absent, null or empty."""
     return None if item.get(name) is None else get(item, where, name, str) or None
 
 
 def refuse(where: str, value: object, rule: str, fix: str) -> NoReturn:
-    """Raise FormatError about a value in the file."""
+    """Raise FormatError for a value in the file: the value, the rule and the fix."""
     raise FormatError(f"it is {shown(value)}; {rule}; {fix}", where=where)
 
 
 def made_of(where: str, make: Callable[[], T]) -> T:
-    """What `make` makes of values in the file; its complaint about them becomes a FormatError."""
+    """Call `make`, which uses values of the file, and turn its errors into a FormatError at `where`."""
     try:
         return make()
     except FormatError as error:

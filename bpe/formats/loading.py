@@ -1,4 +1,4 @@
-"""Loading a tokenizer from one file whose format its content tells."""
+"""Loads a tokenizer from a single file, and detects the format from its content."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bpe.vocab.spec import TokenizerSpec
 
 
 def load_spec(path: str | os.PathLike[str]) -> TokenizerSpec:
-    """The tokenizer of a tokenizer.json, or of one of OpenAI's own rank files, whose pattern is known.
+    """Load a tokenizer.json, or one of OpenAI's own rank files, whose pattern is known.
 
     Raises:
-        FormatError: for a file that is neither, or uses a feature that is not supported.
+        FormatError: for any other file, and for an unsupported feature.
         OSError: for a file that cannot be read.
 
     """
@@ -25,8 +25,8 @@ def load_spec(path: str | os.PathLike[str]) -> TokenizerSpec:
         return tiktoken.read(data, Pretokenizer(known[0]), dict(known[1]), os.fspath(path))
     if tiktoken.looks_like_ranks(data):
         raise FormatError(
-            "it is a rank file, not a tokenizer.json, and none of OpenAI's own, whose pattern is known: "
-            "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens) loads it with a pattern that you name",
+            "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
+            "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)",
             path=path,
         )
     return huggingface.read(data, os.fspath(path))

@@ -1,9 +1,9 @@
 r"""Regular expressions that mean the same to the `regex` package and to Oniguruma, the engine of Hugging Face's files.
 
-The two disagree quietly: `{1,3}+` is possessive in one and a repeated repeat in the other, `^` and `$` are the ends of
-a text in one and of a line in the other, `\w` has other members, and Oniguruma's `(?i:st)` matches the ligature ﬆ. So
-a pattern crosses over only if it is a published one whose spelling is known here, or is made of nothing but the
-constructs that `means_the_same` lists.
+The two engines differ without an error: `{1,3}+` is possessive in one and a repeated repeat in the other, `^` and `$`
+match the ends of the text in one and of each line in the other, `\w` matches other characters, and Oniguruma's
+`(?i:st)` matches the ligature ﬆ. So a pattern is converted only if it is a published one with a known spelling, or
+contains only the constructs that `means_the_same` lists.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import regex
 
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS
 
-#: The name of a published pattern → how Oniguruma spells it.
+#: The name of a published pattern → its spelling for Oniguruma.
 SPELLED: Mapping[str, str] = {
     "gpt2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
-    # `\s++$` may stay: white space is used up there, so no newline follows, and `$` is the end of the text in both.
+    # `\s++$` is safe: `\s++` has consumed all white space, so no newline follows, and in both engines `$` matches only
+    # at the end of the text.
     "cl100k": PATTERNS["cl100k"].expression.replace("{1,3}+", "{1,3}"),
     **{name: PATTERNS[name].expression for name in ("o200k", "llama3", "qwen2", "tekken", "starcoder")},
-    # Cases written out, because `(?i)` would let Oniguruma read the ligature ﬆ as the st of <|startoftext|>; under it
-    # `regex` leaves out U+0345, whose capital is a letter.
+    # Both cases are listed, because under `(?i)` Oniguruma would match the ligature ﬆ for the st of <|startoftext|>.
+    # U+0345 is excluded, because under `(?i)` the negated class of `regex` does not match it (its capital is a letter).
     "clip": r"""<\|[sSſ][tT][aA][rR][tT][oO][fF][tT][eE][xX][tT]\|>|<\|[eE][nN][dD][oO][fF][tT][eE][xX][tT]\|>"""
     r"""|'[sSſ]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|\p{L}+|\p{N}|[^\s\p{L}\p{N}\u0345]+""",
 }
 
-#: Oniguruma's spellings of published patterns → the name. `}+` and a leading `(?i)` mean something else there.
+#: Oniguruma's spellings of published patterns → the name. Without those that have `}+` or a leading `(?i)`, which mean
+#: something else in Oniguruma.
 NAMED: Mapping[str, str] = {
     **{
         other: name
@@ -39,7 +41,7 @@ NAMED: Mapping[str, str] = {
 
 
 def published(spelling: str, gaps: str) -> str | None:
-    """The name of the published pattern that Oniguruma spells so, or None."""
+    """The name of the published pattern with this Oniguruma spelling, or None."""
     name = NAMED.get(spelling)
     return None if gaps == "keep" and name in ("clip", "whitespace") else name
 
@@ -59,17 +61,17 @@ _PIECE = regex.compile(
     r"|(?<repeat>[*+?][+?]?|\{\d{1,4}(?:,\d{0,4})?\}(?![+?]))"
     rf"|(?<item>\.|{_PROPERTY}|\\[dDsS]|{_CHARACTER}|{_CLASS}|[^\\\[\](){{}}|.*+?^$])"
 )
-#: What may stand under `(?i:…)`: ASCII characters, alone or listed in a class.
+#: What is accepted inside `(?i:…)`: ASCII characters, single or listed in a class.
 _FOLDABLE = regex.compile(r"[ -~]|\\[!-/:-@\[-`{-~]|\[[ !\"#%'(),./0-9:;<=>@A-Z_`a-z{|}]+\]")
-#: Two letters that Oniguruma takes for one character when case does not matter (ß, ﬀ, ﬁ, ﬂ, ﬆ).
+#: Two letters that, ignoring case, Oniguruma also matches with one character (ß, ﬀ, ﬁ, ﬂ, ﬆ).
 _LIGATURES = frozenset({"ss", "ff", "fi", "fl", "st"})
 
 
 @dataclass
 class _Group:
     kind: str
-    nullable: bool = False  # whether an alternative so far can match nothing
-    terms: list[bool] = field(default_factory=list)  # of the current alternative: whether each term can match nothing
+    nullable: bool = False  # whether an alternative so far can match the empty string
+    terms: list[bool] = field(default_factory=list)  # whether each term of the current alternative can match it
 
     def end_alternative(self) -> None:
         self.nullable = self.nullable or all(self.terms)
@@ -77,11 +79,11 @@ class _Group:
 
 
 def means_the_same(pattern: str) -> bool:
-    r"""Whether a pattern is of the part of the syntax that both engines read alike, and never matches nothing.
+    r"""Whether a pattern uses only syntax that means the same to both engines, and never matches the empty string.
 
-    That part: characters, `.`, `\d \D \s \S \n \r \t \uXXXX`, escaped punctuation, categories and some scripts as
-    `\p{…}`, classes without set operations, groups, alternatives, look-ahead, `(?i:…)` around ASCII characters,
-    repeats (an interval neither lazy nor possessive). No anchors, look-behind, references, `\w`, `\b` or other flags.
+    The common syntax: characters, `.`, `\d \D \s \S \n \r \t \uXXXX`, escaped punctuation, categories and some scripts
+    as `\p{…}`, classes without set operations, groups, alternatives, look-ahead, `(?i:…)` around ASCII characters,
+    repeats (intervals only greedy). No anchors, look-behind, references, `\w`, `\b` or other flags.
 
     >>> means_the_same(r" ?\p{L}+|\d{1,3}|(?i:'s|'t)|\s+(?!\S)"), means_the_same(r"\d{1,3}+"), means_the_same("^a")
     (True, False, False)
@@ -117,9 +119,9 @@ def means_the_same(pattern: str) -> bool:
             top.terms[-1] = top.terms[-1] or text[0] in "*?" or regex.match(r"\{0+\b", text) is not None
             repeatable, folded = False, ""
         else:
-            before, folded = folded, ""
+            previous, folded = folded, ""
             if any(group.kind == "fold" for group in groups):
-                if not _FOLDABLE.fullmatch(text) or before + text.lower() in _LIGATURES:
+                if not _FOLDABLE.fullmatch(text) or previous + text.lower() in _LIGATURES:
                     return False
                 folded = text.lower()
             top.terms.append(False)
@@ -129,7 +131,7 @@ def means_the_same(pattern: str) -> bool:
 
 
 def escaped(text: str) -> str:
-    r"""A pattern that matches this text and nothing else, in both engines.
+    r"""A pattern that matches only this text, in both engines.
 
     >>> escaped("a.b")
     'a\\.b'

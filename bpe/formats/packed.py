@@ -1,4 +1,4 @@
-"""Files that may be gzipped, as the published vocabularies are."""
+"""Files that may be compressed with gzip, as some published vocabularies are."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bpe.errors import FormatError
 
 
 def unpacked(data: bytes, path: str | None) -> bytes:
-    """The bytes of a file, gzipped or not.
+    """The content of a file, decompressed if it is gzip data.
 
     Raises:
-        FormatError: for gzip data that is damaged; `path` is named in it.
+        FormatError: for damaged gzip data; the error names `path`.
 
     """
     if data[:2] != b"\x1f\x8b":

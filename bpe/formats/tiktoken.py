@@ -1,11 +1,13 @@
-"""OpenAI's rank files: a token in base64, a space and its rank on each line.
+"""OpenAI's rank files: each line is a token in base64, a space and the token's rank.
 
-The merges are recovered from the ranks. tiktoken merges any two neighbours that together spell a token, the lowest rank
-first. Within a stretch of text that no merge has crossed, that goes as it would go on the stretch alone; so two
-neighbours that spell a token are always the two that its own bytes come to when they are merged alone, and this pair
-is the token's only merge. Where a token's bytes need a merge of worse rank to come so far (no training gives such
-ranks), the merges are not a list in order of rank, and every split of every token is listed with the token's rank:
-tiktoken's rule to the letter. Not here: names of encodings and downloading.
+Rank files have no merges; they are recovered from the ranks. tiktoken merges any two adjacent parts whose concatenation
+is a token, lowest rank first. Merging a stretch of text that no merge has crossed gives the same parts as merging it
+alone. So the two parts that become a token are always the two that remain before the last merge when the token's own
+bytes are merged alone, and this pair is the token's only merge.
+
+Exception: if merging a token's bytes needs a merge with a worse rank than the token's own, no list of merges sorted by
+rank is equivalent. (No training produces such ranks.) Then every split of every token is listed with the token's rank,
+which is tiktoken's rule itself. Not here: names of encodings, downloading.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
-#: OpenAI's files by the SHA-256 of their text: the pattern and the special tokens that `tiktoken` has with them.
+#: The SHA-256 of each of OpenAI's files, uncompressed → its pattern and special tokens in `tiktoken`.
 PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": ("gpt2", {"<|endoftext|>": 50256}),  # r50k_base
     "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": ("gpt2", {"<|endoftext|>": 50256}),  # p50k_base
@@ -48,12 +50,12 @@ PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
     ),
 }
 
-Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # by rising rank: their bytes, offsets, and ranks
+Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
 
 
 def published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
     """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
-    if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # each begins with the rank of an exclamation mark
+    if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # IQ== is "!", the first token of each file
         return None
     try:
         return PUBLISHED.get(hashlib.sha256(unpacked(data, None)).hexdigest())
@@ -62,7 +64,7 @@ def published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
 
 
 def looks_like_ranks(data: bytes) -> bool:
-    """Whether a file begins as rank files do: with a line of base64, a space and a number."""
+    """Whether a file begins like a rank file, with a line of base64, a space and a number."""
     try:
         head = unpacked(data, None)[:1000] if data[:2] == b"\x1f\x8b" else data[:1000]
     except FormatError:
@@ -77,19 +79,19 @@ def load(
     *,
     force: bool,
 ) -> TokenizerSpec:
-    """The tokenizer of a rank file, as `Tokenizer.from_tiktoken` describes it.
+    """Load a rank file; `Tokenizer.from_tiktoken` documents the arguments.
 
     Raises:
-        FormatError: with the line, for a file that is not one.
+        FormatError: for a file that is not a rank file; it names the line.
         OSError: for a file that cannot be read.
-        TypeError, ValueError: for special tokens that are no names with ids, or whose ids are taken; for another
-            pattern than the file's own, unless `force` is set.
+        TypeError, ValueError: for special tokens that do not map names to unused ids; for a pattern other than the
+            file's own, unless `force` is set.
 
     """
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
         raise TypeError(
-            f"special_tokens is {typed(special_tokens)}; it must map each name to its id, since rank files hold "
-            "none: {'<|endoftext|>': 100257}"
+            f"special_tokens is {typed(special_tokens)}; it must map each name to its id, because rank files hold no "
+            "special tokens: {'<|endoftext|>': 100257}"
         )
     special = dict(special_tokens or {})
     for name, number in special.items():
@@ -103,17 +105,17 @@ def load(
 
 
 def check_pattern(data: bytes, pretokenizer: Pretokenizer | None, path: str | None) -> None:
-    """Refuse another pattern for one of OpenAI's files than its own.
+    """Check that one of OpenAI's files is loaded with its own pattern.
 
     Raises:
-        ValueError: for one that gives other ids than `tiktoken`.
+        ValueError: for another pattern, which would give other ids than `tiktoken`.
 
     """
     known = published(data)
     if known is not None and pretokenizer != Pretokenizer(known[0]):
         raise ValueError(
             f"pretokenizer is {pretokenizer!r}, but {path or 'this file'} is one of OpenAI's, whose pattern is "
-            f"{known[0]!r}; with another, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
+            f"{known[0]!r}; with another pattern, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
         )
 
 
@@ -123,17 +125,17 @@ def read(
     special_tokens: Mapping[str, int],
     path: str | None = None,
 ) -> TokenizerSpec:
-    """The tokenizer that a rank file describes (gzipped or not).
+    """Read the content of a rank file, gzipped or not.
 
     Raises:
-        FormatError: with the line, for a file that is not one.
+        FormatError: for content that is not a rank file; it names the line.
 
     """
     data = unpacked(data, path)
     tokens = read_ranks(data)
     merges = None if tokens is None else merges_of_ranks(*tokens[:2])
     if tokens is None or merges is None:
-        tokens = _read_line_by_line(data, path)  # which says what is wrong, or takes what is unusual
+        tokens = _read_line_by_line(data, path)  # raises the error, or reads an unusual layout
         merges = merges_of_ranks(*tokens[:2])
         assert merges is not None
     vocabulary = _vocabulary(*tokens, special_tokens, path)
@@ -152,7 +154,7 @@ def read(
 
 
 def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
-    """The same as the kernel's `read_ranks`, for files of any layout and in any order, and with exact errors."""
+    """As the kernel's `read_ranks`, but for any layout and any order of lines, and with precise errors."""
     tokens: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(data.splitlines(), 1):
@@ -160,7 +162,7 @@ def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
             continue
         fields = line.split()
         if fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit():
-            continue  # Whisper's file has a token without bytes: nothing is encoded to it, and its id stays unused
+            continue  # Whisper's file has a token without bytes: encoding never produces it, and its id stays unused
         try:
             token, rank = base64.b64decode(fields[0], validate=True), int(fields[1])
         except (binascii.Error, ValueError, IndexError):
@@ -171,17 +173,17 @@ def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
             )
         if not token or not 0 <= rank < ID_LIMIT:
             raise FormatError(
-                f"token {shown(token)} with rank {rank}: tokens have bytes, ranks are from 0 to {ID_LIMIT - 1}",
+                f"token {shown(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to {ID_LIMIT - 1}",
                 path=path,
                 where=f"line {number}",
             )
         if token in tokens or rank in seen:
             what = f"token {shown(token)}" if token in tokens else f"rank {rank}"
-            raise FormatError(f"{what} is given twice", path=path, where=f"line {number}")
+            raise FormatError(f"{what} is given twice; each must be unique", path=path, where=f"line {number}")
         tokens[token] = rank
         seen.add(rank)
     if not tokens:
-        raise FormatError("holds no ranks", path=path)
+        raise FormatError("the file holds no ranks; it must have a token and its rank on each line", path=path)
     ordered = sorted(tokens, key=tokens.__getitem__)
     offsets = np.zeros(len(ordered) + 1, dtype=np.int64)
     np.cumsum([len(token) for token in ordered], out=offsets[1:])
@@ -195,11 +197,11 @@ def _vocabulary(
     special_tokens: Mapping[str, int],
     path: str | None,
 ) -> Vocabulary:
-    """The tokens and the special tokens, after refusing those that are the same."""
+    """The vocabulary of the tokens and the special tokens, after checking that their ids and names are distinct."""
     special: dict[int, bytes] = {}
     for name, number in special_tokens.items():
-        at = int(np.searchsorted(ranks, number))
-        if at < len(ranks) and ranks[at] == number:
+        i = int(np.searchsorted(ranks, number))
+        if i < len(ranks) and ranks[i] == number:
             raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
         if number in special:
             raise FormatError(
@@ -219,19 +221,19 @@ def _vocabulary(
 def recover_merges(
     blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32], pairs: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int32] | None]:
-    """The merges of tokens given by rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`.
+    """Recover the merges of tokens that are sorted by rank; token i is `blob[offsets[i]:offsets[i + 1]]`.
 
-    `pairs` is what `merges_of_ranks` finds.
+    `pairs` is the result of `merges_of_ranks`.
 
     Returns:
-        (pairs of ids; the ids they make; their ranks where several share one, or None; the ids of the tokens that these
-        merges never reach, or None where that is not known).
+        (pairs of ids; merge results; ranks of the merges if several share one, else None; ids of the tokens that these
+        merges never produce, or None if unknown).
 
     """
-    merges, made, without = in_ids(pairs, offsets, ranks)
-    if len(splits_of_ranks(blob, offsets, without)):
+    merges, results, without_merge = in_ids(pairs, offsets, ranks)
+    if len(splits_of_ranks(blob, offsets, without_merge)):
         splits = splits_of_ranks(blob, offsets, np.arange(len(ranks), dtype=np.int64))
-        if any_comes_together(blob, offsets, without, splits):
-            made = ranks[splits[:, 2]]
-            return ranks[splits[:, :2]], made, made, None
-    return merges, made, None, ranks[without]
+        if any_comes_together(blob, offsets, without_merge, splits):
+            results = ranks[splits[:, 2]]
+            return ranks[splits[:, :2]], results, results, None
+    return merges, results, None, ranks[without_merge]

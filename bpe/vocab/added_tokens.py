@@ -1,4 +1,4 @@
-"""Adding tokens that no merge makes: special ones, and ones that are found in every text. Works on `TokenizerSpec`s.
+"""Adds special tokens and added tokens to a `TokenizerSpec`. No merge produces them.
 
 Not here: learning more tokens from a corpus (`bpe/training/extend.py`).
 """
@@ -15,18 +15,18 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import check_special_tokens, effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, SPECIAL, Vocabulary
 
-#: The flags that `tokenizers` gives to a str in its `add_tokens`: not special, and sought in normalized text.
+#: The flags that `add_tokens` of `tokenizers` gives to a str: not special, and matched in the normalized text.
 ADDED = frozenset({"ordinary", "normalized"})
 
 
 def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str]) -> TokenizerSpec:
-    """The tokenizer with more tokens, whose ids follow its largest: first the special ones, then the others.
+    """The tokenizer with more tokens: first the special ones, then the added ones, with ids after its largest.
 
     Linear in the size of the vocabulary and the number of tokens.
 
     Raises:
-        TypeError: for what is not a list of str.
-        ValueError: for a name that is empty, given twice or a token already, or for ids that are too large.
+        TypeError: for anything but lists of str.
+        ValueError: for a name that is empty, repeated or already a token, and for ids that are too large.
 
     """
     names = check_special_tokens(special, "special", "special token")
@@ -61,7 +61,7 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
 
 
 def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:
-    """Refuse names that are tokens already."""
+    """Raise ValueError for names that are already tokens."""
     tokens = {name.encode(): i for i, name in enumerate(names)}
     taken = {token: number for number, token in spec.vocabulary.items(SPECIAL) if token in tokens}
     for token in spec.vocabulary.ordinary_among(tokens) if tokens else ():

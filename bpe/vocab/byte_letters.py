@@ -1,4 +1,4 @@
-"""GPT-2's letters for bytes: the visible character for each, as files of byte-level tokenizers spell tokens."""
+"""GPT-2's letters for bytes: the printable character for each byte in the files of byte-level tokenizers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 @cache
 def byte_letters() -> tuple[str, ...]:
-    """GPT-2's letter for each byte 0 to 255: itself where it is printable, else the next free one from U+0100 on.
+    """GPT-2's letter for each byte 0 to 255: a printable byte is its own letter, the others get U+0100, U+0101, ….
 
     >>> byte_letters()[ord("a")], byte_letters()[ord(" ")], byte_letters()[ord(chr(10))]
     ('a', 'Ġ', 'Ċ')
@@ -21,13 +21,13 @@ def byte_letters() -> tuple[str, ...]:
 
 @cache
 def letter_bytes() -> dict[str, int]:
-    """The byte that each of GPT-2's letters stands for."""
+    """The byte of each of GPT-2's letters."""
     return {letter: byte for byte, letter in enumerate(byte_letters())}
 
 
 @cache
 def byte_alphabet() -> tuple[int, ...]:
-    """The 256 bytes in the order of their letters' code points, which is the order of their ids.
+    """The 256 bytes sorted by the code points of their letters, which is the order of their ids.
 
     >>> byte_alphabet()[:3], byte_alphabet()[-2:]
     ((33, 34, 35), (160, 173))

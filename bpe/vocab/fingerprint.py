@@ -1,4 +1,4 @@
-"""The fingerprint of a tokenizer: a hash of everything that decides its ids."""
+"""The fingerprint of a tokenizer: a hash of everything that determines its ids."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from bpe.vocab.spec import TokenizerSpec
 
 
 def fingerprint(spec: TokenizerSpec) -> str:
-    """SHA-256 in hex of what decides the ids, the same on every machine."""
+    """The SHA-256, in hex, of everything that determines the ids. It is the same on every machine."""
     digest = hashlib.sha256()
-    described: dict[str, object] = {
+    settings: dict[str, object] = {
         "model": spec.model,
         "pretokenizer": None if spec.pretokenizer is None else spec.pretokenizer.to_json(),
         "normalizer": None if spec.normalizer is None else spec.normalizer.to_json(),
@@ -24,10 +24,10 @@ def fingerprint(spec: TokenizerSpec) -> str:
         "clip": spec.clip,
     }
     if spec.token_flags:
-        described["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
+        settings["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
     if spec.template is not None:
-        described["template"] = spec.template
-    digest.update(json.dumps(described, sort_keys=True).encode())
+        settings["template"] = spec.template
+    digest.update(json.dumps(settings, sort_keys=True).encode())
     ends_word = b"" if spec.ends_word is None else spec.ends_word.tobytes()
     ranks = b"" if spec.merge_ranks is None else spec.merge_ranks.astype("<i4").tobytes()
     for part in (

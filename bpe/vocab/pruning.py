@@ -1,6 +1,6 @@
-"""Making a vocabulary smaller, and finding the tokens that encoding never gives. Works on `TokenizerSpec`s.
+"""Makes the vocabulary of a `TokenizerSpec` smaller.
 
-Not here: adding tokens (`bpe/training/extend.py`).
+Not here: finding unreachable tokens (`reachability.py`), adding tokens (`added_tokens.py`, `bpe/training/extend.py`).
 """
 
 from __future__ import annotations
@@ -16,81 +16,84 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import symbol_tables, unk_id
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
-GONE = -1
+#: The new id of a removed token.
+REMOVED = -1
 
 
 def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
-    """The tokenizer with the tokens of its last merges gone, so that `size` are left; the ids of the others stay.
+    """The tokenizer with `size` tokens, without those of its last merges. The ids of the others do not change.
 
     Raises:
-        ValueError: for a size greater than the vocabulary's, or smaller than what no merge makes.
+        ValueError: for a size greater than the vocabulary's, or smaller than the number of tokens without a merge.
 
     """
-    have = len(spec.vocabulary)
+    n_tokens = len(spec.vocabulary)
     size = check_int("vocab_size", size, 1)
-    if size > have:
+    if size > n_tokens:
         raise ValueError(
-            f"vocab_size is {size}, but the tokenizer has {counted(have, 'token')}; bpe.extend makes a "
+            f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a "
             "vocabulary larger"
         )
-    symbols = _unmade(spec)
-    made = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in symbols]
-    if size < have - len(made):
+    base = _base_tokens(spec)
+    results = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in base]
+    n_base = n_tokens - len(results)
+    if size < n_base:
         raise ValueError(
-            f"vocab_size is {size}, but no merge makes {counted(have - len(made), 'token')} (special tokens, the "
-            "alphabet); it must be at least that"
+            f"vocab_size is {size}, but {counted(n_base, 'token')} (special tokens, the alphabet) come from no merge; "
+            f"it must be at least {n_base}"
         )
     kept = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     kept[np.flatnonzero(spec.vocabulary.kinds != NONE)] = True
-    count = size - (have - len(made))
-    kept[made[count:]] = False
-    # Training to this size ends with the merge that makes the last token: none after it, though its token be kept.
-    last = int(np.flatnonzero(spec.merge_results == made[count - 1])[0]) if count else -1
-    if spec.merge_ranks is not None and count:
+    n_results = size - n_base
+    kept[results[n_results:]] = False
+    # Training to this size ends with the merge that creates the last token, so drop all later merges, even those whose
+    # result is kept.
+    last = int(np.flatnonzero(spec.merge_results == results[n_results - 1])[0]) if n_results else -1
+    if spec.merge_ranks is not None and n_results:
         last = int(np.flatnonzero(spec.merge_ranks == spec.merge_ranks[last])[-1])
     return _only(spec, kept, np.arange(len(spec.merges)) <= last)
 
 
 def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDArray[np.int32]]:
-    """The tokenizer without the tokens named and those that cannot be made without them, and old ids to new ones.
+    """Remove tokens, and those that cannot be merged without them; returns (spec, new id of each old id).
 
     Raises:
-        TypeError, ValueError: for what is no id of this vocabulary, or for a token that it cannot do without.
+        TypeError, ValueError: for anything but ids of this vocabulary, and for a token that the tokenizer requires.
 
     """
     kept = np.asarray(spec.vocabulary.kinds != NONE)
     for number in _checked(spec, ids):
         kept[number] = False
-    symbols, alive = _unmade(spec), np.ones(len(spec.merges), dtype=np.bool_)
-    ways = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
-    made = {number for number in set(spec.merge_results.tolist()) if number not in symbols}
+    base, alive = _base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
+    n_merges = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
+    results = {number for number in set(spec.merge_results.tolist()) if number not in base}
     while True:
-        # A merge goes with any of its three tokens; a token goes with the last merge that made it.
+        # Removing any of a merge's three tokens removes the merge. Removing a token's last merge removes the token.
         alive = kept[spec.merges].all(axis=1) & kept[spec.merge_results]
-        left = np.bincount(spec.merge_results[alive], minlength=spec.vocabulary.limit)
-        lost = [number for number in np.flatnonzero((ways > 0) & (left == 0) & kept).tolist() if number in made]
+        n_alive = np.bincount(spec.merge_results[alive], minlength=spec.vocabulary.limit)
+        lost = [n for n in np.flatnonzero((n_merges > 0) & (n_alive == 0) & kept).tolist() if n in results]
         if not lost:
             break
         kept[lost] = False
     smaller = _only(spec, kept, alive)
-    remap = np.full(spec.vocabulary.limit, GONE, dtype=np.int32)
+    remap = np.full(spec.vocabulary.limit, REMOVED, dtype=np.int32)
     first = int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
     remap[kept] = np.arange(np.count_nonzero(kept), dtype=np.int32) + np.int32(first)
     return _renumbered(smaller, remap), remap
 
 
-# Parts ----------------------------------------------------------------------------------------------------------------
+# Helpers --------------------------------------------------------------------------------------------------------------
 
 
-def _unmade(spec: TokenizerSpec) -> set[int]:
-    """The tokens that are there without a merge: special tokens and single symbols."""
+def _base_tokens(spec: TokenizerSpec) -> set[int]:
+    """The tokens that need no merge: special tokens and single symbols."""
     inner, last, mark = symbol_tables(spec)
     found = {int(number) for table in (inner, last) for number in np.unique(table)} | {mark}
     return (found | {number for number, _ in spec.vocabulary.items(SPECIAL)}) - {NO_TOKEN}
 
 
 def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
-    """The ids to prune, each a token that the tokenizer can do without."""
+    """The ids to prune, after checking that each is in the vocabulary and not required."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise TypeError(f"ids is {typed(ids)}; it must be a list or an array of token ids")
     needed = {}
@@ -129,24 +132,24 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
         merge_ranks=None if spec.merge_ranks is None else spec.merge_ranks[alive],
         special_tokens=names,
         token_flags={name: flags for name, flags in spec.token_flags.items() if name in names},
-        template=_of_template(spec, lambda number: number if kept[number] else -1),
+        template=_remap_template(spec, lambda number: number if kept[number] else -1),
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,
         ends_word=None if spec.ends_word is None else (spec.ends_word & kept)[: smaller.limit],
-        unreachable=None,  # not known of fewer merges
+        unreachable=None,  # unknown: it depends on the merges
     )
 
 
-def _of_template(spec: TokenizerSpec, remap: Callable[[int], int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The template with other ids; one that becomes -1 is left out."""
+def _remap_template(spec: TokenizerSpec, remap: Callable[[int], int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The template with new ids, without those that become -1."""
     if spec.template is None:
         return None
-    before, behind = (tuple(new for number in ids if (new := remap(number)) >= 0) for ids in spec.template)
-    return (before, behind) if before or behind else None
+    before, after = (tuple(new for number in ids if (new := remap(number)) >= 0) for ids in spec.template)
+    return (before, after) if before or after else None
 
 
 def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
-    """The tokenizer with other ids, in the same order."""
+    """The tokenizer with new ids; their order does not change."""
     vocabulary = Vocabulary(
         ((int(remap[number]), token) for number, token in spec.vocabulary.items(ORDINARY)),
         ((int(remap[number]), token) for number, token in spec.vocabulary.items(SPECIAL)),
@@ -161,7 +164,7 @@ def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         merges=remap[spec.merges],
         merge_results=remap[spec.merge_results],
         special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
-        template=_of_template(spec, lambda number: int(remap[number])),
+        template=_remap_template(spec, lambda number: int(remap[number])),
         ends_word=ends_word,
         clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),
     )

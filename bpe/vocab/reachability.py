@@ -1,6 +1,6 @@
-"""Which tokens of a tokenizer are unreachable: encoding never produces them.
+"""Finds the unreachable tokens of a tokenizer, which encoding never produces.
 
-Encoding is above this room, so the caller passes it in. Not here: taking tokens away (`pruning.py`).
+The encoder belongs to a higher layer, so the caller passes it in. Not here: removing tokens (`pruning.py`).
 """
 
 from __future__ import annotations
@@ -18,89 +18,102 @@ from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
 
 class PieceEncoder(Protocol):
-    """What encodes single pretokens, as `bpe.encode.engine.Engine` does."""
+    """Encodes single pretokens, as `bpe.encode.engine.Engine` does."""
 
     def piece_ids(self, piece: bytes) -> list[int]:
         """The ids of a pretoken."""
         ...
 
 
-#: Makes what encodes with a tokenizer.
+#: Creates the encoder of a tokenizer.
 MakeEncoder = Callable[[TokenizerSpec], PieceEncoder]
+
+#: A token: its id and its bytes.
+Token = tuple[int, bytes]
 
 
 def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.int64]:
-    """The ids that no pretoken gives, ascending.
+    """The ids that no pretoken encodes to, ascending.
 
-    A token stands in the ids of some pretoken just if merging its own symbols gives it alone, and, where words have an
-    end-of-word mark, some token may stand behind it, and so on to the end of a word: whether merges cross the border
-    of two tokens depends on these two alone.
+    Without an end-of-word mark, a token is reachable if and only if encoding its own bytes gives that token. With a
+    mark, a token inside words must also have a successor, which must have a successor, and so on to a token that ends
+    words. Checking adjacent pairs is enough: whether a merge crosses the boundary of two tokens depends on these two
+    tokens only.
     """
-    return np.array(_Reach(spec, make_encoder).unreachable(), dtype=np.int64)
+    return np.array(_Reachability(spec, make_encoder).unreachable(), dtype=np.int64)
 
 
-class _Reach:
-    """Which tokens of a tokenizer stand in the ids of some pretoken."""
+class _Reachability:
+    """Finds the tokens that occur in the ids of some pretoken."""
 
     def __init__(self, spec: TokenizerSpec, make_encoder: MakeEncoder) -> None:
         self.spec = spec
         self.encoder = make_encoder(spec)
-        # The same merges on the symbols within a word, where no mark is.
-        self.within = make_encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
-        self.both = has_text_marks(spec)  # a token that ends words may be made of text within one
+        # Encodes text inside a word, which has no end-of-word mark.
+        self.inner_encoder = make_encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
+        self.text_marks = has_text_marks(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.inner, self.last, self.mark_id = symbol_tables(spec)
-        self.unknown = spec.unk_token is not None and self._some_symbol_is_unknown()
+        self.unk_occurs = spec.unk_token is not None and self._alphabet_is_incomplete()
 
     def unreachable(self) -> list[int]:
-        """The tokens that stand in none, ascending."""
+        """The unreachable tokens, ascending."""
         vocabulary, ends = self.spec.vocabulary, self.spec.ends_word
         named = set(self.spec.special_tokens.values())
-        if self.unknown:
+        if self.unk_occurs:
             named.add(unk_id(self.spec))
-        lost = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
-        ending: list[tuple[int, bytes]] = []
-        inside: list[tuple[int, bytes]] = []
+        unnamed = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
+        final: list[Token] = []  # tokens that end words
+        inner: list[Token] = []  # tokens inside words; with `text_marks`, some are both
         for number, token in vocabulary.items(ORDINARY):
-            ends_words = not self.mark or (ends is not None and bool(ends[number]))
-            (ending if ends_words else inside).append((number, token))
-            if ends_words and self.both:
-                inside.append((number, token))
-        closing = [each for each in ending if self._stands_last(*each)]
-        standing = [each for each in inside if self.within.piece_ids(each[1]) == [each[0]]]
-        followed = self._followed(standing, sorted(closing, key=lambda each: len(each[1])))
-        found = {number for number, _ in closing} | followed
-        return sorted([*lost, *({number for number, _ in (*ending, *inside)} - found)])
+            ends_word = not self.mark or (ends is not None and bool(ends[number]))
+            (final if ends_word else inner).append((number, token))
+            if ends_word and self.text_marks:
+                inner.append((number, token))
+        reachable_final = [each for each in final if self._ends_some_word(*each)]
+        stable_inner = [each for each in inner if self.inner_encoder.piece_ids(each[1]) == [each[0]]]
+        followed = self._followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
+        reachable = {number for number, _ in reachable_final} | followed
+        return sorted([*unnamed, *({number for number, _ in (*final, *inner)} - reachable)])
 
-    def _some_symbol_is_unknown(self) -> bool:
+    def _alphabet_is_incomplete(self) -> bool:
         if self.spec.model == "char":
             return True  # no alphabet has all of Unicode
         return bool((self.inner == NO_TOKEN).any() or (self.last == NO_TOKEN).any())
 
-    def _stands_last(self, number: int, token: bytes) -> bool:
-        """Whether a token ends some word: one that it is the whole of, or that has one token before a mark."""
+    def _ends_some_word(self, number: int, token: bytes) -> bool:
+        """Whether a token ends some word: it is a whole word, or it is the mark and some token can precede it."""
         if number != self.mark_id:
             return self.encoder.piece_ids(token[: len(token) - len(self.mark)]) == [number]
-        return self.unknown or any(
-            self.encoder.piece_ids(before) == [other, number] for other, before in self.spec.vocabulary.items(ORDINARY)
+        return self.unk_occurs or any(
+            self.encoder.piece_ids(text) == [other, number] for other, text in self.spec.vocabulary.items(ORDINARY)
         )
 
-    def _followed(self, tokens: list[tuple[int, bytes]], closing: list[tuple[int, bytes]]) -> set[int]:
-        """Of tokens within a word, those that others can stand behind up to the end of the word."""
-        if self.unknown:
-            return {number for number, _ in tokens}  # a symbol that takes part in no merge can
+    def _followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
+        """The tokens inside words that a chain of successors connects to a token of `final`.
+
+        Each pass finds the tokens that a token of the previous pass can follow.
+        """
+        if self.unk_occurs:
+            return {number for number, _ in tokens}  # an unknown symbol takes part in no merge: it can follow any token
         found: set[int] = set()
-        new, waiting = closing, tokens
-        between = False
-        while new and waiting:
-            new = [each for each in waiting if any(self._side_by_side(*each, *other, between) for other in new)]
-            found |= {number for number, _ in new}
-            waiting = [each for each in waiting if each[0] not in found]
-            between = True
+        successors, candidates = final, tokens
+        inside = False  # whether the successors are tokens inside words
+        while successors and candidates:
+            successors = [
+                each for each in candidates if any(self._is_valid_pair(each, right, inside) for right in successors)
+            ]
+            found |= {number for number, _ in successors}
+            candidates = [each for each in candidates if each[0] not in found]
+            inside = True
         return found
 
-    def _side_by_side(self, left: int, before: bytes, right: int, behind: bytes, between: bool) -> bool:
-        """Whether no merge crosses the border of two tokens, the second at the end of a word or not."""
-        if between:
-            return self.within.piece_ids(before + behind) == [left, right]
-        return self.encoder.piece_ids(before + behind[: len(behind) - len(self.mark)]) == [left, right]
+    def _is_valid_pair(self, left: Token, right: Token, inside: bool) -> bool:
+        """Whether `right` can follow `left` in encoded text: no merge crosses their boundary.
+
+        `inside` says whether `right` is inside a word or ends one.
+        """
+        expected = [left[0], right[0]]
+        if inside:
+            return self.inner_encoder.piece_ids(left[1] + right[1]) == expected
+        return self.encoder.piece_ids(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected

@@ -1,7 +1,6 @@
-"""The plain description of a tokenizer: everything that decides its ids, and nothing else.
+"""`TokenizerSpec`: the description of a tokenizer as plain data, with everything that determines its ids.
 
-Formats read and write one of these; the `Tokenizer` is built from one. The alphabet helpers of byte-level models live
-here too, since every format needs them.
+Formats read and write a spec; a `Tokenizer` is built from one. `check_spec` checks that its fields are consistent.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
 
-#: What symbols are.
+#: Whether symbols are bytes or characters.
 Model = Literal["byte", "char"]
 
 NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
 NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
-#: What a special token may be flagged with.
+#: The flags that a special token may have.
 FLAGS = ("ordinary", "lstrip", "rstrip", "single_word", "normalized")
 
 
@@ -35,30 +34,31 @@ class TokenizerSpec:
 
     Attributes:
         model: "byte" (symbols are bytes) or "char" (symbols are characters).
-        vocabulary: ids and bytes of all tokens, an end-of-word mark included in the bytes of a token that has one. In a
-            byte model some SPECIAL tokens may have no name below: those of a tokenizer.json that are not spelled in
-            GPT-2's letters, which encoding never produces.
+        vocabulary: the ids and bytes of all tokens. The bytes of a token include its end-of-word mark. In a byte model,
+            `special_tokens` may lack some SPECIAL tokens: those of a tokenizer.json that are not spelled in GPT-2's
+            letters, which encoding never produces.
         merges: int32, shape (n, 2): the pairs of ids to merge, best rank first.
-        merge_results: int32, shape (n,): the id that each merge makes.
-        merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, where several share one (rank
-            files whose tokens can be split in several ways). Merges of equal rank are applied from left to right.
-        pretokenizer: how text is split into words, or None; a name is accepted too.
-        normalizer: how text is changed before that, or None; a name is accepted too.
+        merge_results: int32, shape (n,): the id that each merge produces.
+        merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, if several merges share one
+            (rank files with tokens that have several splits). Merges of equal rank are applied from left to right.
+        pretokenizer: the rule that splits text into words, or None; a name is accepted too.
+        normalizer: the function applied to text before that, or None; a name is accepted too.
         special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
-        token_flags: name → flags of the special tokens that have any, as added tokens of a tokenizer.json: "ordinary"
-            (found in every text, whether allowed or not), "lstrip" and "rstrip" (white space before it, or after it,
-            belongs to it), "single_word" (found only where no letter or digit is beside it), "normalized" (searched
-            for after the others, in the normalized text).
+        token_flags: name → flags, for special tokens with flags. They are those of added tokens in a tokenizer.json:
+            "ordinary" (matched in every text, whether allowed or not), "lstrip" and "rstrip" (the white space before or
+            after the token is part of the match), "single_word" (matched only where no letter or digit is adjacent),
+            "normalized" (matched after the others, in the normalized text).
         template: the ids that the model expects before and after a text, or None. Encoding does not add them.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
-        fuse_unk: neighbouring unknown symbols become one unknown token.
-        end_of_word: the mark at a word's end, or None.
-        end_of_word_glued: the mark is part of the word's last symbol, not a symbol of its own.
+        fuse_unk: whether adjacent unknown symbols become one unknown token.
+        end_of_word: the end-of-word mark, or None.
+        end_of_word_glued: whether the mark is part of the word's last symbol, instead of a symbol of its own.
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
-        ignore_merges: a word that is a token becomes that token, whatever the merges say (as in tiktoken).
-        unreachable: int32: with `ignore_merges`, the ids of ordinary tokens that merging their own bytes does not give;
-            None if unknown. It follows from the other fields and saves computing it; it is not checked.
-        clip: the ids of the start and the end token, for a tokenizer that has `tokenize`, or None.
+        ignore_merges: whether a word that is a token is encoded as that token without merging (as in tiktoken).
+        unreachable: int32: with `ignore_merges`, the ids of the ordinary tokens that merging does not produce from
+            their own bytes; None if unknown. It follows from the other fields and is kept to save time; it is not
+            checked.
+        clip: the ids of the start and the end token, for a tokenizer with `tokenize`, or None.
 
     """
 
@@ -82,15 +82,15 @@ class TokenizerSpec:
     clip: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        """Let `pretokenizer` and `normalizer` be given by name, as everywhere."""
+        """Convert the names of a pretokenizer and a normalizer."""
         object.__setattr__(self, "pretokenizer", as_pretokenizer(self.pretokenizer))
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
 
 def has_text_marks(spec: TokenizerSpec) -> bool:
-    """Whether some token that ends words may be part of one too: a merge makes it of text that spells the mark.
+    """Whether a merge of text that spells the mark produces a token that ends words, so that it can occur inside one.
 
-    Hugging Face trains such vocabularies where the mark's characters occur in the corpus.
+    Hugging Face trains such vocabularies if the mark's characters occur in the corpus.
     """
     if spec.ends_word is None or not spec.end_of_word_glued:
         return False
@@ -99,15 +99,15 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
 
 
 def check_spec(spec: TokenizerSpec) -> None:
-    """Refuse a description that does not fit together, before a kernel reads by it.
+    """Check that the fields of a spec are consistent. The kernels rely on it.
 
-    A merge of ordinary tokens must make the token that is spelled as its two parts. Several merges may make one token,
-    and a merge may make the token of a symbol, as in files of Hugging Face's. Tokens that are no ordinary ones are not
-    compared: in a byte model they can be spelled otherwise than they are written.
+    The result of merging two ordinary tokens must be spelled as their concatenation. Several merges may produce one
+    token, and a merge may produce the token of a symbol, as in some files of Hugging Face. Merges with other tokens are
+    not compared: in a byte model their bytes in the vocabulary can differ from the text they stand for.
 
     Raises:
         TypeError: for arrays of a wrong type or shape.
-        ValueError: for ids that the vocabulary does not have, ranks that fall, a merge that makes another token.
+        ValueError: for ids that are not in the vocabulary, descending ranks, or a merge with the wrong result.
 
     """
     vocabulary, n = spec.vocabulary, len(spec.merges)
@@ -142,33 +142,33 @@ def check_spec(spec: TokenizerSpec) -> None:
         within = (ids >= 0) & (ids < limit)
         wrong = ids[~within] if not within.all() else ids[~known[ids]]
         if len(wrong):
-            raise ValueError(f"{name} has id {wrong[0]}, which the vocabulary does not have; give it a token there")
+            raise ValueError(f"{name} has id {wrong[0]}, which is not in the vocabulary; add a token with that id")
     ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
-    at = wrong_merge(
+    index = wrong_merge(
         np.ascontiguousarray(spec.merges),
         spec.merge_results,
         vocabulary.blob,
         np.ascontiguousarray(vocabulary.offsets),
         ordinary,
     )
-    if at >= 0:
-        (left, right), made = spec.merges[at].tolist(), int(spec.merge_results[at])
+    if index >= 0:
+        (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
         raise ValueError(
-            f"merge {at} makes token {made}, {shown(vocabulary[made])}, of {shown(vocabulary[left])} and "
-            f"{shown(vocabulary[right])}; it must make the token {shown(vocabulary[left] + vocabulary[right])}"
+            f"merge {index} of {shown(vocabulary[left])} and {shown(vocabulary[right])} produces token {result}, "
+            f"{shown(vocabulary[result])}; it must produce the token {shown(vocabulary[left] + vocabulary[right])}"
         )
     ranks = spec.merge_ranks
     if ranks is not None and n and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
-        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0, and none less than the one before")
+        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
     _check_names(spec)
     _check_ends(spec)
 
 
 def _check_ends(spec: TokenizerSpec) -> None:
-    """Refuse tokens that are said to end with a mark and do not."""
+    """Raise ValueError if `ends_word` names a token that does not end with the mark."""
     if spec.end_of_word is not None and spec.ends_word is None:
         raise ValueError(
-            f"end_of_word is {spec.end_of_word!r} and ends_word None; it must say which tokens end with it"
+            f"ends_word is None, but end_of_word is {spec.end_of_word!r}; it must say which tokens end with the mark"
         )
     if spec.end_of_word is None or spec.ends_word is None or not spec.ends_word.any():
         return
@@ -186,7 +186,7 @@ def _check_ends(spec: TokenizerSpec) -> None:
 
 
 def _check_names(spec: TokenizerSpec) -> None:
-    """Refuse tokens by name or number that the vocabulary does not have."""
+    """Check the types of the names, and that all ids are in the vocabulary."""
     for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
         if value is not None and (not isinstance(value, str) or not value):
             raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
@@ -200,6 +200,6 @@ def _check_names(spec: TokenizerSpec) -> None:
         wrong = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
     if wrong:
         raise ValueError(
-            f"special_tokens, template or clip has the id {shown(wrong[0])}, which the vocabulary does not have; give "
-            "it a token there"
+            f"special_tokens, template or clip has the id {shown(wrong[0])}, which is not in the vocabulary; add a "
+            "token with that id"
         )

@@ -1,4 +1,4 @@
-"""Which tokens single symbols are, and the unknown token: what merging starts from.
+"""The tokens of single symbols, and the unknown token. Merging starts from these.
 
 Not here: the alphabet of a training (`bpe/training/alphabet.py`).
 """
@@ -13,7 +13,7 @@ from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY
 
 
 def unk_id(spec: TokenizerSpec) -> int:
-    """The id of the unknown token, which the spec has."""
+    """The id of the unknown token; the spec must have one."""
     assert spec.unk_token is not None
     if spec.unk_token in spec.special_tokens:
         return spec.special_tokens[spec.unk_token]
@@ -21,26 +21,27 @@ def unk_id(spec: TokenizerSpec) -> int:
     for number, token in spec.vocabulary.items():
         if token == name:
             return number
-    raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; it must be there as a special token")
+    raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
 
 
 def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
-    """The tokens that single symbols are.
+    """The tokens of single symbols.
 
     Returns:
-        (uint32 by byte or code point: the token of a symbol before the last place of a word; the same for the last
-        place; the token of a mark that is a symbol of its own). NO_TOKEN where there is none.
+        (table of the symbols inside a word, table of the last symbol of a word, token of the mark). The tables are
+        uint32 arrays indexed by byte or code point. The third is the token of an end-of-word mark that is a symbol of
+        its own. NO_TOKEN stands for no token.
 
     """
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     glued = spec.end_of_word_glued
-    marked_is_token = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    ends_word = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     inner: dict[int, int] = {}
     last: dict[int, int] = {}
-    most = (1 if spec.model == "byte" else 4) + len(mark)  # bytes of a symbol
-    tokens = {token: number for number, token in spec.vocabulary.items(ORDINARY, most)}
+    longest = (1 if spec.model == "byte" else 4) + len(mark)  # bytes of a symbol
+    tokens = {token: number for number, token in spec.vocabulary.items(ORDINARY, longest)}
     for token, number in tokens.items():
-        marked = bool(mark) and bool(marked_is_token[number])
+        marked = bool(mark) and bool(ends_word[number])
         code = _symbol_code(token[: len(token) - len(mark)] if marked else token, spec.model == "char")
         if code is not None:
             (last if marked else inner)[code] = number
@@ -55,7 +56,7 @@ def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.u
 
 
 def _symbol_code(symbol: bytes, chars: bool) -> int | None:
-    """The byte or code point that a token is, if it is a single one."""
+    """The byte or code point of a token that is a single symbol; None for other tokens."""
     if not chars:
         return symbol[0] if len(symbol) == 1 else None
     if not 1 <= len(symbol) <= 4:

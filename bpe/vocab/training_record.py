@@ -1,4 +1,4 @@
-"""What a tokenizer remembers of its training.
+"""`Training`: the facts about its training that a tokenizer keeps.
 
 Not here: training itself (`bpe/training`).
 """
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Training:
-    """Facts about a training, in `Tokenizer.training` of a tokenizer that `train` or `extend` made.
+    """Facts about a training: `Tokenizer.training` of a tokenizer that `train` or `extend` returned.
 
     Attributes:
-        stopped: why it ended before the requested size: "no pairs left" or "min_frequency"; None if it did not.
+        stopped: why training stopped before the requested size: "no pairs left" or "min_frequency"; None if it reached
+            that size.
         merges: the number of merges.
-        words: the number of distinct words that it learned from.
-        seconds: how long it took, counting included.
+        words: the number of distinct words in the corpus.
+        seconds: the time that training took, including counting.
 
     """
 

@@ -1,7 +1,7 @@
-"""The vocabulary: which bytes each token id stands for.
+"""The vocabulary: maps token ids to bytes.
 
-Ids need not be dense: a rank file leaves gaps before its special tokens, and `first_id` leaves some at the start. The
-bytes of all tokens lie one after the other in one buffer, as the kernels want them. Not here: merges and their ranks.
+Ids need not be dense: a rank file leaves gaps before its special tokens, and `first_id` leaves one at the start. The
+bytes of all tokens are concatenated in one buffer, which the kernels read. Not here: merges and their ranks.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from bpe.errors import counted, shown
 
-#: What an id is: no token at all; a token that text is made of; a special token or the unknown token.
+#: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2
 
-#: Stands for no token in tables of ids; the kernels have the same number (`bpe/base/_types.pxd`).
+#: "No token" in tables of ids. The kernels use the same value (`bpe/base/_types.pxd`).
 NO_TOKEN = 0xFFFFFFFF
-#: Ids are below this so that they fit int32 arrays, and leave the kernels of 32 bits room for marks of their own.
+#: All ids are below this limit, so that they fit int32 arrays and leave the kernels a free bit.
 ID_LIMIT = 2**31
 
 
 class Vocabulary:
-    """Token ids and their bytes. Immutable.
+    """Maps token ids to bytes. Immutable.
 
     Args:
         tokens: (id, bytes) of every ordinary token.
@@ -77,12 +77,12 @@ class Vocabulary:
 
     @classmethod
     def from_arrays(cls, blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:
-        """The vocabulary that another one's `blob`, `offsets` and `kinds` describe; they are trusted."""
-        made = cls.__new__(cls)
-        made.blob = blob
-        made.limit = len(kinds)
-        made._freeze(offsets, kinds)
-        return made
+        """The vocabulary with these `blob`, `offsets` and `kinds`, which are not checked."""
+        vocabulary = cls.__new__(cls)
+        vocabulary.blob = blob
+        vocabulary.limit = len(kinds)
+        vocabulary._freeze(offsets, kinds)
+        return vocabulary
 
     @classmethod
     def from_sorted(
@@ -92,43 +92,45 @@ class Vocabulary:
         numbers: NDArray[np.int32],
         special: Mapping[int, bytes],
     ) -> Vocabulary:
-        """The vocabulary of many ordinary tokens without an object for any, and of a few special tokens.
+        """The vocabulary of many ordinary tokens, without a Python object for each, and of a few special tokens.
 
         Args:
-            blob: the bytes of the ordinary tokens, which are distinct and not empty (trusted).
+            blob: the bytes of the ordinary tokens, which must be distinct and not empty (not checked).
             offsets: int64: ordinary token i is `blob[offsets[i]:offsets[i + 1]]`.
-            numbers: int32, rising: their ids (trusted).
-            special: id → bytes of the special tokens; no id is one of `numbers` (trusted).
+            numbers: int32: their ids, ascending (not checked).
+            special: id → bytes of the special tokens; none of these ids may be in `numbers` (not checked).
 
         Raises:
             ValueError: for ids with too many gaps.
 
-        >>> made = Vocabulary.from_sorted(b"abc", np.array([0, 1, 3]), np.array([0, 2], np.int32), {1: b"<s>"})
-        >>> list(made.items())
+        >>> vocabulary = Vocabulary.from_sorted(b"abc", np.array([0, 1, 3]), np.array([0, 2], np.int32), {1: b"<s>"})
+        >>> list(vocabulary.items())
         [(0, b'a'), (1, b'<s>'), (2, b'bc')]
 
         """
-        made = cls.__new__(cls)
+        vocabulary = cls.__new__(cls)
         last = max([*special, int(numbers[-1]) if len(numbers) else -1])
-        made.limit = _checked_limit(last + 1, len(numbers) + len(special))
-        kinds = np.zeros(made.limit, dtype=np.uint8)
-        lengths = np.zeros(made.limit + 1, dtype=np.int64)
+        vocabulary.limit = _checked_limit(last + 1, len(numbers) + len(special))
+        kinds = np.zeros(vocabulary.limit, dtype=np.uint8)
+        lengths = np.zeros(vocabulary.limit + 1, dtype=np.int64)
         dense = len(numbers) > 0 and int(numbers[-1]) == len(numbers) - 1
-        where = slice(len(numbers)) if dense else numbers  # which is the slower way by far
-        kinds[where] = ORDINARY
-        lengths[1:][where] = np.diff(offsets)
-        own = np.array(sorted(special), dtype=numbers.dtype)
-        tokens = [special[number] for number in own.tolist()]
-        kinds[own] = SPECIAL
-        lengths[1:][own] = list(map(len, tokens))
+        index = slice(len(numbers)) if dense else numbers  # a slice is much faster than an index array
+        kinds[index] = ORDINARY
+        lengths[1:][index] = np.diff(offsets)
+        special_ids = np.array(sorted(special), dtype=numbers.dtype)
+        tokens = [special[number] for number in special_ids.tolist()]
+        kinds[special_ids] = SPECIAL
+        lengths[1:][special_ids] = list(map(len, tokens))
+        # Insert each run of special tokens, tokens[start:end], before the ordinary token that follows it.
         parts, done = [], 0
-        before, first = np.unique(np.searchsorted(numbers, own), return_index=True)  # runs between the same two tokens
-        for place, start, end in zip(before.tolist(), first.tolist(), [*first.tolist(), len(own)][1:], strict=True):
-            parts += [blob[done : int(offsets[place])], *tokens[start:end]]
-            done = int(offsets[place])
-        made.blob = b"".join([*parts, blob[done:]])
-        made._freeze(np.cumsum(lengths), kinds)
-        return made
+        following, starts = np.unique(np.searchsorted(numbers, special_ids), return_index=True)
+        ends = [*starts.tolist(), len(special_ids)][1:]
+        for position, start, end in zip(following.tolist(), starts.tolist(), ends, strict=True):
+            parts += [blob[done : int(offsets[position])], *tokens[start:end]]
+            done = int(offsets[position])
+        vocabulary.blob = b"".join([*parts, blob[done:]])
+        vocabulary._freeze(np.cumsum(lengths), kinds)
+        return vocabulary
 
     def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
         self.offsets = offsets
@@ -137,19 +139,19 @@ class Vocabulary:
         kinds.flags.writeable = False
 
     def __len__(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return int(np.count_nonzero(self.kinds))
 
     def __contains__(self, number: object) -> bool:
-        """Whether an id is a token's."""
+        """Whether an id has a token."""
         return isinstance(number, int) and 0 <= number < self.limit and bool(self.kinds[number])
 
     def __getitem__(self, number: int) -> bytes:
-        """The bytes of a token; b"" for an id that is none."""
+        """The bytes of a token; b"" for an id without a token."""
         return self.blob[self.offsets[number] : self.offsets[number + 1]]
 
     def items(self, kind: int | None = None, longest: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(id, bytes) in id order, of one kind or of all, of at most `longest` bytes or of any length."""
+        """(id, bytes) of the tokens of a kind (None: any) with at most `longest` bytes (None: any), in id order."""
         wanted = self.kinds != NONE if kind is None else self.kinds == kind
         if longest is not None:
             wanted = wanted & (self.lengths <= longest)
@@ -159,35 +161,37 @@ class Vocabulary:
             yield number, self.blob[start:end]
 
     def ordinary_among(self, tokens: Collection[bytes]) -> set[bytes]:
-        """Those of some tokens, none empty, that are ordinary tokens here; without an object for every token."""
+        """The subset of `tokens` (none empty) that are ordinary tokens. Does not create an object for each token."""
         found: set[bytes] = set()
         blob = np.frombuffer(self.blob, dtype=np.uint8)
-        first = np.zeros(256, dtype=np.bool_)
-        first[[token[0] for token in tokens]] = True
+        is_first_byte = np.zeros(256, dtype=np.bool_)
+        is_first_byte[[token[0] for token in tokens]] = True
         for size in {len(token) for token in tokens}:
             starts = self.offsets[:-1][(self.lengths == size) & (self.kinds == ORDINARY)]
-            for start in starts[first[blob[starts]]].tolist():
+            for start in starts[is_first_byte[blob[starts]]].tolist():
                 found.add(self.blob[start : start + size])
         return found.intersection(tokens)
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
-        """The id of each ordinary token by its bytes."""
+        """Bytes → id of the ordinary tokens."""
         return {token: number for number, token in self.items(ORDINARY)}
 
     @cached_property
     def lengths(self) -> NDArray[np.uint32]:
-        """The length of each token in bytes; uint32, shape (limit,), 0 for an id that is none."""
+        """The length of each token in bytes; uint32, shape (limit,), 0 for an id without a token."""
         lengths = np.diff(self.offsets).astype(np.uint32)
         lengths.flags.writeable = False
         return lengths
 
 
 def _checked_limit(limit: int, n_tokens: int) -> int:
-    """One more than the greatest id, which must not be far beyond the number of tokens."""
-    if limit > 64 * n_tokens + 1_000_000:
+    """Return `limit`; raise ValueError if it is so large that arrays indexed by id would mostly be gaps."""
+    largest = 64 * n_tokens + 1_000_000
+    if limit > largest:
         raise ValueError(
-            f"the greatest token id is {limit - 1} with only {counted(n_tokens, 'token')}; ids must be denser"
+            f"the greatest token id is {limit - 1}; in a vocabulary of {counted(n_tokens, 'token')}, ids must be below "
+            f"{largest}"
         )
     return limit
 
@@ -195,7 +199,7 @@ def _checked_limit(limit: int, n_tokens: int) -> int:
 def end_to_end(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Parts of a blob, one after the other: `blob[starts[i] : starts[i] + lengths[i]]`, and their n + 1 offsets.
+    """Concatenate the slices `blob[starts[i] : starts[i] + lengths[i]]`; returns (bytes, offsets of shape (n + 1,)).
 
     >>> parts, offsets = end_to_end(np.frombuffer(b"abcdef", dtype=np.uint8), np.array([4, 0]), np.array([2, 1]))
     >>> parts.tobytes(), offsets.tolist()

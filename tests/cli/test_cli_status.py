@@ -149,11 +149,11 @@ def test_invalid_tokenizer_files_are_named(tmp_path, text_file, capsys):
 @pytest.mark.parametrize(
     ("ids", "pattern"),
     [
-        (b"1 2\n3 x4\n", r"ids\.txt, line 2: 'x4' is no token id"),
-        (b"1 -2\n", r"line 1: '-2' is no token id"),
-        (b"1,2\n", "'1,2' is no token id"),
-        (b"1.5\n", "'1.5' is no token id"),
-        (b"caf\xe9\n", "no token id"),
+        (b"1 2\n3 x4\n", r"ids\.txt, line 2: 'x4' is not a token id"),
+        (b"1 -2\n", r"line 1: '-2' is not a token id"),
+        (b"1,2\n", "'1,2' is not a token id"),
+        (b"1.5\n", "'1.5' is not a token id"),
+        (b"caf\xe9\n", "not a token id"),
         (b"1\n300\n", "line 2: .*300"),
         (b"99999999999999999999\n", "line 1"),
         (b"4294967296\n", "line 1: .*4294967296"),

@@ -212,10 +212,10 @@ def test_a_list_with_fewer_merges(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
-        ("h\na b c\n", "line 2", "'a b c' is not a merge: two symbols with a space between"),
-        ("h\na b\nabc d\n", "line 3", "symbol 'abc' is made by no merge before it"),
-        ("h\na b\na b\n", "line 3", "'ab' is made twice"),
-        ("h\na</w> b\n", "line 2", "'a</w>' ends a word and cannot be a left part"),
+        ("h\na b c\n", "line 2", "'a b c' is not a merge; it must be two symbols separated by a space"),
+        ("h\na b\nabc d\n", "line 3", "symbol 'abc' is not the result of an earlier merge"),
+        ("h\na b\na b\n", "line 3", "'ab' is the result of two merges"),
+        ("h\na</w> b\n", "line 2", "'a</w>' ends a word, so it cannot be a left part"),
         ("h\n\na b\n", "line 2", "'' is not a merge"),
     ],
 )
