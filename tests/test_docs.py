@@ -36,6 +36,8 @@ from typing import Any
 import pytest
 
 import bpe
+from bpe.pretokenize.pretokenizer import NAMES
+from bpe.training.options import TIE_BREAKS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "README.md").exists())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
@@ -266,6 +268,19 @@ def test_every_public_name_has_a_docstring() -> None:
             members = [member for kind in thing.__mro__[:-1] for member in vars(kind) if not member.startswith("_")]
             undocumented = [m for m in members if callable(getattr(thing, m)) and not getattr(thing, m).__doc__]
             assert not undocumented, f"{name} has {undocumented} without docstring"
+
+
+def test_every_pretokenizer_and_tie_rule_is_described() -> None:
+    """The last step of the how-to pages: the tables and docstrings have each name, and the command line each rule."""
+    guide, versions = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("train.md", "unicode.md"))
+    for name in NAMES:
+        for text in (guide, versions, inspect.getdoc(bpe.Pretokenizer) or ""):
+            assert f"`{name}`" in text
+    for rule in TIE_BREAKS:
+        assert f'| `"{rule}"`' in guide
+        assert f'"{rule}"' in (inspect.getdoc(bpe.train) or "")
+    usage = subprocess.run([sys.executable, "-m", "bpe", "train", "--help"], capture_output=True, text=True, check=True)
+    assert f"--tie-break {{{','.join(TIE_BREAKS)}}}" in usage.stdout
 
 
 def test_docstrings_suit_sphinx() -> None:
