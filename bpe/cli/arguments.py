@@ -1,4 +1,4 @@
-"""The commands and flags of `bpe`, for argparse. What the commands do is in `training.py`, `encoding.py` and `inspecting.py`."""
+"""The commands and flags of `bpe`, for argparse. `training.py`, `encoding.py` and `inspecting.py` run the commands."""
 
 from __future__ import annotations
 
