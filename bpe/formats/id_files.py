@@ -225,7 +225,8 @@ def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[
     kind = fields["descr"][1:-1]
     if len(shape) != 1 or not _INTEGERS.fullmatch(kind):
         raise FormatError(
-            f"its array is {kind} of shape {fields['shape']}; it must be a .npy file of token ids: integers in one dimension",
+            f"its array is {kind} of shape {fields['shape']}; it must be a .npy file of token ids, integers in one "
+            "dimension",
             path=path,
         )
     return shape[0], _npy_numbers(held[start + size :], file, path, shape[0], np.dtype(kind))

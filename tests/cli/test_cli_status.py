@@ -206,7 +206,7 @@ def test_invalid_npy_files_are_refused(tmp_path, tokenizer_file, capsys, monkeyp
     if through == "a file with offsets":
         np.save(offsets, np.array([0, 3]))
     for size in (6, 8, 9, 50, 127, 128, len(data) - 8, len(data) - 4):
-        bad(data[:size], "must be a (whole )?.npy file")
+        bad(data[:size], "must be a (complete )?.npy file")
     if through == "a file with offsets":
         path.write_bytes(data)
         np.save(offsets, np.array([0, 0, 2, 3, 3]))
