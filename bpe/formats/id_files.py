@@ -250,7 +250,7 @@ def _npy_numbers(held: bytes, file: BinaryIO, path: str, count: int, dtype: np.d
         if len(held) < size and whole:
             raise OSError(f"{path} got shorter while it was read; read it when no other program writes to it")
         if len(held) < size:
-            raise FormatError(f"it ends before its {count} ids do; it must be a whole .npy file", path=path)
+            raise FormatError(f"it ends before the last of its {count} ids; it must be a complete .npy file", path=path)
         try:
             yield id_array(np.frombuffer(held[:size], dtype=dtype))
         except ValueError as error:
