@@ -1,8 +1,8 @@
 """The two long lists of a tokenizer.json, vocab and merges, read without an object for each token.
 
-This is a quick way for files as they usually are: valid JSON, a byte-level model, each token there once. For anything
-else the functions here answer None, and the file is read by `json`, which says what is wrong with it. Not here: what
-else is in the file (`bpe/formats/huggingface.py`).
+This is a fast path for common files: valid JSON, a byte-level model, each token once. For anything else the functions
+here return None, and the file is read by `json`, which says what is wrong with it. Not here: finding the two lists, and
+the rest of the file (`bpe/formats/huggingface.py`).
 
 Measured, a tokenizer.json of cl100k: 255 ms through `json`, 64 here.
 """
@@ -21,94 +21,35 @@ cdef enum:
     OTHER = -1                # a string that is not all letters
     WRONG = -2
 
+cdef struct JsonReader:
+    const byte_t* text
+    Py_ssize_t pos
+    Py_ssize_t end
+    const int16_t* byte_of    # (LETTERS,): the byte that a code point is GPT-2's letter of, or -1
 
-# Places in the text ---------------------------------------------------------------------------------------------------
+
+# Reading --------------------------------------------------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t behind_blanks(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    while pos < end and (text[pos] == 32 or text[pos] == 10 or text[pos] == 13 or text[pos] == 9):
+cdef inline bint take(JsonReader* reader, byte_t wanted) noexcept nogil:
+    """Skip white space, and then this byte if it follows; returns whether it did."""
+    skip_blanks(reader)
+    if reader.pos < reader.end and reader.text[reader.pos] == wanted:
+        reader.pos += 1
+        return True
+    return False
+
+
+cdef inline void skip_blanks(JsonReader* reader) noexcept nogil:
+    cdef const byte_t* text = reader.text
+    cdef Py_ssize_t pos = reader.pos
+    while pos < reader.end and (text[pos] == 32 or text[pos] == 10 or text[pos] == 13 or text[pos] == 9):
         pos += 1
-    return pos
-
-
-cdef inline Py_ssize_t behind_string(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where the string that begins at `pos` ends; `end` and more if it does not."""
-    pos += 1
-    while pos < end and text[pos] != c'"':
-        pos += 2 if text[pos] == c"\\" else 1
-    return pos + 1
-
-
-cdef Py_ssize_t behind_value(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where a value ends, if it is valid; brackets are counted, not matched."""
-    cdef int depth = 0
-    while pos < end:
-        if text[pos] == c'"':
-            pos = behind_string(text, pos, end)
-            if depth == 0:
-                return pos
-            continue
-        if text[pos] == c"{" or text[pos] == c"[":
-            depth += 1
-        elif text[pos] == c"}" or text[pos] == c"]":
-            depth -= 1
-            if depth <= 0:
-                return pos + 1 if depth == 0 else pos
-        elif text[pos] == c"," and depth == 0:
-            return pos
-        pos += 1
-    return end + 1
-
-
-cdef Py_ssize_t member(
-    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, const byte_t* name, Py_ssize_t size
-) noexcept nogil:
-    """Where the value of a member of the object at `pos` begins; -1 if there is none, or no object."""
-    cdef Py_ssize_t key, size_of_key
-    if pos >= end or text[pos] != c"{":
-        return -1
-    while True:
-        key = behind_blanks(text, pos + 1, end)            # behind a bracket or a comma
-        if key >= end or text[key] != c'"':
-            return -1
-        pos = behind_string(text, key, end)
-        if pos >= end:
-            return -1
-        size_of_key = pos - key - 2
-        pos = behind_blanks(text, pos, end)
-        if pos >= end or text[pos] != c":":
-            return -1
-        pos = behind_blanks(text, pos + 1, end)
-        if size_of_key == size and memcmp(text + key + 1, name, size) == 0:
-            return pos if pos < end else -1
-        pos = behind_blanks(text, behind_value(text, pos, end), end)
-        if pos >= end or text[pos] != c",":
-            return -1
-
-
-def sections(const byte_t[::1] data):
-    """Where the vocab and the merges of the model lie: (start, end, start, end) in their order; None if not found."""
-    cdef Py_ssize_t end = data.shape[0], model, vocab, merges, behind_vocab, behind_merges
-    cdef const byte_t* text
-    if end == 0:
-        return None
-    text = &data[0]
-    model = member(text, behind_blanks(text, 0, end), end, b"model", 5)
-    vocab = member(text, model, end, b"vocab", 5) if model >= 0 else -1
-    merges = member(text, model, end, b"merges", 6) if model >= 0 else -1
-    if vocab < 0 or merges < 0 or text[vocab] != c"{" or text[merges] != c"[":
-        return None
-    behind_vocab, behind_merges = behind_value(text, vocab, end), behind_value(text, merges, end)
-    if behind_vocab > end or behind_merges > end:
-        return None
-    return vocab, behind_vocab, merges, behind_merges
-
-
-# Strings --------------------------------------------------------------------------------------------------------------
+    reader.pos = pos
 
 
 cdef inline int hexadecimal(const byte_t* text) noexcept nogil:
-    """The number that four hexadecimal digits are, or -1."""
+    """The value of four hexadecimal digits, or -1."""
     cdef int i, digit, number = 0
     for i in range(4):
         digit = text[i]
@@ -122,19 +63,18 @@ cdef inline int hexadecimal(const byte_t* text) noexcept nogil:
     return number
 
 
-cdef inline Py_ssize_t letters_at(
-    const byte_t* text, Py_ssize_t* pos, Py_ssize_t end, byte_t stop, const int16_t* byte_of, byte_t* out
-) noexcept nogil:
-    """Read letters up to `stop` or the quote that ends the string; how many bytes they stand for, or OTHER or WRONG.
+cdef inline Py_ssize_t read_letters(JsonReader* reader, byte_t stop, byte_t* out) noexcept nogil:
+    """Read letters up to `stop` or the closing quote; returns how many bytes they spell, or OTHER or WRONG.
 
-    `pos` moves behind that character, or stays. `text` is read before `end` only.
+    The reader moves past that character, or stays.
     """
-    cdef Py_ssize_t at = pos[0], n = 0
+    cdef const byte_t* text = reader.text
+    cdef Py_ssize_t at = reader.pos, end = reader.end, n = 0
     cdef int code
     while at < end and n < MOST:
         code = text[at]
         if code == stop or code == c'"':
-            pos[0] = at + 1
+            reader.pos = at + 1
             return n if code == stop else WRONG
         if code < 32:
             return WRONG
@@ -157,36 +97,56 @@ cdef inline Py_ssize_t letters_at(
             at += 2
         else:
             return OTHER
-        if not 0 <= code < LETTERS or byte_of[code] < 0:
+        if not 0 <= code < LETTERS or reader.byte_of[code] < 0:
             return OTHER
-        out[n] = <byte_t>byte_of[code]
+        out[n] = <byte_t>reader.byte_of[code]
         n += 1
     return WRONG
 
 
-# The vocab ------------------------------------------------------------------------------------------------------------
+cdef inline void skip_string(JsonReader* reader) noexcept nogil:
+    """Move past the closing quote of the string that the reader is in, or past the end."""
+    while reader.pos < reader.end and reader.text[reader.pos] != c'"':
+        reader.pos += 2 if reader.text[reader.pos] == c"\\" else 1
+    reader.pos += 1
 
 
-cdef class Listed:
+cdef inline int64_t read_id(JsonReader* reader) noexcept nogil:
+    """The number at the reader, or -1 for anything but an id below 2**31 - 1 as JSON writes it."""
+    cdef int64_t number = 0
+    cdef int digits = 0
+    skip_blanks(reader)
+    while reader.pos < reader.end and c"0" <= reader.text[reader.pos] <= c"9" and digits < 10:
+        number = number * 10 + (reader.text[reader.pos] - c"0")
+        digits += 1
+        reader.pos += 1
+    if digits == 0 or number >= 0x7FFFFFFF or (digits > 1 and reader.text[reader.pos - digits] == c"0"):
+        return -1
+    return number
+
+
+# The lists ------------------------------------------------------------------------------------------------------------
+
+
+cdef class VocabTokens:
     """The tokens of a vocab that are spelled in GPT-2's letters: their bytes and ids, in the file's order.
 
     Attributes:
         blob, offsets: token i is `blob[offsets[i]:offsets[i + 1]]`.
         numbers: int32: the ids.
         others: the tokens that are not so spelled: (a JSON string, which may be wrong; id).
+        end: where the vocab ends in the file.
 
     """
 
     cdef readonly object blob, offsets, numbers, others
+    cdef readonly Py_ssize_t end
     cdef const byte_t* tokens
-    cdef const int64_t* places
+    cdef const int64_t* starts
     cdef const int32_t* ids
     cdef uint64_t* slots              # hash << 32 | number of a token + 1
     cdef uint64_t mask
     cdef int16_t[::1] byte_of
-
-    def __cinit__(self):
-        self.slots = NULL
 
     def __dealloc__(self):
         free(self.slots)
@@ -195,7 +155,7 @@ cdef class Listed:
         return len(self.numbers) + len(self.others)
 
     cdef Py_ssize_t look_up(self, const byte_t* token, Py_ssize_t size, bint add, Py_ssize_t number) noexcept nogil:
-        """The place of a token, or -1; with `add` a token that is not there gets this number."""
+        """The index of a token, or -1; with `add` a new token gets this number."""
         cdef uint64_t hashed = hash_bytes(token, size), slot, at = hashed & self.mask
         cdef Py_ssize_t known
         while True:
@@ -206,13 +166,13 @@ cdef class Listed:
                 return -1
             if slot >> 32 == hashed >> 32:
                 known = <Py_ssize_t>(slot & <uint64_t>0xFFFFFFFF) - 1
-                if self.places[known + 1] - self.places[known] == size:
-                    if memcmp(self.tokens + self.places[known], token, size) == 0:
+                if self.starts[known + 1] - self.starts[known] == size:
+                    if memcmp(self.tokens + self.starts[known], token, size) == 0:
                         return known
             at = (at + 1) & self.mask
 
     cdef bint index(self) except -1:
-        """Fill the table; False where a token is there twice."""
+        """Fill the table; False where a token occurs twice."""
         cdef Py_ssize_t i, n = len(self.numbers), size = 16
         cdef const byte_t[::1] blob = self.blob
         cdef const int64_t[::1] offsets = self.offsets
@@ -221,135 +181,103 @@ cdef class Listed:
             size *= 2
         if n == 0:
             return False
-        self.tokens, self.places, self.ids = &blob[0], &offsets[0], &numbers[0]
+        self.tokens, self.starts, self.ids = &blob[0], &offsets[0], &numbers[0]
         self.slots = <uint64_t*>calloc(size, sizeof(uint64_t))
         if self.slots == NULL:
             raise MemoryError(f"no memory for a table of {n} tokens")
         self.mask = size - 1
         for i in range(n):
-            if self.look_up(self.tokens + self.places[i], self.places[i + 1] - self.places[i], True, i) >= 0:
+            if self.look_up(self.tokens + self.starts[i], self.starts[i + 1] - self.starts[i], True, i) >= 0:
                 return False
         return True
 
     def find(self, const byte_t[::1] token):
-        """The place of a token, given as bytes, or -1."""
+        """The index of a token, given as bytes, or -1."""
         return self.look_up(&token[0], token.shape[0], False, 0) if token.shape[0] else -1
 
-    def merges(self, const byte_t[::1] data, Py_ssize_t start, Py_ssize_t end):
-        """The merges in `data[start:end]` as (int32 pairs of ids, int32 ids made); None where anything is unusual."""
-        cdef Py_ssize_t most = (end - start) // 6 + 1, n = 0, pos = start + 1, left, right
-        cdef Py_ssize_t first, second, product
-        cdef const byte_t* text = &data[0]
-        cdef bint pair, empty
-        scratch = np.empty(2 * MOST, dtype=np.uint8)
-        cdef byte_t[::1] room = scratch
+    def merges(self, const byte_t[::1] data, Py_ssize_t start):
+        """The merges in the array at `start`: (int32 pairs of ids, int32 ids of the merge results, where it ends).
+
+        None where anything is unusual.
+        """
+        cdef Py_ssize_t most = (data.shape[0] - start) // 6 + 1        # a merge takes 6 bytes: "a b",
+        cdef Py_ssize_t n = 0, left, right, first, second, result
+        cdef JsonReader reader = JsonReader(&data[0], start, data.shape[0], &self.byte_of[0])
+        cdef bint pair, done
+        cdef byte_t[::1] room = np.empty(2 * MOST, dtype=np.uint8)
         cdef byte_t* token = &room[0]
         parts, ids = np.empty((most, 2), dtype=np.int32), np.empty(most, dtype=np.int32)
         cdef int32_t[:, ::1] pairs = parts
-        cdef int32_t[::1] made = ids
-        cdef const int16_t* byte_of = &self.byte_of[0]
-        end -= 1                                           # the closing bracket
-        pos = behind_blanks(text, pos, end)
-        empty = pos >= end
-        while not empty:
-            pair = pos < end and text[pos] == c"["
-            if pair:
-                pos = behind_blanks(text, pos + 1, end)
-            if pos >= end or text[pos] != c'"':
+        cdef int32_t[::1] results = ids
+        if not take(&reader, c"["):
+            return None
+        done = take(&reader, c"]")
+        while not done:
+            pair = take(&reader, c"[")
+            if not take(&reader, c'"'):
                 return None
-            pos += 1
-            left = letters_at(text, &pos, end, c'"' if pair else c" ", byte_of, token)
-            if left <= 0:
+            left = read_letters(&reader, c'"' if pair else c" ", token)
+            if left <= 0 or (pair and not (take(&reader, c",") and take(&reader, c'"'))):
                 return None
-            if pair:
-                pos = behind_blanks(text, pos, end)
-                if pos >= end or text[pos] != c",":
-                    return None
-                pos = behind_blanks(text, pos + 1, end)
-                if pos >= end or text[pos] != c'"':
-                    return None
-                pos += 1
-            right = letters_at(text, &pos, end, c'"', byte_of, token + left)
-            if right <= 0:
+            right = read_letters(&reader, c'"', token + left)
+            if right <= 0 or (pair and not take(&reader, c"]")):
                 return None
             first = self.look_up(token, left, False, 0)
             second = self.look_up(token + left, right, False, 0)
-            product = self.look_up(token, left + right, False, 0)
-            if first < 0 or second < 0 or product < 0 or n == most:
+            result = self.look_up(token, left + right, False, 0)
+            if first < 0 or second < 0 or result < 0:
                 return None
-            pairs[n, 0], pairs[n, 1], made[n] = self.ids[first], self.ids[second], self.ids[product]
+            pairs[n, 0], pairs[n, 1], results[n] = self.ids[first], self.ids[second], self.ids[result]
             n += 1
-            pos = behind_blanks(text, pos, end)
-            if pair:
-                if pos >= end or text[pos] != c"]":
-                    return None
-                pos = behind_blanks(text, pos + 1, end)
-            if pos == end:
-                break
-            if text[pos] != c",":
+            done = take(&reader, c"]")
+            if not done and not take(&reader, c","):
                 return None
-            pos = behind_blanks(text, pos + 1, end)
-        return (parts[:n].copy(), ids[:n].copy()) if data[end] == c"]" else None
+        return parts[:n].copy(), ids[:n].copy(), reader.pos
 
 
-def listed(const byte_t[::1] data, Py_ssize_t start, Py_ssize_t end, int16_t[::1] byte_of):
-    """The tokens of the vocab `data[start:end]`, a JSON object; None where anything is unusual.
+def read_vocab(const byte_t[::1] data, Py_ssize_t start, int16_t[::1] byte_of):
+    """The tokens of the vocab that begins at `start`, a JSON object; None where anything is unusual.
 
     `byte_of` has the byte that each code point below 512 is GPT-2's letter of, or -1.
     """
-    cdef Py_ssize_t most = (end - start) // 6 + 1, n = 0, pos = start + 1, size = 0, found, begin, behind = 0
-    cdef const byte_t* text = &data[0]
+    cdef Py_ssize_t left = data.shape[0] - start, n = 0, size = 0, found, begin
+    cdef Py_ssize_t most = left // 6 + 1                   # a token takes 6 bytes: "a":1,
+    cdef JsonReader reader = JsonReader(&data[0], start, data.shape[0], &byte_of[0])
     cdef int64_t number
-    cdef int digits
-    cdef Listed made = Listed.__new__(Listed)
-    if byte_of.shape[0] != LETTERS or end - start < 2:
-        return None
-    blob = np.empty(end - start + MOST, dtype=np.uint8)
+    cdef VocabTokens tokens = VocabTokens.__new__(VocabTokens)
+    blob = np.empty(left + MOST, dtype=np.uint8)
     offsets, numbers = np.empty(most + 1, dtype=np.int64), np.empty(most, dtype=np.int32)
     cdef byte_t[::1] bytes_out = blob
-    cdef int64_t[::1] places = offsets
+    cdef int64_t[::1] starts = offsets
     cdef int32_t[::1] ids = numbers
-    made.byte_of = byte_of
-    made.others = []
-    places[0] = 0
-    end -= 1                                               # the closing bracket
+    tokens.byte_of, tokens.others = byte_of, []
+    starts[0] = 0
+    if byte_of.shape[0] != LETTERS or not take(&reader, c"{"):
+        return None
     while True:
-        pos = behind_blanks(text, pos, end)
-        if pos >= end or text[pos] != c'"' or n == most:
+        if not take(&reader, c'"'):
             return None
-        begin = pos
-        pos += 1
-        found = letters_at(text, &pos, end, c'"', &byte_of[0], &bytes_out[size])
+        begin = reader.pos - 1
+        found = read_letters(&reader, c'"', &bytes_out[size])
         if found == WRONG or found == 0:
             return None
         if found == OTHER:
-            pos = behind_string(text, begin, end)
-            behind = pos
-        pos = behind_blanks(text, pos, end)
-        if pos >= end or text[pos] != c":":
-            return None
-        pos = behind_blanks(text, pos + 1, end)
-        number, digits = 0, 0
-        while pos < end and c"0" <= text[pos] <= c"9" and digits < 10:
-            number = number * 10 + (text[pos] - c"0")
-            digits += 1
-            pos += 1
-        if digits == 0 or number >= 0x7FFFFFFF or (digits > 1 and text[pos - digits] == c"0"):
+            skip_string(&reader)
+            other = bytes(data[begin : reader.pos])
+        number = read_id(&reader) if take(&reader, c":") else -1
+        if number < 0:
             return None
         if found == OTHER:
-            made.others.append((bytes(data[begin:behind]), number))
+            tokens.others.append((other, number))
         else:
             size += found
             ids[n] = <int32_t>number
             n += 1
-            places[n] = size
-        pos = behind_blanks(text, pos, end)
-        if pos == end:
+            starts[n] = size
+        if take(&reader, c"}"):
             break
-        if text[pos] != c",":
+        if not take(&reader, c","):
             return None
-        pos += 1
-    if data[end] != c"}":
-        return None
-    made.blob, made.offsets, made.numbers = blob[:size].copy(), offsets[: n + 1].copy(), numbers[:n].copy()
-    return made if made.index() else None
+    tokens.blob, tokens.offsets, tokens.numbers = blob[:size].copy(), offsets[: n + 1].copy(), numbers[:n].copy()
+    tokens.end = reader.pos
+    return tokens if tokens.index() else None

@@ -23,6 +23,7 @@ is refused; one without it, as everyone else writes them, is taken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -94,35 +95,46 @@ def read(data: bytes, path: str | None = None) -> TokenizerSpec:
         raise FormatError(error.message, path=path, where=error.where) from None
 
 
-def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
-    """The same for a file as they usually are; None for any other, be it wrong or not.
+#: What the vocab and the merges are replaced with, for `json`: numbers, since these are spelled in one way only.
+_MARKS = (8273645190382745101, 8273645190382745102)
+_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
-    Vocab and merges are read by a kernel, and `json` reads the rest.
+
+def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
+    """The same for a common file; None for any other, be it wrong or not.
+
+    Vocab and merges are read by a kernel, and `json` reads the rest. A mark that `json` finds as a member of the model
+    proves that what it replaces is that member's value.
     """
-    found = jsontokens.sections(data)
-    if found is None:
+    vocab, merges = _VOCAB.search(data), _MERGES.search(data)
+    if vocab is None or merges is None or any(str(mark).encode() in data for mark in _MARKS):
+        return None
+    tokens = jsontokens.read_vocab(data, vocab.end(), _byte_by_letter()[:512])
+    pairs = None if tokens is None else tokens.merges(data, merges.end())
+    if tokens is None or pairs is None:
         return None
     rest, done = [], 0
-    for start, end in sorted((found[:2], found[2:])):
-        rest += [data[done:start], b"null"]
+    for start, end, mark in sorted(((vocab.end(), tokens.end, _MARKS[0]), (merges.end(), pairs[2], _MARKS[1]))):
+        rest += [data[done:start], str(mark).encode()]
         done = end
     try:
         value = load(b"".join([*rest, data[done:]]))
-        tokens = jsontokens.listed(data, *found[:2], _byte_by_letter()[:512])
-        pairs = None if tokens is None else tokens.merges(data, *found[2:])
-        return None if tokens is None or pairs is None else _read(value, _Listed(tokens, *pairs))
+        model = value.get("model") if isinstance(value, dict) else None
+        if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != _MARKS:
+            return None
+        return _read(value, _Listed(tokens, *pairs[:2]))
     except (FormatError, _UnusualError):
         return None
 
 
 class _UnusualError(Exception):
-    """What a quick way does not take."""
+    """What the fast path does not take."""
 
 
 class _Listed:
     """The vocab and the merges as a kernel read them; as for the vocab, a mapping that tokens are taken out of."""
 
-    def __init__(self, tokens: jsontokens.Listed, pairs: NDArray[np.int32], made: NDArray[np.int32]) -> None:
+    def __init__(self, tokens: jsontokens.VocabTokens, pairs: NDArray[np.int32], made: NDArray[np.int32]) -> None:
         self.tokens, self.pairs, self.made = tokens, pairs, made
         self._taken: dict[int, int] = {}  # index → id
         self.others: dict[str, int] = {}  # those that are not spelled in GPT-2's letters

@@ -9,7 +9,16 @@ import pytest
 import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
-from bpe.formats.huggingface import _byte_by_letter, _Listed, _read, _read_with_kernel, _UnusualError, read, write
+from bpe.formats.huggingface import (
+    _MARKS,
+    _byte_by_letter,
+    _Listed,
+    _read,
+    _read_with_kernel,
+    _UnusualError,
+    read,
+    write,
+)
 from bpe.formats.json_fields import load
 from bpe.vocab.vocabulary import ORDINARY
 
@@ -109,7 +118,7 @@ BAD = [
 
 @pytest.mark.parametrize("data", BAD)
 def test_files_without_the_usual_sections(data):
-    assert jsontokens.sections(data) is None
+    assert _read_with_kernel(data) is None
 
 
 LISTS = [
@@ -122,7 +131,7 @@ LISTS = [
 
 @pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
 def test_unusual_vocabs_are_left_to_json(vocab):
-    assert jsontokens.listed(vocab, 0, len(vocab), _byte_by_letter()[:512]) is None
+    assert jsontokens.read_vocab(vocab, 0, _byte_by_letter()[:512]) is None
 
 
 STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{" \n":1}', b'{" \\q":2}']
@@ -130,7 +139,7 @@ STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{"
 
 @pytest.mark.parametrize("vocab", STRINGS)
 def test_unusual_strings_are_left_to_json(vocab):
-    found = jsontokens.listed(vocab[:-1] + b',"a":5}', 0, len(vocab) + 6, _byte_by_letter()[:512])
+    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, _byte_by_letter()[:512])
     assert found is not None
     with pytest.raises((_UnusualError, FormatError)):
         _Listed(found, *np.empty((2, 0), dtype=np.int32))
@@ -138,7 +147,7 @@ def test_unusual_strings_are_left_to_json(vocab):
 
 def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
-    found = jsontokens.listed(data, 0, len(data), _byte_by_letter()[:512])
+    found = jsontokens.read_vocab(data, 0, _byte_by_letter()[:512])
     assert found is not None
     assert found.blob.tobytes() == b'a b"\\/ '
     assert found.offsets.tolist() == [0, 1, 3, 6, 7]
@@ -165,15 +174,16 @@ MERGES = [
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
 def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
-    found = jsontokens.listed(data, 0, len(data), _byte_by_letter()[:512])
+    found = jsontokens.read_vocab(data, 0, _byte_by_letter()[:512])
     assert found is not None
-    pairs = found.merges(merges, 0, len(merges))
+    pairs = found.merges(merges, 0)
     if expected is None:
         assert pairs is None
     else:
         assert pairs is not None
         assert pairs[0].tolist() == expected
         assert pairs[0].dtype == pairs[1].dtype == np.int32
+        assert pairs[2] == len(merges)
 
 
 def test_unusual_files_are_left_to_json():
@@ -195,6 +205,26 @@ def test_unusual_files_are_left_to_json():
 
 
 def test_ordinary_among_returns_the_ordinary_tokens():
+    """A vocab or merges elsewhere in the file, twice, or the marks that stand for them."""
+    one = file()
+    vocab, merges = one["model"]["vocab"], one["model"]["merges"]
+    for change in (
+        lambda top: {"vocab": vocab} | top,
+        lambda top: {"other": {"merges": merges}} | top,
+        lambda top: top | {"model": {**top["model"], "vocab": _MARKS[0]}, "decoder": {"vocab": vocab}},
+        lambda top: top | {"model": {**top["model"], "vocab": float(_MARKS[0])}, "decoder": {"vocab": vocab}},
+        lambda top: [top],
+        lambda top: top | {"model": [top["model"]]},
+    ):
+        assert _read_with_kernel(json.dumps(change(one)).encode()) is None
+    data = json.dumps(one).encode()
+    twice = data.replace(b'"vocab"', b'"vocab": {"a": 0}, "vocab"', 1)
+    assert twice != data
+    assert _read_with_kernel(data) is not None
+    assert _read_with_kernel(twice) is None
+
+
+def test_ordinary_tokens_among_others():
     vocabulary = bpe.Tokenizer(read(json.dumps(file()).encode())).spec.vocabulary
     tokens = {token for _, token in vocabulary.items(ORDINARY)}
     asked = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
