@@ -69,6 +69,7 @@ cdef inline Py_ssize_t read_letters(JsonReader* reader, byte_t stop, byte_t* out
     The reader moves past that character, or stays.
     """
     cdef const byte_t* text = reader.text
+    cdef const int16_t* byte_of = reader.byte_of
     cdef Py_ssize_t at = reader.pos, end = reader.end, n = 0
     cdef int code
     while at < end and n < MOST:
@@ -97,9 +98,9 @@ cdef inline Py_ssize_t read_letters(JsonReader* reader, byte_t stop, byte_t* out
             at += 2
         else:
             return OTHER
-        if not 0 <= code < LETTERS or reader.byte_of[code] < 0:
+        if not 0 <= code < LETTERS or byte_of[code] < 0:
             return OTHER
-        out[n] = <byte_t>reader.byte_of[code]
+        out[n] = <byte_t>byte_of[code]
         n += 1
     return WRONG
 

@@ -1,15 +1,15 @@
-"""Rank files: reading the lines that are plain, and recovering the merges that made the tokens.
+"""Rank files: reading plain lines, and recovering the merges that the ranks stand for.
 
-Not here: what is wrong with lines that are not plain, and vocabularies that no training made
-(`bpe/formats/tiktoken.py`).
+Not here: what is wrong with other lines, and vocabularies that no training produces (`bpe/formats/tiktoken.py`).
 
 Measured, cl100k: 290 ms with a dict of tokens and merging each token's bytes, 33 here.
 """
 
 import numpy as np
 
+from bpe.base._bounds cimport check_offsets
 from bpe.base._ids cimport Ids
-from bpe.base._memory cimport mix, prefetch
+from bpe.base._memory cimport grown, mix, prefetch
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Pairs, PairTable, find_pair, pair_hash
@@ -33,40 +33,40 @@ cdef enum:
     NEWLINE = 10
     AHEAD = 16                # tokens prefetched ahead of the one to enter; a power of two
 
-cdef struct Slot:
+cdef struct StringSlot:
     uint64_t key              # of `key_of`; 0 where empty
     uint64_t token
 
-cdef struct Strings:          # the tokens and a table to find them by their bytes
+cdef struct TokenStrings:     # the tokens and a table to find them by their bytes
     const byte_t* blob
     const int64_t* offsets
-    Slot* slots
+    StringSlot* slots
     size_t mask
     uint32_t* filter
 
-cdef struct Split:            # of a token in two, both of which may be tokens
+cdef struct TokenSplit:       # of a token in two, both of which may be tokens
     Py_ssize_t cut
     uint64_t left             # keys
     uint64_t right
 
-cdef struct Parts:            # the two tokens that a token is made of; -1, -1 where it is a byte, or never reached
+cdef struct MergedPair:       # the two tokens that a token is merged from; -1, -1 for a byte and an unreachable token
     int left
     int right
 
-cdef struct Found:            # the merges found so far
-    const Pairs* pairs        # what they make is token << 32 | token, so that NO_MERGE is greater
-    Parts* made_of            # by token
+cdef struct FoundMerges:
+    const Pairs* pairs        # a pair's merge result is token << 32 | token, so that NO_MERGE is greater
+    MergedPair* pair_of       # by token
 
-cdef struct Work:             # on one token: while it is under way, the next ones' memory is fetched
-    Split* splits             # with room for one by place of the longest token; so the following
-    Parts* parts              # the splits that are two tokens; the first is most likely the merge
+cdef struct SplitWork:        # on one token; while it waits for memory, the next ones are worked on
+    TokenSplit* splits        # with room for one at each byte of the longest token, as has the following
+    MergedPair* pairs         # the splits that are two tokens; the first is most likely the merge
     Py_ssize_t n
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-cdef int base64_digits(byte_t* digits) noexcept nogil:
+cdef void base64_digits(byte_t* digits) noexcept nogil:
     """The value of each digit of base64; FOREIGN for every other byte."""
     cdef int i
     memset(digits, FOREIGN, 256)
@@ -76,15 +76,14 @@ cdef int base64_digits(byte_t* digits) noexcept nogil:
     for i in range(10):
         digits[48 + i] = 52 + i
     digits[43], digits[47] = 62, 63
-    return 0
 
 
 cdef Py_ssize_t decode_base64(
     const byte_t* digits, const byte_t* text, Py_ssize_t size, byte_t* out, Py_ssize_t* used
 ) noexcept nogil:
-    """The bytes of the base64 that a text begins with, written to `out`; how many, or -1 for what is not plain base64.
+    """Decode the base64 that a text begins with to `out`; returns how many bytes, or -1 for what is not plain base64.
 
-    `used` gets how long it is: what follows is no base64, or the end, or less than four digits.
+    `used` gets the length of the base64: other characters follow, or the end, or less than four digits.
     """
     cdef Py_ssize_t i = 0, n = 0
     cdef uint32_t a = FOREIGN, b = FOREIGN, c, d
@@ -111,7 +110,7 @@ cdef Py_ssize_t decode_base64(
 
 
 cdef Py_ssize_t read_number(const byte_t* text, Py_ssize_t size, int64_t* number) noexcept nogil:
-    """The number of up to ten digits that a text begins with; how many digits, or -1 if there is none or too many."""
+    """The number of up to ten digits that a text begins with; returns how many digits, or -1 for none or too many."""
     cdef Py_ssize_t i = 0
     number[0] = 0
     while i < size and 48 <= text[i] <= 57 and i <= 10:
@@ -169,14 +168,14 @@ def read_ranks(const byte_t[::1] data):
 
 
 cdef inline uint64_t short_key(const byte_t* data, Py_ssize_t size) noexcept nogil:
-    """Up to 7 bytes and their number as they are. 8 bytes are read: the blob is followed by as many."""
+    """The key of up to 7 bytes: these and their number. 8 bytes are read: the blob is padded with as many."""
     cdef uint64_t word
     memcpy(&word, data, 8)
     return word & (<uint64_t>1 << 8 * size) - 1 | <uint64_t>size << 56
 
 
 cdef inline uint64_t long_key(uint64_t sum) noexcept nogil:
-    """The key of more bytes than that, by the sum of byte i times BASE ** (size - 1 - i), modulo 2**64."""
+    """The key of more bytes, by the sum of byte i times BASE ** (size - 1 - i), modulo 2**64."""
     return sum | <uint64_t>0xFF << 56
 
 
@@ -195,7 +194,7 @@ cdef inline uint64_t scattered(uint64_t key) noexcept nogil:
 
 
 cdef inline bint seen(const uint32_t* filter, uint64_t hashed) noexcept nogil:
-    """Whether something of this hash may have been noted; False is certain."""
+    """Whether a key of this hash may have been entered; False is certain."""
     cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
     return filter[bit >> 5] >> (bit & 31) & 1
 
@@ -205,51 +204,45 @@ cdef inline void note(uint32_t* filter, uint64_t hashed) noexcept nogil:
     filter[bit >> 5] |= <uint32_t>1 << (bit & 31)
 
 
-cdef bint is_string(
-    const Strings* strings, token_t token, const byte_t* data, Py_ssize_t size
+cdef inline size_t slot_of(
+    const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
 ) noexcept nogil:
-    """Whether a token of more bytes than a key has is these, where the keys are the same."""
-    return (
-        strings.offsets[token + 1] - strings.offsets[token] == size
-        and memcmp(strings.blob + strings.offsets[token], data, size) == 0
-    )
+    """The index of the slot of the token with these bytes, or of the empty one where it would be entered."""
+    cdef size_t at = scattered(key) & strings.mask
+    cdef uint64_t token
+    while strings.slots[at].key != 0:
+        if strings.slots[at].key == key:
+            token = strings.slots[at].token
+            if size <= SHORT or (
+                strings.offsets[token + 1] - strings.offsets[token] == size
+                and memcmp(strings.blob + strings.offsets[token], data, size) == 0
+            ):
+                break
+        at = (at + 1) & strings.mask
+    return at
 
 
 cdef inline token_t find_string(
-    const Strings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
+    const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
 ) noexcept nogil:
     """The token of these bytes, or NO_TOKEN."""
-    cdef size_t at = scattered(key) & strings.mask
-    cdef token_t token
-    while strings.slots[at].key != 0:
-        if strings.slots[at].key == key:
-            token = <token_t>strings.slots[at].token
-            if size <= SHORT or is_string(strings, token, data, size):
-                return token
-        at = (at + 1) & strings.mask
-    return NO_TOKEN
+    cdef const StringSlot* slot = &strings.slots[slot_of(strings, data, size, key)]
+    return <token_t>slot.token if slot.key != 0 else NO_TOKEN
 
 
-cdef bint enter_string(Strings* strings, token_t token, uint64_t key) noexcept nogil:
-    """Enter a token; False where one of the same bytes is in."""
+cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) noexcept nogil:
+    """Enter a token; False where one of the same bytes is in the table."""
     cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token]
-    cdef uint64_t hashed = scattered(key)
-    cdef size_t at = hashed & strings.mask
-    while strings.slots[at].key != 0:
-        if strings.slots[at].key == key and (
-            size <= SHORT or is_string(strings, <token_t>strings.slots[at].token, data, size)
-        ):
-            return False
-        at = (at + 1) & strings.mask
-    strings.slots[at].key = key
-    strings.slots[at].token = token
-    note(strings.filter, hashed)
+    cdef size_t at = slot_of(strings, data, strings.offsets[token + 1] - strings.offsets[token], key)
+    if strings.slots[at].key != 0:
+        return False
+    strings.slots[at] = StringSlot(key, token)
+    note(strings.filter, scattered(key))
     return True
 
 
-cdef bint enter_strings(Strings* strings, Py_ssize_t n) noexcept nogil:
-    """Enter all tokens; False where two are the same."""
+cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) noexcept nogil:
+    """Enter all tokens, each prefetched AHEAD tokens before; False where two are the same."""
     cdef uint64_t keys[AHEAD]
     cdef uint64_t key
     cdef Py_ssize_t i
@@ -267,40 +260,40 @@ cdef bint enter_strings(Strings* strings, Py_ssize_t n) noexcept nogil:
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-cdef bint stay_apart(const Found* merges, token_t left, token_t right) noexcept nogil:
-    """Whether the bytes of two tokens, one after the other, come to just these two by the merges known so far.
+cdef bint is_valid_pair(const FoundMerges* merges, token_t left, token_t right) noexcept nogil:
+    """Whether merging the bytes of two adjacent tokens by the merges known so far gives just these two tokens.
 
-    Both sides are taken apart in the order opposite to merging, the later merge first, and at each step it is asked
-    whether the two that then touch would have been merged before what was taken apart last.
+    Both tokens are taken apart in the reverse order of merging, the later merge first. At each step the two parts that
+    then touch must not have been merged before the merge that was undone last.
 
-    Worked example: `low` and `er`, made of lo w and e r, the latter later. Nothing may make one token of low|er. Take
-    er apart: nothing before er of low|e. Take low apart: nothing before low of w|e. These are single bytes: done.
+    Worked example: `low` and `er`, merged from lo w and e r, the latter later. No merge may join low|er. Undo er: none
+    before er may join low|e. Undo low: none before low may join w|e. These are single bytes: done.
     """
-    cdef uint64_t limit = NO_TOKEN             # merges of this token and later ones do not come into it
-    cdef Parts left_parts, right_parts
+    cdef uint64_t limit = NO_TOKEN             # only merges of tokens below this one count
+    cdef MergedPair left_pair, right_pair
     while True:
         if find_pair(merges.pairs, left, right) >> 32 < limit:
             return False
-        left_parts, right_parts = merges.made_of[left], merges.made_of[right]
-        if left_parts.right >= 0 and (right_parts.left < 0 or left > right):
+        left_pair, right_pair = merges.pair_of[left], merges.pair_of[right]
+        if left_pair.right >= 0 and (right_pair.left < 0 or left > right):
             limit = left
-            left = <token_t>left_parts.right
-        elif right_parts.left >= 0:
+            left = <token_t>left_pair.right
+        elif right_pair.left >= 0:
             limit = right + 1                  # at equal tokens the left one is merged first
-            right = <token_t>right_parts.left
+            right = <token_t>right_pair.left
         else:
             return True
 
 
-cdef void find_splits(const Strings* strings, uint64_t* sums, token_t token, Work* work) noexcept nogil:
-    """Find the splits of a token whose parts may both be tokens, and have the tokens' slots fetched.
+cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token, SplitWork* work) noexcept nogil:
+    """Find the splits of a token whose parts may both be tokens, and prefetch the slots of these.
 
-    `sums` has room for one by place of the token.
+    `sums` has room for one for each byte of the token.
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut, n = 0
     cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left, right, left_hash, right_hash
-    cdef Split* splits = work.splits
+    cdef TokenSplit* splits = work.splits
     if size > SHORT + 1:
         for cut in range(size - 1, 0, -1):
             right_sum += data[cut] * power
@@ -319,215 +312,181 @@ cdef void find_splits(const Strings* strings, uint64_t* sums, token_t token, Wor
     work.n = n
 
 
-cdef void find_parts(const Strings* strings, const Found* merges, token_t token, Work* work) noexcept nogil:
-    """Find the splits that are two tokens, and have fetched what is known of these.
-
-    The first of them is the one whose worse part is best: nine times of ten that is the merge.
-    """
+cdef inline bint pair_of_split(
+    const TokenStrings* strings, token_t token, const TokenSplit* split, MergedPair* pair
+) noexcept nogil:
+    """Look up both parts of a split of a token; False where one of them is no token."""
     cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i, n = 0
-    cdef token_t left, right, worst = NO_TOKEN
-    cdef Parts* parts = work.parts
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token]
+    cdef token_t right, left = find_string(strings, data, split.cut, split.left)
+    if left == NO_TOKEN:
+        return False
+    right = find_string(strings, data + split.cut, size - split.cut, split.right)
+    pair[0] = MergedPair(<int>left, <int>right)
+    return right != NO_TOKEN
+
+
+cdef void find_pairs(
+    const TokenStrings* strings, const FoundMerges* merges, token_t token, SplitWork* work
+) noexcept nogil:
+    """Find the splits that are two tokens, and prefetch what is known of these.
+
+    The first is the one whose worse part has the best rank: nine times of ten that is the merge.
+    """
+    cdef Py_ssize_t i, n = 0
+    cdef int worst = 0x7FFFFFFF
+    cdef MergedPair* pairs = work.pairs
     cdef uint64_t pair
-    cdef Split split
     for i in range(work.n):
-        split = work.splits[i]
-        left = find_string(strings, data, split.cut, split.left)
-        if left == NO_TOKEN:
+        if not pair_of_split(strings, token, &work.splits[i], &pairs[n]):
             continue
-        right = find_string(strings, data + split.cut, size - split.cut, split.right)
-        if right == NO_TOKEN:
-            continue
-        prefetch(&merges.made_of[left])
-        prefetch(&merges.made_of[right])
-        parts[n] = Parts(<int>left, <int>right)
-        if max(left, right) < worst:
-            worst = max(left, right)
-            parts[0], parts[n] = parts[n], parts[0]
+        prefetch(&merges.pair_of[pairs[n].left])
+        prefetch(&merges.pair_of[pairs[n].right])
+        if max(pairs[n].left, pairs[n].right) < worst:
+            worst = max(pairs[n].left, pairs[n].right)
+            pairs[0], pairs[n] = pairs[n], pairs[0]
         n += 1
     if n:
-        pair = <uint64_t>parts[0].left << 32 | <uint64_t>parts[0].right
+        pair = <uint64_t>pairs[0].left << 32 | <uint64_t>pairs[0].right
         prefetch(&merges.pairs.slots[pair_hash(pair) & merges.pairs.mask])
     work.n = n
 
 
-cdef inline bint is_made(const Strings* strings, const Found* merges, token_t token) noexcept nogil:
+cdef inline bint is_reachable(const TokenStrings* strings, const FoundMerges* merges, token_t token) noexcept nogil:
     """Whether a token is a byte, or the merges known so far make it."""
-    return merges.made_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
+    return merges.pair_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
 
 
 cdef bint find_merge(
-    const Strings* strings, const Found* merges, PairTable table, token_t token, const Work* work
+    const TokenStrings* strings, const FoundMerges* merges, PairTable table, token_t token, const SplitWork* work
 ) noexcept nogil:
-    """Find the two tokens that a token is made of and enter the pair; False where its bytes come to other tokens."""
+    """Find the two tokens that a token is merged from and enter the pair; False where its bytes give other tokens."""
     cdef Py_ssize_t i
     cdef token_t left, right
     for i in range(work.n):
-        left, right = <token_t>work.parts[i].left, <token_t>work.parts[i].right
-        if is_made(strings, merges, left) and is_made(strings, merges, right) and stay_apart(merges, left, right):
-            merges.made_of[token] = work.parts[i]
+        left, right = <token_t>work.pairs[i].left, <token_t>work.pairs[i].right
+        if (
+            is_reachable(strings, merges, left) and is_reachable(strings, merges, right)
+            and is_valid_pair(merges, left, right)
+        ):
+            merges.pair_of[token] = work.pairs[i]
             table.insert(left, right, <uint64_t>token << 32 | token)
             return True
     return False
 
 
-cdef int find_merges(
-    const Strings* strings, const Found* merges, PairTable table, uint64_t* sums, Work* works, Py_ssize_t n
-) noexcept nogil:
-    """Find the merges of n tokens, each in three steps; `works` has three of them, which take turns."""
-    cdef Py_ssize_t i
-    cdef Work* first = works
-    cdef Work* second = works + 1
-    cdef Work* third = works + 2
-    for i in range(n + 2):
-        if i < n:
-            find_splits(strings, sums, <token_t>i, first)
-        if 1 <= i <= n:
-            find_parts(strings, merges, <token_t>(i - 1), second)
-        if i >= 2:
-            find_merge(strings, merges, table, <token_t>(i - 2), third)
-        first, second, third = third, first, second
-    return 0
+cdef class RankTable:
+    """Tokens by rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`, and a table to find them by their bytes.
 
+    The merge of a token is the pair of tokens that its bytes give by the merges of better rank; at most one split of
+    the token is such a pair. A token without one is unreachable by merging, and is part of no merge.
 
-cdef struct Tables:           # all memory for finding merges
-    size_t room               # bytes of the slots
-    Strings strings
-    uint64_t* sums            # one by place of the longest token, as what follows for each of three works
-    Split* splits
-    Parts* parts
-
-
-cdef int open_tables(Tables* tables, const byte_t* blob, const int64_t[::1] offsets, Py_ssize_t longest) except -1:
-    """Empty tables for tokens; what there is of them has to be closed even if this raises."""
-    cdef size_t size = 16, n = <size_t>(offsets.shape[0] - 1)
-    while size < n + n // 4:
-        size *= 2
-    memset(tables, 0, sizeof(Tables))
-    tables.room = size * sizeof(Slot)
-    tables.strings = Strings(
-        blob=blob, offsets=&offsets[0], slots=<Slot*>zeroed(tables.room), mask=size - 1,
-        filter=<uint32_t*>calloc(1 << (FILTER_BITS - 5), sizeof(uint32_t)),
-    )
-    tables.sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
-    tables.splits = <Split*>calloc(3 * longest, sizeof(Split))
-    tables.parts = <Parts*>calloc(3 * longest, sizeof(Parts))
-    if not (tables.strings.slots and tables.strings.filter and tables.sums and tables.splits and tables.parts):
-        raise MemoryError(f"no memory for a table of {n} merges")
-    return 0
-
-
-cdef void close_tables(Tables* tables) noexcept:
-    release(tables.strings.slots, tables.room)
-    free(tables.strings.filter)
-    free(tables.sums)
-    free(tables.splits)
-    free(tables.parts)
-
-
-def merges_of_ranks(bytes blob, const int64_t[::1] offsets):
-    """Recover the merges of tokens given by rising rank: token i is `blob[offsets[i]:offsets[i + 1]]`.
-
-    A token's merge is the pair of tokens that its bytes come to by the merges of better rank; at most one split of the
-    token is such a pair. A token that has none is never reached by merging, and is part of no merge.
-
-    Returns:
-        int32 pairs of places, shape (n, 2); -1, -1 for a token of one byte and for one that merging never reaches. None
-        where two tokens are the same.
+    Attributes:
+        distinct: whether no two tokens are the same.
 
     """
-    cdef Py_ssize_t n = offsets.shape[0] - 1, longest = max(np.diff(offsets).max(initial=0), 1)
-    cdef bytes padded = blob + bytes(8)
-    cdef bint distinct = False
-    cdef Tables tables
-    cdef Found merges
-    cdef PairTable table
-    cdef Work works[3]
-    cdef int i
-    found = np.full((n, 2), -1, dtype=np.int32)
-    cdef int[:, ::1] made_of = found
-    if n == 0:
-        return found
-    table = PairTable.__new__(PairTable)
-    table.allocate(n // 2 + n // 8)                        # fuller than for encoding, to stay in a cache
-    merges.pairs, merges.made_of = &table.pairs, <Parts*>&made_of[0, 0]
-    try:
-        open_tables(&tables, padded, offsets, longest)
+
+    cdef readonly bint distinct
+    cdef Py_ssize_t n
+    cdef bytes padded
+    cdef const int64_t[::1] offsets
+    cdef TokenStrings strings
+    cdef SplitWork works[3]
+    cdef uint64_t* sums       # one for each byte of the longest token, as the works have
+
+    def __cinit__(self, bytes blob, const int64_t[::1] offsets):
+        cdef Py_ssize_t longest = max(np.diff(offsets).max(initial=0), 1)
+        cdef size_t size = 16
+        cdef SplitWork* work
+        self.n = offsets.shape[0] - 1
+        check_offsets(offsets, self.n, len(blob))
+        self.padded, self.offsets = blob + bytes(8), offsets
+        while size < <size_t>(self.n + self.n // 4):
+            size *= 2
+        self.strings.blob, self.strings.offsets, self.strings.mask = self.padded, &offsets[0], size - 1
+        self.strings.slots = <StringSlot*>zeroed(size * sizeof(StringSlot))
+        self.strings.filter = <uint32_t*>calloc(1 << (FILTER_BITS - 5), sizeof(uint32_t))
+        self.sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
+        if not (self.strings.slots and self.strings.filter and self.sums):
+            raise MemoryError(f"no memory for a table of {self.n} tokens")
         for i in range(3):
-            works[i] = Work(splits=tables.splits + i * longest, parts=tables.parts + i * longest, n=0)
+            work = &self.works[i]
+            work.splits = <TokenSplit*>calloc(longest, sizeof(TokenSplit))
+            work.pairs = <MergedPair*>calloc(longest, sizeof(MergedPair))
+            if not (work.splits and work.pairs):
+                raise MemoryError(f"no memory for the splits of a token of {longest} bytes")
         with nogil:
-            distinct = enter_strings(&tables.strings, n)
-            if distinct:
-                find_merges(&tables.strings, &merges, table, tables.sums, works, n)
-    finally:
-        close_tables(&tables)
-    return found if distinct else None
+            self.distinct = enter_strings(&self.strings, self.n)
 
+    def __dealloc__(self):
+        release(self.strings.slots, (self.strings.mask + 1) * sizeof(StringSlot))
+        free(self.strings.filter)
+        free(self.sums)
+        for i in range(3):
+            free(self.works[i].splits)
+            free(self.works[i].pairs)
 
-cdef Py_ssize_t splits_of(
-    const Strings* strings, uint64_t* sums, token_t token, Work* work, int* out
-) noexcept nogil:
-    """Find the splits of one token that are two tokens, written to `out` as (left, right, token) unless it is NULL.
+    def merges(self):
+        """Recover the merges of distinct tokens: int32 pairs of tokens, shape (n, 2); -1, -1 for those without one.
 
-    Linear in the token's length, but for comparing the parts that are tokens.
-    """
-    cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], i, n = 0
-    cdef token_t left, right
-    find_splits(strings, sums, token, work)
-    for i in range(work.n):
-        left = find_string(strings, data, work.splits[i].cut, work.splits[i].left)
-        if left == NO_TOKEN:
-            continue
-        right = find_string(strings, data + work.splits[i].cut, size - work.splits[i].cut, work.splits[i].right)
-        if right == NO_TOKEN:
-            continue
-        if out != NULL:
-            out[3 * n], out[3 * n + 1], out[3 * n + 2] = <int>left, <int>right, <int>token
-        n += 1
-    return n
-
-
-def splits_of_ranks(bytes blob, const int64_t[::1] offsets, const int64_t[::1] wanted):
-    """Every split of the tokens at the places `wanted` in two tokens: int32, shape (n, 3): left, right, the token.
-
-    Tokens are given as for `merges_of_ranks` and are distinct. The splits of one token are in order of its left part's
-    length.
-    """
-    cdef Py_ssize_t n = offsets.shape[0] - 1, longest = max(np.diff(offsets).max(initial=0), 1), i, total = 0
-    cdef bytes padded = blob + bytes(8)
-    cdef Tables tables
-    cdef Work work
-    cdef int* out = NULL
-    cdef int[:, ::1] rows
-    found = np.empty((0, 3), dtype=np.int32)
-    if n == 0 or wanted.shape[0] == 0:
+        Each token takes three steps; the steps of three tokens alternate, while memory is fetched for the next.
+        """
+        cdef FoundMerges merges
+        cdef SplitWork* first = &self.works[0]
+        cdef SplitWork* second = &self.works[1]
+        cdef SplitWork* third = &self.works[2]
+        cdef Py_ssize_t i, n = self.n
+        found = np.full((n, 2), -1, dtype=np.int32)
+        cdef int[:, ::1] pair_of = found
+        cdef PairTable table = PairTable.__new__(PairTable)
+        if n == 0:
+            return found
+        table.allocate(n // 2 + n // 8)                    # fuller than for encoding, to stay in a cache
+        merges.pairs, merges.pair_of = &table.pairs, <MergedPair*>&pair_of[0, 0]
+        with nogil:
+            for i in range(n + 2):
+                if i < n:
+                    find_splits(&self.strings, self.sums, <token_t>i, first)
+                if 1 <= i <= n:
+                    find_pairs(&self.strings, &merges, <token_t>(i - 1), second)
+                if i >= 2:
+                    find_merge(&self.strings, &merges, table, <token_t>(i - 2), third)
+                first, second, third = third, first, second
         return found
-    try:
-        open_tables(&tables, padded, offsets, longest)
-        work = Work(splits=tables.splits, parts=tables.parts, n=0)
-        with nogil:
-            enter_strings(&tables.strings, n)
-            for i in range(wanted.shape[0]):
-                total += splits_of(&tables.strings, tables.sums, <token_t>wanted[i], &work, NULL)
-        if total:
-            found = np.empty((total, 3), dtype=np.int32)
-            rows = found
-            out = &rows[0, 0]
+
+    def splits(self, const int64_t[::1] wanted):
+        """Every split of these distinct tokens in two tokens: int32, shape (n, 3): left, right, the token.
+
+        The splits of one token are in order of its left part's length.
+        """
+        cdef Py_ssize_t i, k, n = 0
+        cdef size_t room = 0
+        cdef SplitWork* work = &self.works[0]
+        cdef MergedPair pair
+        cdef int* rows = NULL
+        for i in range(wanted.shape[0]):
+            if not 0 <= wanted[i] < self.n:
+                raise ValueError(f"token {wanted[i]} does not exist; there are {self.n} tokens")
+        try:
             with nogil:
                 for i in range(wanted.shape[0]):
-                    out += 3 * splits_of(&tables.strings, tables.sums, <token_t>wanted[i], &work, out)
-    finally:
-        close_tables(&tables)
-    return found
+                    find_splits(&self.strings, self.sums, <token_t>wanted[i], work)
+                    rows = <int*>grown(rows, &room, <size_t>(n + work.n + 1), 3 * sizeof(int))
+                    for k in range(work.n):
+                        if pair_of_split(&self.strings, <token_t>wanted[i], &work.splits[k], &pair):
+                            rows[3 * n], rows[3 * n + 1], rows[3 * n + 2] = pair.left, pair.right, <int>wanted[i]
+                            n += 1
+            return np.asarray(<int[:n, :3]>rows).copy() if n else np.empty((0, 3), dtype=np.int32)
+        finally:
+            free(rows)
 
 
 def any_comes_together(
     bytes blob, const int64_t[::1] offsets, const int64_t[::1] wanted, const int[:, ::1] splits
 ):
-    """Whether merging the bytes of any token at the places `wanted` by tiktoken's rule gives that token.
+    """Whether merging the bytes of any of the tokens `wanted` by tiktoken's rule gives that token.
 
-    `splits` are those of all tokens; a place is a rank too. O(n log n) in the tokens' bytes.
+    `splits` are those of all tokens. O(n log n) in the tokens' bytes.
     """
     cdef Py_ssize_t i, at, size, longest = max(np.diff(offsets).max(initial=0), 1)
     cdef const byte_t* data = blob
@@ -560,33 +519,3 @@ def any_comes_together(
         free_scratch(&scratch)
         free(out.data)
     return found
-
-
-def in_ids(const int[:, ::1] made_of, const int64_t[::1] offsets, const int[::1] ids):
-    """What `merges_of_ranks` finds, by the tokens' ids: token i, of the bytes from `offsets[i]` on, is `ids[i]`.
-
-    Returns:
-        (int32 pairs of ids, shape (n, 2); int32, shape (n,), the ids that they make; int64 places of the tokens of two
-        bytes and more that no pair makes).
-
-    """
-    cdef Py_ssize_t n = made_of.shape[0], i, n_made = 0, n_without = 0
-    for i in range(n):
-        n_made += made_of[i, 0] >= 0
-        n_without += made_of[i, 0] < 0 and offsets[i + 1] - offsets[i] > 1
-    pairs = np.empty((n_made, 2), dtype=np.int32)
-    made = np.empty(n_made, dtype=np.int32)
-    without = np.empty(n_without, dtype=np.int64)
-    cdef int[:, ::1] pair = pairs
-    cdef int[::1] makes = made
-    cdef int64_t[::1] place = without
-    n_made = n_without = 0
-    for i in range(n):
-        if made_of[i, 0] >= 0:
-            pair[n_made, 0], pair[n_made, 1] = ids[made_of[i, 0]], ids[made_of[i, 1]]
-            makes[n_made] = ids[i]
-            n_made += 1
-        elif offsets[i + 1] - offsets[i] > 1:
-            place[n_without] = i
-            n_without += 1
-    return pairs, made, without

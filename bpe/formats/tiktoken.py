@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
-from bpe.formats._ranks import any_comes_together, in_ids, merges_of_ranks, read_ranks, splits_of_ranks
+from bpe.formats._ranks import RankTable, any_comes_together, read_ranks
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -133,13 +133,12 @@ def read(
     """
     data = unpacked(data, path)
     tokens = read_ranks(data)
-    merges = None if tokens is None else merges_of_ranks(*tokens[:2])
-    if tokens is None or merges is None:
+    table = None if tokens is None else RankTable(*tokens[:2])
+    if tokens is None or table is None or not table.distinct:
         tokens = _read_line_by_line(data, path)  # raises the error, or reads an unusual layout
-        merges = merges_of_ranks(*tokens[:2])
-        assert merges is not None
+        table = RankTable(*tokens[:2])
     vocabulary = _vocabulary(*tokens, special_tokens, path)
-    pairs, ids, shared_ranks, unreachable = recover_merges(*tokens, merges)
+    pairs, ids, shared_ranks, unreachable = recover_merges(*tokens, table)
     return TokenizerSpec(
         model="byte",
         vocabulary=vocabulary,
@@ -219,21 +218,24 @@ def _vocabulary(
 
 
 def recover_merges(
-    blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32], pairs: NDArray[np.int32]
+    blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32], table: RankTable
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int32] | None]:
     """Recover the merges of tokens that are sorted by rank; token i is `blob[offsets[i]:offsets[i + 1]]`.
 
-    `pairs` is the result of `merges_of_ranks`.
+    `table` is made of these tokens, which are distinct.
 
     Returns:
-        (pairs of ids; merge results; ranks of the merges if several share one, else None; ids of the tokens that these
-        merges never produce, or None if unknown).
+        (pairs of ids; the ids of the merge results; their ranks where several share one, or None; the ids of the
+        unreachable tokens, or None where that is not known).
 
     """
-    merges, results, without_merge = in_ids(pairs, offsets, ranks)
-    if len(splits_of_ranks(blob, offsets, without_merge)):
-        splits = splits_of_ranks(blob, offsets, np.arange(len(ranks), dtype=np.int64))
-        if any_comes_together(blob, offsets, without_merge, splits):
+    pairs = table.merges()
+    merged = pairs[:, 0] >= 0
+    without = np.flatnonzero(~merged & (np.diff(offsets) > 1))
+    if len(table.splits(without)):
+        splits = table.splits(np.arange(len(ranks), dtype=np.int64))
+        if any_comes_together(blob, offsets, without, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None
-    return merges, results, None, ranks[without_merge]
+    merges = np.flatnonzero(merged)
+    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[without]

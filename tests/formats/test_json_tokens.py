@@ -204,7 +204,7 @@ def test_unusual_files_are_left_to_json():
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
 
 
-def test_ordinary_among_returns_the_ordinary_tokens():
+def test_lists_of_other_objects_are_left_to_json():
     """A vocab or merges elsewhere in the file, twice, or the marks that stand for them."""
     one = file()
     vocab, merges = one["model"]["vocab"], one["model"]["merges"]
@@ -224,7 +224,7 @@ def test_ordinary_among_returns_the_ordinary_tokens():
     assert _read_with_kernel(twice) is None
 
 
-def test_ordinary_tokens_among_others():
+def test_ordinary_among_returns_the_ordinary_tokens():
     vocabulary = bpe.Tokenizer(read(json.dumps(file()).encode())).spec.vocabulary
     tokens = {token for _, token in vocabulary.items(ORDINARY)}
     asked = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}

@@ -47,7 +47,7 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
-    assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
+    assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
 
 
 @settings(max_examples=100)
@@ -60,17 +60,17 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     """Training's merges are recovered; if some tokens change places, the result equals the naive one."""
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
-    assert core.merges_of_ranks(*flat(tokens))[256:].tolist() == tok.merges.tolist()
+    assert core.RankTable(*flat(tokens)).merges()[256:].tolist() == tok.merges.tolist()
     for one, other in swaps:
         if max(one, other) < len(tokens):
             tokens[one], tokens[other] = tokens[other], tokens[one]
-    assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
+    assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
 
 
 def test_merges_of_long_tokens() -> None:
     for letters in ("a", "ab", "aab"):
         tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
-        assert core.merges_of_ranks(*flat(tokens)).tolist() == naive_merges(tokens)
+        assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
 
 
 def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
@@ -89,11 +89,11 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     """If there are such tokens, every split of a token is a merge with that token's rank, by tiktoken's rule."""
     blob, offsets = flat(tokens)
     every = np.arange(len(tokens), dtype=np.int64)
-    assert list(map(tuple, core.splits_of_ranks(blob, offsets, every).tolist())) == naive_splits(tokens)
-    pairs = core.merges_of_ranks(blob, offsets)
-    assert pairs is not None
+    table = core.RankTable(blob, offsets)
+    assert list(map(tuple, table.splits(every).tolist())) == naive_splits(tokens)
+    pairs = table.merges()
     numbers = 3 * every.astype(np.int32)
-    merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, pairs)
+    merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, table)
     known = {token: index for index, token in enumerate(tokens)}
     without = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
     late = [
@@ -146,7 +146,7 @@ def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
 
 
 def test_an_empty_list_of_tokens() -> None:
-    assert core.merges_of_ranks(b"", np.zeros(1, dtype=np.int64)).shape == (0, 2)
+    assert core.RankTable(b"", np.zeros(1, dtype=np.int64)).merges().shape == (0, 2)
     assert core.read_ranks(b"") is None
 
 
@@ -156,11 +156,11 @@ def test_an_empty_list_of_tokens() -> None:
 @settings(max_examples=300)
 @given(tokens=st.lists(st.binary(min_size=1, max_size=10) | st.text("ab", min_size=1, max_size=9).map(str.encode)))
 def test_repeated_tokens_are_detected(tokens: list[bytes]) -> None:
-    assert (core.merges_of_ranks(*flat(tokens)) is None) == (len(set(tokens)) < len(tokens))
+    assert core.RankTable(*flat(tokens)).distinct == (len(set(tokens)) == len(tokens))
 
 
 def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
-    assert core.merges_of_ranks(*flat([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])) is not None
+    assert core.RankTable(*flat([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])).distinct
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
 )
 def test_the_kernel_equals_reading_line_by_line(data: bytes) -> None:
     read = core.read_ranks(data)
-    if read is None or core.merges_of_ranks(*read[:2]) is None:
+    if read is None or not core.RankTable(*read[:2]).distinct:
         return
     by_line = tiktoken._read_line_by_line(data, None)
     assert (read[0], read[1].tolist(), read[2].tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
