@@ -143,7 +143,7 @@ def test_missing_or_unreadable_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not hold the super-user back"
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not restrict the super-user"
 )
 def test_file_without_permission(tmp_path: Path) -> None:
     locked = tmp_path / "locked.txt"
@@ -501,10 +501,10 @@ def test_files_of_other_kinds_are_refused(data: bytes, tmp_path: Path) -> None:
 def test_invalid_fields_are_refused_by_name(saved: bytes, tmp_path: Path, where: tuple[str, ...], value: Any) -> None:
     """A field with a wrong value raises an error that names the field."""
     data = json.loads(saved)
-    place = data
+    parent = data
     for name in where[:-1]:
-        place = place[name]
-    place[where[-1]] = value
+        parent = parent[name]
+    parent[where[-1]] = value
     error = load_refused(tmp_path / "wrong.json", json.dumps(data).encode())
     assert len(str(error)) < 1000
 

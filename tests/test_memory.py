@@ -90,7 +90,7 @@ def test_training_stays_within_max_memory(corpus: Path) -> None:
     assert found[1][1] <= 160 << 20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of the process is read from /proc")
 def test_the_error_names_the_memory_that_the_symbols_need(corpus: Path) -> None:
     wide = PROGRAM.replace("vocab_size=400", "vocab_size=66_000")  # symbols of 32 bits
     program = wide.replace("int(sys.argv[2]) or None", "resident() + LEAST + (8 << 20)")
@@ -124,7 +124,7 @@ print(resident() - before, engine_of(tok).kernel.cache_state()["bytes"])
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what the process takes is read from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of the process is read from /proc")
 @pytest.mark.parametrize(("given", "most"), [("32M", 32 << 20), ("2M", 2 << 20)])
 def test_the_cache_stays_within_cache_memory(given: str, most: int) -> None:
     """Encode distinct words of every length that the cache has a table for.

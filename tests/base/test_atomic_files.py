@@ -74,7 +74,7 @@ def test_a_new_file_has_the_permissions_that_open_gives(tmp_path: Path) -> None:
 
 
 @posix
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may change the owner of a file")
 def test_owner_and_group_are_kept(tmp_path: Path) -> None:
     target = tmp_path / "theirs"
     target.touch()

@@ -89,7 +89,8 @@ def test_spans_and_dropout_end_at_a_signal() -> None:
     ends = np.minimum(starts + 3, len(TEXT))
     assert not with_signal(partial(kernel.encode_spans, TEXT, starts, ends))
     assert not with_signal(partial(dropout.encode, TEXT, starts, ends, 0, 0))
-    assert not with_signal(partial(dropout.encode, TEXT, starts[:1], ends[-1:], 0, 0)), "within one pretoken"
+    within_one_pretoken = partial(dropout.encode, TEXT, starts[:1], ends[-1:], 0, 0)
+    assert not with_signal(within_one_pretoken)
 
 
 def test_decoding_ends_at_a_signal() -> None:

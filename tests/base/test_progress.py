@@ -66,7 +66,7 @@ def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, mo
         bpe.train(files=text, vocab_size=270, progress=stop, checkpoint=tmp_path / "ckpt")
     calls: list[bpe.Progress] = []
     assert bpe.train(files=text, vocab_size=270, progress=calls.append, checkpoint=tmp_path / "ckpt") == expected
-    assert [each.done for each in calls] == [12, 14], "no word is counted and no merge made again"
+    assert [each.done for each in calls] == [12, 14], "a resumed training counts no word and makes no merge again"
     assert {each.total for each in calls} == {14}
     longer: list[bpe.Progress] = []
     bpe.extend(expected, {"lower": 3}, 273, progress=longer.append)
@@ -103,7 +103,7 @@ def test_a_progress_bar_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         last = shown.rstrip("\n").split("\r")[-1]
         assert "merging:  99%" in last
         assert "99/100 [" in last
-        assert "<" in last, "the time left"
+        assert "<" in last, "the bar shows the time left"
         assert "merges/s" in last
         assert f"{'x' * 23}… 7]" in last
 

@@ -19,7 +19,7 @@ from bpe.base.memory_limits import resident
 from bpe.encode import _batch as gather
 from bpe.tokenizer import engine_of
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is kept elsewhere")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="freed results are kept only on Linux")
 
 MB = 1 << 20
 LINES = ["low lower\n", "lowest\n", "slow\n", "lower slow low\n"]

@@ -107,7 +107,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert seen == {
         "files": [text_file, text_file], "separator": None, "per_line": False, "vocab_size": 300, "special_tokens": [],
         "end_of_word_glued": False, "progress": True,
-    }, "what is not given is left to the library"  # fmt: skip
+    }, "options that are not given keep the library's defaults"  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7", "--separator", r"\n\\n"]
     argv += ["--model", "char", "--pretokenizer", "o200k", "--end-of-word", "</w>", "--end-of-word-glued"]
@@ -276,7 +276,7 @@ def test_arrays_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, 
     for text in (b"", b"a", bytes(range(256)), "다람쥐 ".encode() * 30):
         array = io.BytesIO()
         np.lib.format.write_array(array, tok.encode(text).astype(dtype), version=version)
-        stdin(array.getvalue() + b"what is behind the array")
+        stdin(array.getvalue() + b"bytes after the array")
         assert main(["decode", "-", "-t", str(tmp_path / "t.json")]) == 0
         assert capsysbinary.readouterr().out == text
 

@@ -133,7 +133,7 @@ def test_merged_parts_train_the_same_tokenizer(
         assert main(["count-words", part, "-o", f"{out}.{number}", *words, *cut]) == 0
     assert main(["merge-counts", *(f"{out}.{number}" for number in range(len(parts))), "-o", out]) == 0
     assert main(["count-words", *parts, "-o", f"{out}.whole", *words, *cut]) == 0
-    assert Path(out).read_bytes() == Path(f"{out}.whole").read_bytes(), "order of first appearance included"
+    assert Path(out).read_bytes() == Path(f"{out}.whole").read_bytes(), "counts or their order differ"
     assert main(["train", "--counts", out, "-o", f"{out}.json", *learn]) == 0
     assert main(["train", *parts, "-o", f"{out}.whole.json", *learn, *words[:2], *words[4:], *cut]) == 0
     assert Path(f"{out}.json").read_bytes() == Path(f"{out}.whole.json").read_bytes()

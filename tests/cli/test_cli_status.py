@@ -163,7 +163,7 @@ def test_invalid_ids_are_refused(tmp_path, tokenizer_file, capsys, ids, pattern)
     (tmp_path / "ids.txt").write_bytes(ids)
     out = tmp_path / "out.txt"
     fails(capsys, ["decode", str(tmp_path / "ids.txt"), "-t", tokenizer_file, "-o", str(out)], 1, pattern)
-    assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"], "nothing half-written"
+    assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"], "a failed command leaves no output file"
 
 
 @pytest.mark.parametrize("through", ["a file", "a file with offsets", "a pipe"])

@@ -35,7 +35,7 @@ def test_demo_trains_saves_and_round_trips(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert bpe.Tokenizer.load(path).vocab_size == 4000
     assert err == ""
-    assert "\x1b" not in out, "plain: this is not a terminal"
+    assert "\x1b" not in out, "without a terminal there are no colours"
     assert "merge     1 " in out
     assert "merge   500 " in out
     assert "merge 3,500 " in out

@@ -441,7 +441,7 @@ def test_words_with_a_space_between_all_symbols_give_a_warning(words, instead, c
     counts.update(words)  # which logged the warning
     bpe.train(counts=counts, num_merges=1)
     assert not caplog.records
-    assert counts.total == 2 * sum(words.values()), "they are taken as they are all the same"
+    assert counts.total == 2 * sum(words.values()), "the words are counted unchanged despite the warning"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ SYLLABLES = ["low", "lower ", " ", "\n", "é", "가나 ", "猫", "😊", "\ud800
 @pytest.mark.parametrize("level", [0, 3])
 def test_transcoding_a_str_equals_pythons_utf8(level: int) -> None:
     if set_vector_level(level) != level:
-        pytest.skip("this machine has no such vectors")
+        pytest.skip("this machine lacks these vector instructions")
 
     @given(st.text(st.sampled_from(EDGES) | st.characters(), max_size=60), st.sampled_from(EDGES[3:]))
     def check(text: str, wide: str) -> None:

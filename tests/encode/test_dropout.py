@@ -72,8 +72,8 @@ def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
     }
     numbers = random_numbers(seed)
     found: list[int] = []
-    for place, part in enumerate(text.split("<|end|>")):
-        found += [tok.special_tokens["<|end|>"]] if place else []
+    for number, part in enumerate(text.split("<|end|>")):
+        found += [tok.special_tokens["<|end|>"]] if number else []
         pieces = [part.encode()] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(part)
         for piece in pieces:
             if piece:

@@ -223,8 +223,8 @@ def rank_vocabularies(draw: st.DrawFn) -> dict[bytes, int]:
     """All bytes and some tokens of a few letters, in any order, even in orders that training cannot produce."""
     words = draw(st.lists(st.text("abc", min_size=2, max_size=6).map(str.encode), unique=True, max_size=25))
     tokens = [bytes([byte]) for byte in range(256)]
-    place = draw(st.sampled_from([0, 97, 98, 256]))
-    tokens[place:place] = words
+    index = draw(st.sampled_from([0, 97, 98, 256]))
+    tokens[index:index] = words
     return {token: rank for rank, token in enumerate(tokens)}
 
 

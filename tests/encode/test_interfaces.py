@@ -74,7 +74,7 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
         return bpe.train(pretokenizer=kind, **common)
     options: dict[str, dict[str, Any]] = {
         "regex": {"pretokenizer": Pretokenizer.from_regex(r"\w+|\W")},
-        "keeping regex": {"pretokenizer": Pretokenizer.from_regex(r"[a-z]+", gaps="keep")},
+        "regex with gaps kept": {"pretokenizer": Pretokenizer.from_regex(r"[a-z]+", gaps="keep")},
         "none": {"pretokenizer": None},
         "prefix": {"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True)},
         "lower": {"normalizer": Lowercase()},
@@ -83,8 +83,8 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
             "normalizer": Sequence(UnescapeHTML(times=2), CollapseWhitespace(), Strip(), Lowercase(final_sigma=True)),
             "pretokenizer": Pretokenizer("gpt2", add_prefix_space=True),
         },
-        "taken apart": {"normalizer": Sequence(NFKD(), Replace(r"\p{M}"), Strip(right=False), Replace("[0-9]", "##"))},
-        "put in": {"normalizer": Sequence(Strip(), Replace("^", "_"), Replace("low$", ""))},
+        "decomposed": {"normalizer": Sequence(NFKD(), Replace(r"\p{M}"), Strip(right=False), Replace("[0-9]", "##"))},
+        "inserted": {"normalizer": Sequence(Strip(), Replace("^", "_"), Replace("low$", ""))},
         "char": {"model": "char", "unk_token": "<unk>", "pretokenizer": "gpt2"},
         "marked": {"model": "char", "unk_token": "<unk>", "end_of_word": "</w>", "pretokenizer": "whitespace"},
         "glued": {
@@ -101,19 +101,21 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
 KINDS = (
     *NAMES,
     "regex",
-    "keeping regex",
+    "regex with gaps kept",
     "none",
     "prefix",
     "lower",
     "composed",
     "cleaned",
-    "taken apart",
-    "put in",
+    "decomposed",
+    "inserted",
     "char",
     "marked",
     "glued",
 )
-PLACED = tuple(kind for kind in KINDS if kind not in ("lower", "composed", "cleaned", "taken apart", "put in"))
+WITHOUT_NORMALIZER = tuple(
+    kind for kind in KINDS if kind not in ("lower", "composed", "cleaned", "decomposed", "inserted")
+)
 texts = st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_size=30).map("".join)
 
 
@@ -283,12 +285,12 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
     """The two parts have the pretokens of the whole, whatever text follows."""
     pretokenizer = Pretokenizer(kind)
     assert pretokenizer.scanner is not None
-    data, behind = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
+    data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
     cut = cutting.last(pretokenizer.scanner, data, min(low, len(data)))
     assert min(low, len(data)) <= cut <= len(data)
     if cut > low:
-        whole = pretokenizer.split_bytes(data + behind)
-        assert pretokenizer.split_bytes(data[:cut]) + pretokenizer.split_bytes(data[cut:] + behind) == whole
+        whole = pretokenizer.split_bytes(data + after)
+        assert pretokenizer.split_bytes(data[:cut]) + pretokenizer.split_bytes(data[cut:] + after) == whole
 
 
 # Files --------------------------------------------------------------------------------------------------------------
@@ -454,7 +456,7 @@ def check_offsets(tok: bpe.Tokenizer, text: str, allowed: Any) -> None:
             assert first == last
 
 
-@pytest.mark.parametrize("kind", PLACED)
+@pytest.mark.parametrize("kind", WITHOUT_NORMALIZER)
 def test_offsets_enclose_the_tokens(kind: str) -> None:
     tok = tokenizer(kind)
     check_offsets(tok, TEXT, ())
@@ -538,8 +540,8 @@ def test_spans_give_the_ids_of_their_texts(spans: list[tuple[str, bool]], kind: 
     expected: list[int] = []
     held = ""
     for text, trusted in spans:
-        for place, part in enumerate(text.split("<|end|>") if trusted else [text]):
-            if place:
+        for number, part in enumerate(text.split("<|end|>") if trusted else [text]):
+            if number:
                 expected += [*tok.encode(held).tolist(), tok.special_tokens["<|end|>"]]
                 held = ""
             held += part

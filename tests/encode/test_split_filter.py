@@ -47,7 +47,7 @@ def split_points(tokens: list[bytes], text: str) -> list[int]:
 
 
 def crosses(token: bytes, left: bytes, right: bytes) -> bool:
-    """Whether a token may contain the end of one character and the beginning of the other."""
+    """Whether a token may contain the end of one character and the beginning of the next."""
     return any(
         (left.endswith(token[:cut]) or token[:cut].endswith(left))
         and (right.startswith(token[cut:]) or token[cut:].startswith(right))

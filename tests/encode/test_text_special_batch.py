@@ -64,8 +64,8 @@ def test_escape_round_trips(data: bytes) -> None:
 def test_check_utf8() -> None:
     check_utf8("aé語😊".encode())
     check_utf8(b"")
-    for data, place in ((b"ab\xff", 2), (b"\xc3", 0), ("é".encode() + b"\x80", 2), (b"\xed\xa0\x80", 0)):
-        message = rf"the corpus is not UTF-8: byte 0x{data[place]:02x} at offset {place} \(.*\); .*model=\"byte\""
+    for data, offset in ((b"ab\xff", 2), (b"\xc3", 0), ("é".encode() + b"\x80", 2), (b"\xed\xa0\x80", 0)):
+        message = rf"the corpus is not UTF-8: byte 0x{data[offset]:02x} at offset {offset} \(.*\); .*model=\"byte\""
         with pytest.raises(ValueError, match=message):
             check_utf8(data, "the corpus")
 

@@ -28,7 +28,7 @@ def compiled(tmp_path: Path, *options: str) -> Path:
     command = [compiler, *flags, str(PROGRAM), "-o", str(program), "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode and options:
-        pytest.skip(f"the compiler does not take {' '.join(options)}")
+        pytest.skip(f"the compiler does not support {' '.join(options)}")
     assert done.returncode == 0, done.stderr
     return program
 

@@ -1,7 +1,7 @@
-/* Eight threads look words up in one table and enter those that are not there, while a ninth copies the table.
+/* Eight threads look up words in one table and insert the missing ones, while a ninth copies the table.
  *
- * Words are numbers, and their ids follow from them, so that any mixture of two words is seen. Run under ThreadSanitizer by
- * test_word_table.py. Prints how many words were found, in the table and in the last copy, and fails at a wrong one.
+ * Words are numbers, and their ids follow from them, so that a mixture of two words is detected. Run under ThreadSanitizer by
+ * test_word_table.py. Prints how many words were found in the table and in the last copy, and fails at a wrong result.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static size_t bytes_of(size_t word, uint8_t *bytes) {
     return n;
 }
 
-static uint64_t hash_of(size_t word) { return word % 37 * 0x9E3779B97F4A7C15ull | 1; } /* many are equal */
+static uint64_t hash_of(size_t word) { return word % 37 * 0x9E3779B97F4A7C15ull | 1; } /* many words have equal hashes */
 
 static void check(const bpe_words *words, uint64_t value, size_t word) {
     uint32_t ids[16], read[2];
@@ -102,7 +102,7 @@ static void enter(bpe_words *words, size_t word) {
 
 static void *work(void *number) {
     size_t me = (size_t)number;
-    uint64_t random = 0x1234567 + me % 2; /* half of the threads meet the same words in the same order */
+    uint64_t random = 0x1234567 + me % 2; /* half of the threads look up the same words in the same order */
     for (size_t i = 0; i < n_steps; i++) {
         random = random * 6364136223846793005ull + 1442695040888963407ull;
         size_t word = (size_t)(random >> 33) % n_words;

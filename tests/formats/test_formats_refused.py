@@ -125,12 +125,12 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "value", "where", "message"), BAD, ids=lambda part: str(part)[:40])
-def test_the_error_names_the_field_and_the_reason(place, value, where, message):
+@pytest.mark.parametrize(("keys", "value", "where", "message"), BAD, ids=lambda part: str(part)[:40])
+def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
     file = item = base()
-    for key in place[:-1]:
+    for key in keys[:-1]:
         item = item[key]
-    item[place[-1]] = value
+    item[keys[-1]] = value
     with pytest.raises(FormatError) as caught:
         read(json.dumps(file).encode(), path="tokenizer.json")
     assert (caught.value.path, caught.value.where) == ("tokenizer.json", where)
@@ -210,17 +210,17 @@ JUNK = st.sampled_from(
 )  # fmt: skip
 
 
-def places_in(value, path=()):
+def paths_in(value, path=()):
     yield path
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from places_in(each, (*path, key))
+            yield from paths_in(each, (*path, key))
     elif isinstance(value, list):
         for i, each in enumerate(value):
-            yield from places_in(each, (*path, i))
+            yield from paths_in(each, (*path, i))
 
 
-PLACES = [list(places_in(sample))[1:] for sample in SAMPLES]
+PATHS = [list(paths_in(sample))[1:] for sample in SAMPLES]
 
 
 @given(st.data())
@@ -229,18 +229,18 @@ def test_a_randomly_changed_file_is_read_or_refused(data):
     which = data.draw(st.integers(0, len(SAMPLES) - 1))
     file = copy.deepcopy(SAMPLES[which])
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.sampled_from(PLACES[which]))
+        keys = data.draw(st.sampled_from(PATHS[which]))
         change = data.draw(st.sampled_from(["delete", "replace", "replace", "add", "swap"]))
         try:
             item = file
-            for key in place[:-1]:
+            for key in keys[:-1]:
                 item = item[key]
             if change == "delete":
-                del item[place[-1]]
+                del item[keys[-1]]
             elif change == "replace":
-                item[place[-1]] = copy.deepcopy(data.draw(JUNK))
+                item[keys[-1]] = copy.deepcopy(data.draw(JUNK))
             elif change == "swap":
-                item[place[-1]] = copy.deepcopy(
+                item[keys[-1]] = copy.deepcopy(
                     data.draw(st.sampled_from(list(item.values() if isinstance(item, dict) else item)))
                 )
             elif isinstance(item, list):

@@ -27,7 +27,7 @@ def trained(pretokenizer: Any, model: str = "byte") -> bpe.Tokenizer:
 @pytest.mark.parametrize("model", ["byte", "char"])
 def test_files_keep_the_unicode_version(name: str, model: str, tmp_path: Path) -> None:
     if name == "starcoder" and model == "char":
-        pytest.skip("starcoder is of byte models")
+        pytest.skip("the starcoder pattern is for byte models only")
     tok = trained(name, model)
     path = tmp_path / "tokenizer.json"
     tok.save(path)

@@ -90,7 +90,9 @@ def test_resuming_gives_the_same_result(
     assert tok.training is not None
     assert expected.training is not None
     assert (tok.training.merges, tok.training.stopped) == (expected.training.merges, expected.training.stopped)
-    assert bpe.train(files=files, checkpoint=path, **options) == expected, "of a training that had ended"
+    assert bpe.train(files=files, checkpoint=path, **options) == expected, (
+        "resuming after the end gives the same result"
+    )
 
 
 @settings(max_examples=60)
@@ -176,7 +178,7 @@ print(tok.fingerprint)
     (tmp_path / ".ckpt.counts.bpe-0123456789abcdef.tmp").touch()
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     _, first, *_, fingerprint = done.stdout.splitlines()
-    assert int(first.split()[0]) > 36, "it went on from what the others had made"
+    assert int(first.split()[0]) > 36, "each run resumes from the merges of the runs before"
     assert fingerprint == expected.fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt", "ckpt.counts", "one.txt", "two.txt"]
 
@@ -335,13 +337,13 @@ def test_files_that_are_not_checkpoints_are_refused(files: list[Path], tmp_path:
         assert path.read_bytes() == bad
     path.unlink()
     (tmp_path / "ckpt.counts").unlink()
-    for place, error, message in (
+    for checkpoint, error, message in (
         (tmp_path / "nowhere" / "ckpt", ValueError, "folder .*nowhere does not exist"),
         (tmp_path, OSError, "directory"),
         (7, TypeError, "checkpoint is 7, an int; it must be a path"),
     ):
         with pytest.raises(error, match=message):
-            bpe.train(**{**options, "checkpoint": place})
+            bpe.train(**{**options, "checkpoint": checkpoint})
     with pytest.raises(bpe.FormatError, match="this is not a checkpoint"):
         bpe.train(**{**options, "checkpoint": files[0]})
     assert files[0].stat().st_size > 1000, "the corpus is not replaced"

@@ -320,12 +320,12 @@ def test_template(post, expected):
     tok, peer = both(saved([("<a>", (), True), ("<b>", (), True)], post=post))
     again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
     assert bpe.Tokenizer(read(write(tok.spec))) == tok == pickle.loads(pickle.dumps(tok))
-    before, behind = tok.template
+    before, after = tok.template
     assert tok.template == expected
     for text in ("", "x <a>", "ab"):
         ids = tok.encode(text, allowed_special="all").tolist()
         assert ids == theirs(peer, text)
-        assert [*before, *ids, *behind] == peer.encode(text).ids == again.encode(text).ids
+        assert [*before, *ids, *after] == peer.encode(text).ids == again.encode(text).ids
 
 
 def test_template_of_a_smaller_vocabulary():
