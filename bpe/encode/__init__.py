@@ -3,10 +3,10 @@
 In come texts, batches, files or streams; out come uint32 ids, and on request offsets. The files, in the order in which
 text meets them:
 
-- `text_encoder.py` checks arguments; `_fast_path.pyx` answers plain calls before that;
-- `engine.py` cuts at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `truncation.py`,
-  `dropout.py`, `clip_rows.py`, `explain.py`: other ways in, each over the engine;
-- `_batch.pyx`, `_file_blocks.pyx` share texts and blocks of files out to threads;
+- `text_encoder.py` checks arguments; `_fast_path.pyx` handles calls with default arguments before that;
+- `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `truncation.py`,
+  `dropout.py`, `clip_rows.py`, `explain.py` build on it;
+- `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` cuts them
   where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;
 - `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache; `_workspace.pyx` is one call's memory.

@@ -1,4 +1,4 @@
-"""CLIP's input: rows of a fixed length, with the start and the end token around each text.
+"""CLIP's model input: rows of a fixed length, with a start and an end token around each text.
 
 Not here: CLIP's merge list (`bpe/formats/clip.py`), its clean-up of text (`bpe/text/normalizers.py`).
 """
@@ -18,9 +18,10 @@ from bpe.vocab.spec import TokenizerSpec
 
 
 class ClipRows:
-    """Makes CLIP's rows with the tokenizer of a spec that has CLIP's two tokens. Immutable.
+    """Encodes texts to CLIP's rows, for a spec with CLIP's start and end tokens. Immutable.
 
-    The two tokens are words for its engine; of the other special tokens it finds the added ones.
+    As in OpenAI's code, the names of the two tokens are found in text as words. Of the other special tokens those that
+    are flagged "ordinary" are found.
     """
 
     def __init__(self, spec: TokenizerSpec, cache_memory: int) -> None:

@@ -1,6 +1,6 @@
-"""BPE-dropout: encoding a text differently each time, to train models that are robust against it.
+"""BPE-dropout: encode a text with random merges left out, which makes trained models more robust.
 
-Not here: the merging (`bpe/merge/_dropout`).
+Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020). Not here: the merging (`bpe/merge/_dropout.pyx`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _WHOLE = 2**53
 
 
 class DropoutEncoder:
-    """Encodes with dropout beside an `Engine`, whose tokenizer it is made for. Immutable.
+    """Encodes with dropout, using the tables of an `Engine`. Immutable.
 
-    With `ignore_merges`, a word that is a token is encoded as that token; not so here, as in Hugging Face's
-    `tokenizers`, since little would be left to drop.
+    `ignore_merges` has no effect here, as in Hugging Face's `tokenizers`: a word that is a token is merged like any
+    other, since otherwise dropout would hardly change anything.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -31,7 +31,7 @@ class DropoutEncoder:
         self._core = Dropout(engine.merger)
 
     def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
-        """The ids of one text; the same for the same text, probability and seed, on any machine."""
+        """The ids of one text. They depend only on the text, the probability and the seed."""
         pretokenizer = self._engine.spec.pretokenizer
         parts: list[NDArray[np.uint32]] = []
         state = seed & _WORD
@@ -52,10 +52,10 @@ class DropoutEncoder:
 
 
 def check_dropout(dropout: object, seed: object) -> tuple[float, int]:
-    """The arguments `dropout` and `seed`, a random seed in place of None.
+    """Validate the arguments `dropout` and `seed`; None becomes a random seed.
 
     Raises:
-        TypeError, ValueError: for a dropout that is no number from 0 to 1, or a seed that is no int.
+        TypeError, ValueError: for a dropout that is not a number from 0 to 1, or a seed that is not an int.
 
     """
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float, np.floating)):

@@ -1,7 +1,7 @@
-"""Encoding: a tokenizer's description turned into lookup tables, and texts into ids.
+"""The engine: builds the kernel's tables from a tokenizer's spec, and turns texts into ids with them.
 
-This module builds the kernel's tables, cuts texts at special tokens and normalizes them. The kernel's entry is
-`bpe/encode/_encoder.pyx`. Not here: what users call (`bpe/encode/text_encoder.py`).
+This module splits texts at special tokens, normalizes them, and calls the kernel (`bpe/encode/_encoder.pyx`). Not here:
+validation of users' arguments (`bpe/encode/text_encoder.py`).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import symbol_tables, unk_id
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end
 
-#: Characters from which on a str is not made UTF-8 as a whole.
+#: A str with more characters is converted to UTF-8 in steps, not as a whole.
 LONG_TEXT = 1 << 16
-#: Bytes of files from which on several threads are worth starting.
-SHARED = 1 << 19
-#: Bytes of a pipe that are read before several threads encode them.
+#: The fewest bytes of files for which several threads are started.
+MIN_PARALLEL_BYTES = 1 << 19
+#: The number of bytes of a pipe that are read before several threads encode them.
 AHEAD = 32 << 20
 
 Item = str | bytes | int
 
-#: The ids that are put before and after each text, if any.
+#: The ids to add before and after each text; None for none.
 Around = tuple[int | None, int | None]
 NOTHING: Around = (None, None)
 
@@ -50,13 +50,13 @@ _NO_IDS = np.empty(0, dtype=np.uint32)
 
 
 class Engine:
-    """Encodes texts with the tables of one tokenizer. Immutable; used by any number of threads at once.
+    """Encodes texts with the tables of one tokenizer. Immutable; any number of threads may use it at once.
 
     Args:
         spec: the tokenizer.
-        whole_words: (bytes, id) of pretokens that have an id of their own, whatever the merges say.
-        cache_memory: the most that the word cache takes, in bytes, for all threads together. Of a freed result at
-            most 1.5 times as much is kept for the next one.
+        whole_words: (bytes, id) of pretokens that are encoded as that id without merging.
+        cache_memory: the limit of the word cache, which all threads share, in bytes. The memory of one freed result of
+            up to 1.5 times this size is kept for the next result.
 
     """
 
@@ -67,7 +67,7 @@ class Engine:
         cache_memory: int = core.CACHE_MEMORY,
     ) -> None:
         if spec.normalizer == normalizers.Sequence():
-            spec = replace(spec, normalizer=None)  # which files have that mean none
+            spec = replace(spec, normalizer=None)  # an empty sequence changes nothing
         self.spec = spec
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
@@ -87,10 +87,10 @@ class Engine:
             self.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
         self.kernel.finish()
         pretokenizer = spec.pretokenizer
-        #: Whether the kernel takes texts as they are: nothing of them is changed, and a scanner cuts them.
         plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        #: Whether the kernel encodes texts unchanged: there is a scanner, no normalizer and no prefix space.
         self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain
-        #: Whether texts are normalized and nothing else is done to them.
+        #: Whether a normalizer is all that changes texts.
         self._normalized = spec.normalizer is not None and plain
 
     @property
@@ -99,10 +99,10 @@ class Engine:
         return self.kernel if self.direct and not self.specials.always else None
 
     def _kernel(self) -> core.Encoder:
-        """The tables that the kernels use; words that are one token are still to be set."""
+        """Build the kernel's tables, without the words that are encoded as one token."""
         spec, (inner, last, mark) = self.spec, self.symbols
-        # The kernels check these arrays once and read them as long as they live, so they are copies: those of the spec
-        # can be written to by whoever holds it.
+        # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
+        # arrays of the spec.
         merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_results, dtype=np.int32)
         ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
         if ends is not None and spec.ends_word is not None:
@@ -135,7 +135,7 @@ class Engine:
         )
 
     def _tokens_that_are_words(self) -> NDArray[np.bool_]:
-        """With `ignore_merges`: which ordinary tokens merging may not give for their own bytes, by id."""
+        """With `ignore_merges`, by id: whether merging the bytes of an ordinary token may give another id."""
         vocabulary, known = self.spec.vocabulary, self.spec.unreachable
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
         if known is None:
@@ -149,10 +149,10 @@ class Engine:
     # One text ---------------------------------------------------------------------------------------------------------
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
-        """The ids of one text, in which the special tokens `allowed` are found and the others are text."""
+        """The ids of one text. The special tokens in `allowed` are found; others are encoded as text."""
         if self.direct and not (allowed and self._may_hold(text, allowed)):
             if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
-                return self.encode_batch([text], 1).ids  # which holds no more than a part of it as UTF-8
+                return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
             data = self.checked(text)
             ids, known = self.kernel.encode(data)
             if not known:
@@ -172,7 +172,7 @@ class Engine:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def checked(self, text: TextLike) -> str | bytes:
-        """The text as the kernel takes it: an ASCII str as it is, anything else as UTF-8."""
+        """The text in the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
         if isinstance(text, str) and text.isascii():
             return text
         data = to_bytes(text)
@@ -181,7 +181,7 @@ class Engine:
         return data
 
     def items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
-        """The text cut at its allowed special tokens: their ids, and between them segments ready to be pretokenized."""
+        """Split a text at the allowed special tokens: their ids, and between them segments to pretokenize."""
         data = self.checked(text)
         if isinstance(data, str):
             data = data.encode()
@@ -197,7 +197,7 @@ class Engine:
                 yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
 
     def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
-        """Whether a text may hold one of the special tokens; one that is no text is refused elsewhere."""
+        """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
         return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
 
     def encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
@@ -213,14 +213,14 @@ class Engine:
         return ids
 
     def last_cut(self, data: Bytes, low: int) -> int:
-        """The last place beyond `low` where a prepared segment may be cut, whatever follows it; `low` if none is found.
+        """The last safe split point of a prepared segment after `low`, whatever text follows; `low` if there is none.
 
         Raises:
             ValueError: if the pretokenizer has no scanner.
 
         """
         if scanner_of(self.spec.pretokenizer) is None:
-            raise ValueError("the pretokenizer has no scanner, so that nothing is known of where a text may be cut")
+            raise ValueError("this pretokenizer has no scanner, so safe split points are unknown")
         return self.kernel.last_cut(data, low)
 
     def refuse_unknown(self, text: TextLike) -> None:
@@ -246,7 +246,7 @@ class Engine:
         allowed: frozenset[str] = frozenset(),
         around: Around = NOTHING,
     ) -> TokenBatch:
-        """The ids of many texts, a large batch on several threads."""
+        """The ids of many texts. A large batch is encoded by several threads."""
         if scanner_of(self.spec.pretokenizer) is None:
             return self._encode_one_by_one(texts, threads, allowed, around)
         job = Job(self.kernel, threads)
@@ -271,11 +271,11 @@ class Engine:
         threads: int,
         around: Around = NOTHING,
     ) -> TokenBatch:
-        """The ids of documents that lie in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
+        """The ids of documents in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
 
-        Nothing is copied where the pretokenizer has a scanner and nothing is done to a text first. Special tokens are
-        text. A character model takes UTF-8 only. The buffer must not change while this runs: the kernels stay within
-        it, but ids, and what the tokenizer remembers of words, could be of neither content.
+        Nothing is copied if the pretokenizer has a scanner and the text needs no change before it. Special tokens are
+        encoded as text. A character model takes UTF-8 only. The buffer must not change while this runs: the kernels
+        stay within it, but ids and cached words may then match neither the old nor the new content.
 
         Raises:
             ValueError: for a document that is not within the buffer; as for `encode`.
@@ -293,7 +293,7 @@ class Engine:
         return batch
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
-        """The ids of words, each taken as a pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.
+        """The ids of words, each encoded as one pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.
 
         Symbols without an id are NO_TOKEN. The tokenizer must have no pretokenizer and no normalizer.
         """
@@ -302,7 +302,7 @@ class Engine:
         return self._run(job, 1)[0]
 
     def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
-        """Where a block of a file may end in which the special tokens named are looked for; None: nowhere."""
+        """A function that finds where a block of a file may end, given the special tokens to find in it."""
         if not self.cuts_documents(names):
             return document_cut(separators, keep)
         return safe_cut(self.kernel.last_cut, [*separators, *(name.encode() for name in names)])
@@ -323,22 +323,22 @@ class Engine:
         most: int = sys.maxsize,
         ahead: bool = False,
     ) -> BlockIds | None:
-        """The ids of blocks of files, cut by `end_cut`, each read and encoded by one of the threads.
+        """The ids of blocks of files, divided by `end_cut`. Each block is read and encoded by one of the threads.
 
-        Not more than a certain number of blocks are taken, and none after `most` bytes: call this until there are none.
+        One call takes a limited number of blocks, and none after `most` bytes; it returns None when there are no more.
 
         Args:
             blocks: an iterator, on which only one thread at a time calls `next`.
-            threads: how many to use.
-            n_bytes: about how much text there will be.
+            threads: the number of threads.
+            n_bytes: the approximate size of the text.
             allowed: special tokens to find.
             disallowed: special tokens to refuse.
-            around: ids to put before and after each document.
-            most: how many bytes are enough.
-            ahead: let the caller's thread read the blocks before any is encoded, at most `AHEAD` bytes.
+            around: ids to add before and after each document.
+            most: stop after this many bytes.
+            ahead: read up to `AHEAD` bytes of blocks in the caller's thread before any is encoded.
 
         Raises:
-            FormatError: for text that is not UTF-8, or where `encode` raises ValueError; it names the file.
+            FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
         """
         work = _Blocks(self, allowed, disallowed, around)
@@ -346,7 +346,13 @@ class Engine:
             blocks = iter(list(_taken(blocks, min(most, AHEAD))))
         if self.direct and self.specials.plain(allowed):
             job = BlockJob(
-                self.kernel, threads if n_bytes >= SHARED else 1, blocks, work.prepare, work.done, n_bytes, most
+                self.kernel,
+                threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
+                blocks,
+                work.prepare,
+                work.done,
+                n_bytes,
+                most,
             )
             together(job.work, job.prepare(), job.stop)
             ids, parts = job.result()
@@ -370,14 +376,14 @@ class Engine:
     def _encode_one_by_one(
         self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], around: Around
     ) -> TokenBatch:
-        """The same where the `regex` package finds the pretokens."""
-        del threads  # the `regex` package keeps the interpreter to itself
+        """Like `encode_batch`, for pretokenizers that run through the `regex` package."""
+        del threads  # the `regex` package holds the GIL
         rows = [surrounded(self.encode(text, allowed), around) for text in texts]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
         return TokenBatch(_end_to_end(rows), offsets)
 
-    # Pieces, for people -----------------------------------------------------------------------------------------------
+    # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
     def pieces(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
         """The pretokens of a text, and the ids of special tokens between them."""
@@ -401,8 +407,8 @@ class Engine:
         inner, last, mark = self.symbols
         codes = [ord(char) for char in piece.decode()] if self._chars else list(piece)
         found: list[tuple[bytes, int]] = []
-        for place, code in enumerate(codes):
-            table = inner if place < len(codes) - 1 else last
+        for index, code in enumerate(codes):
+            table = inner if index < len(codes) - 1 else last
             number = int(table[code]) if code < len(table) else NO_TOKEN
             symbol = chr(code).encode() if self._chars else bytes([code])
             found.append((symbol, self._unk if number == NO_TOKEN else number))
@@ -416,11 +422,11 @@ class BlockIds:
     """The ids of some blocks of files.
 
     Attributes:
-        ids: uint32, those of all documents.
-        lengths: int64, how many each document has, or each part of one.
-        begins: whether the first of these begins in these blocks; otherwise it goes on from blocks before.
-        ends: whether the last of these ends in these blocks.
-        n_bytes: how much text the documents have together.
+        ids: uint32, of all documents.
+        lengths: int64, the number of ids of each document, or part of one.
+        begins: whether the first document begins in these blocks rather than in earlier ones.
+        ends: whether the last document ends in these blocks.
+        n_bytes: the size of the text in bytes.
 
     """
 
@@ -442,15 +448,15 @@ class BlockIds:
 
 
 def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
-    """What is known of blocks, and the ids of all of them, as one; None if there are no blocks."""
+    """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
     if not parts:
         return None
     lengths = np.concatenate([part.lengths for part in parts])
     sizes = np.array([len(part.lengths) for part in parts])
-    going_on = np.array([not part.begins for part in parts])
-    going_on[0] = False
-    if going_on.any():
-        firsts = (np.cumsum(sizes) - sizes)[going_on]
+    continued = np.array([not part.begins for part in parts])
+    continued[0] = False
+    if continued.any():
+        firsts = (np.cumsum(sizes) - sizes)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
     return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, sum(part.n_bytes for part in parts))
 
@@ -460,13 +466,13 @@ def _end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
 
 
 def surrounded(ids: NDArray[np.uint32], around: Around) -> NDArray[np.uint32]:
-    """The ids of a text with those that are put before and after it."""
+    """Add ids before and after those of a text."""
     before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
     return ids if around == NOTHING else np.concatenate((before, ids, after))
 
 
 def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
-    """The next blocks, and none after `most` bytes."""
+    """Take blocks until they have `most` bytes."""
     taken = 0
     while taken < most and (block := next(blocks, None)) is not None:
         taken += block.size
@@ -474,14 +480,14 @@ def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
 
 
 class _Blocks:
-    """What is done with each block of a file: its text is checked, and cut into rows for the kernel."""
+    """Checks each block of a file and divides it into rows for the kernel."""
 
     def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
         self._engine, self._specials = engine, engine.specials
         self._allowed, self._disallowed, self._around = allowed, disallowed, around
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
-        """A block's rows, as `BlockJob` takes them."""
+        """A block's rows, in the form that `BlockJob` takes."""
         starts, ends = self._documents(block)
         sizes, firsts = ends - starts, None
         n_bytes = int(sizes.sum())
@@ -490,11 +496,11 @@ class _Blocks:
         if self._around != NOTHING:
             starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
         assert isinstance(block.text, memoryview)
-        buffer: Any = block.text.obj  # in which the block's text comes first, and more may be read after it
+        buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
         return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
 
     def done(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
-        """What is known of a block when its rows are encoded; the ids are elsewhere."""
+        """The record of a block whose rows are encoded, without the ids."""
         block, starts, sizes, firsts, n_bytes = note
         if bad >= 0:
             with error_context(block.source):
@@ -506,7 +512,7 @@ class _Blocks:
         return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
-        """The ids of a block of whole documents that the kernel does not take as they are."""
+        """The ids of a block of whole documents whose text changes before the kernel encodes it."""
         starts, ends = self._documents(block)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         with error_context(block.source):
@@ -515,7 +521,7 @@ class _Blocks:
         return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()))
 
     def _documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the documents are in a block, which is checked."""
+        """Check a block; returns the starts and ends of its documents."""
         block.check()
         starts, ends = block.documents(empty=True)
         if self._disallowed and self._specials.occur(block.text, self._disallowed):
@@ -527,7 +533,7 @@ class _Blocks:
     def _cut_at_specials(
         self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Rows for documents that hold special tokens: (starts, sizes, the first row of each document)."""
+        """Rows for documents that contain special tokens: (starts, sizes, the first row of each document)."""
         rows: list[tuple[int, int]] = []
         firsts: list[int] = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -538,13 +544,13 @@ class _Blocks:
                 at += len(piece)
             if start == end:
                 rows.append((start, 0))
-        made = np.array(rows, dtype=np.int64).reshape(-1, 2)
-        return made[:, 0].copy(), made[:, 1].copy(), np.array(firsts, dtype=np.int64)
+        table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        return table[:, 0].copy(), table[:, 1].copy(), np.array(firsts, dtype=np.int64)
 
     def _surround(
         self, block: Block, starts: NDArray[np.int64], sizes: NDArray[np.int64], firsts: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The same with the ids before and after each document."""
+        """Insert rows for the ids before and after each document: (starts, sizes, the first row of each document)."""
         firsts = np.arange(len(starts)) if firsts is None else firsts
         before, after = self._around
         begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
@@ -554,7 +560,7 @@ class _Blocks:
             begin = begin[:0]
         if after is None:
             end = end[:0]
-        places = np.concatenate((end, begin))  # where one document ends and the next begins, that comes first
+        positions = np.concatenate((end, begin))  # at equal positions the id after a document precedes the next one's
         ids = np.repeat([after or 0, before or 0], [len(end), len(begin)])
         moved = firsts + np.searchsorted(begin, firsts) + np.searchsorted(end, firsts, side="right")
-        return np.insert(starts, places, ids), np.insert(sizes, places, -1), moved
+        return np.insert(starts, positions, ids), np.insert(sizes, positions, -1), moved

@@ -1,4 +1,4 @@
-"""Encoding step by step, for people: which merge was made when. Slow and plain; `engine.py` is the fast way."""
+"""Encoding step by step, as text for people: every merge in order. Simple and slow; `engine.py` encodes fast."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def _explain_piece(
         return [*lines, f"  the whole word is a token, id {final[0]}"]
     while True:
         found = [
-            (*ranks[left[1], right[1]], place)
-            for place, (left, right) in enumerate(pairwise(symbols))
+            (*ranks[left[1], right[1]], index)
+            for index, (left, right) in enumerate(pairwise(symbols))
             if (left[1], right[1]) in ranks
         ]
         if not found:
             break
-        rank, token, place = min(found, key=lambda merge: (merge[0], merge[2]))
-        left, right = spelled[place], spelled[place + 1]
-        symbols[place : place + 2] = [(spec.vocabulary[token], token)]
+        rank, token, index = min(found, key=lambda merge: (merge[0], merge[2]))
+        left, right = spelled[index], spelled[index + 1]
+        symbols[index : index + 2] = [(spec.vocabulary[token], token)]
         spelled = _spelled(symbols)
-        lines.append(f"  {left} + {right} -> {spelled[place]}  (rank {rank}, id {token})    {' '.join(spelled)}")
+        lines.append(f"  {left} + {right} -> {spelled[index]}  (rank {rank}, id {token})    {' '.join(spelled)}")
     lines.append("  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in final))
     return lines
 

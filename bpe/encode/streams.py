@@ -1,12 +1,11 @@
-"""Encoding a text that comes in chunks, in bounded memory, to the ids of the whole text.
+"""Encoding a stream of chunks in bounded memory, with the ids of the joined text.
 
-The text goes through three steps, and each keeps back what may depend on text to come. Special tokens are found; the
-text between them is normalized (`bpe/text/streaming.py`); that is encoded up to the last place where it may be cut
-(`bpe/pretokenize/_safe_points.pyx`, `bpe/encode/_split_filter.pyx`). The memory needed is that of a chunk and of the
-longest stretch without such
-a place: a word, but for ideographs and Hangul, or a run of anything but letters. A pretokenizer without a scanner
-needs each stretch between special tokens as a whole, which is the whole text if there are none, unless the
-caller says where it may be cut.
+The text passes through three stages, and each holds back what may depend on later text. Special tokens are found; the
+text between them is normalized (`bpe/text/streaming.py`), and encoded up to the last safe split point
+(`bpe/pretokenize/_safe_points.pyx`, `bpe/encode/_split_filter.pyx`). Memory holds one chunk and the longest text
+between two safe split points: a word, or a run of digits, punctuation or white space; ideographs and Hangul are split
+inside words too. A pretokenizer without a scanner needs all text between two special tokens at once, unless the caller
+names a string to cut after.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from bpe.errors import check_unicode, shown, typed
 from bpe.pretokenize.pretokenizer import prepared, scanner_of
 from bpe.text.streaming import Normalizing
 
-#: So many bytes are gathered before they are encoded.
+#: The number of bytes that are gathered before they are encoded.
 PIECE = 1 << 18
 _DECODER = codecs.getincrementaldecoder("utf-8")
 
@@ -36,12 +35,13 @@ def encode_stream(
     disallowed: frozenset[str],
     cut_after: str | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """The ids of the chunks joined, as arrays that are not empty.
+    """The ids of the joined chunks, as arrays that are not empty.
 
     Raises:
-        TypeError: for chunks that are one text, or a chunk that is none; for a `cut_after` that is no str.
-        ValueError: for a `cut_after` that is empty or no Unicode; as `Tokenizer.encode` does, once the text that is
-            wrong has come.
+        TypeError: for a single text instead of chunks, or a chunk that is not a text; for a `cut_after` that is not a
+            str.
+        ValueError: for a `cut_after` that is empty or has surrogates; as `Tokenizer.encode`, when the invalid text is
+            reached.
 
     """
     if isinstance(chunks, (str, bytes, bytearray, memoryview)) or not isinstance(chunks, Iterable):
@@ -65,7 +65,7 @@ def _encoded(
     waiting = _Waiting(engine, allowed, cut_after)
     longest = engine.specials.longest(disallowed)
     came = 0
-    before = b""  # the end of what has come, where a disallowed token may have begun
+    before = b""  # the end of the text so far, where a disallowed token may begin
     parts = _as_bytes(chunks)
     for data in _checked(parts) if engine.spec.model == "char" else parts:
         if disallowed:
@@ -80,7 +80,7 @@ def _encoded(
 
 
 def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
-    """The chunks as UTF-8; the halves of a surrogate pair that a cut parted are joined."""
+    """The chunks as UTF-8. A surrogate pair that two chunks divide is joined."""
     half = ""
     for chunk in chunks:
         if isinstance(chunk, str):
@@ -94,36 +94,36 @@ def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
 
 
 def _checked(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The parts of a text, which must be UTF-8."""
+    """Pass the parts of a text on, and raise ValueError if they are not UTF-8."""
     decoder, came = _DECODER(), 0
     for data in parts:
-        held = decoder.getstate()[0]
+        incomplete = decoder.getstate()[0]
         try:
             decoder.decode(data)
         except UnicodeDecodeError:
-            check_utf8(held + data, offset=came - len(held))
+            check_utf8(incomplete + data, offset=came - len(incomplete))
         came += len(data)
         yield data
-    held = decoder.getstate()[0]
-    check_utf8(held, offset=came - len(held))
+    incomplete = decoder.getstate()[0]
+    check_utf8(incomplete, offset=came - len(incomplete))
 
 
 class _Waiting:
-    """Text that has come, in which a special token may have begun."""
+    """Text whose special tokens have not been found yet; one may begin at its end."""
 
     def __init__(self, engine: Engine, allowed: frozenset[str], cut_after: str | None) -> None:
         self.data = bytearray()
-        self.enough = PIECE  # so many bytes are worth trying
+        self.enough = PIECE  # call `take` when there are this many bytes
         self._engine, self._allowed = engine, allowed
-        #: Whether tokens are found that what stands beside them decides on, or that are sought in normalized text; then
-        #: the whole text is waited for.
+        #: Whether special tokens depend on the text beside them, or are found in normalized text: the whole text is
+        #: needed then.
         self._whole = not engine.specials.plain(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.longest(allowed)
         self._stretch = _Stretch(engine, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
-        """The ids of as much as can be encoded whatever comes; of everything, if this is the end."""
+        """The ids of as much as can be encoded whatever text follows; of everything, if the text ends here."""
         if self._whole:
             self.enough = sys.maxsize
             if final and len(ids := self._engine.encode(bytes(self.data), self._allowed)):
@@ -143,7 +143,7 @@ class _Waiting:
 
 
 class _Stretch:
-    """Text between special tokens on its way: normalized, cut, encoded."""
+    """The text between two special tokens: normalizes it, finds split points and encodes it."""
 
     def __init__(self, engine: Engine, cut_after: str | None) -> None:
         spec = engine.spec
@@ -156,39 +156,39 @@ class _Stretch:
 
     def _begin(self) -> None:
         self._data = bytearray()  # normalized, not encoded yet
-        self._uncut = 0  # no place to cut at or before this
-        self._begun = False
+        self._searched = 0  # there is no split point up to here
+        self._started = False
         self._decoder = _DECODER("surrogateescape")
 
     @property
     def held(self) -> int:
-        """How many bytes, or characters, wait for more."""
+        """The number of bytes, or characters, that are held back."""
         return len(self._data) + (0 if self._normalizing is None else self._normalizing.held)
 
     def push(self, data: Bytes, final: bool) -> Iterator[NDArray[np.uint32]]:
-        """The ids of what can be encoded now; of everything, if the stretch ends here."""
+        """The ids of what can be encoded now; of everything, if a special token or the end of the text follows."""
         if self._normalizing is not None:
             data = unescape(self._normalizing.push(self._decoder.decode(data, final), final))
-        if len(data) and not self._begun:
-            self._begun = True
+        if len(data) and not self._started:
+            self._started = True
             data = prepared(data, None, self._pretokenizer)
         self._data += data
         cut = len(self._data) if final else self._cut()
         yield from self._encode(bytes(self._data[:cut]))
         del self._data[:cut]
-        self._uncut = max(len(self._data) - 4, 0)  # a character there may not be whole yet
+        self._searched = max(len(self._data) - 4, 0)  # the last character may be incomplete
         if final:
             self._begin()
 
     def _cut(self) -> int:
-        """Where what has come may be cut whatever follows; 0 if nowhere."""
+        """The last position where the text may be cut whatever follows it; 0 if there is none."""
         if self._scanner is not None:
-            cut = self._engine.last_cut(memoryview(self._data), self._uncut)
-            return cut if cut > self._uncut else 0
+            cut = self._engine.last_cut(memoryview(self._data), self._searched)
+            return cut if cut > self._searched else 0
         if self._cut_after is None:
             return 0
-        place = self._data.rfind(self._cut_after, max(self._uncut - len(self._cut_after), 0))
-        return place + len(self._cut_after) if place >= 0 else 0
+        found = self._data.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+        return found + len(self._cut_after) if found >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
         if data and len(ids := self._engine.encode_segment(data)):

@@ -1,4 +1,4 @@
-"""Truncation: the beginning of a text that has at most so many tokens, in whole characters."""
+"""Truncation: the longest beginning of a text, in whole characters, that has at most a given number of tokens."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ def truncate(engine: Engine, offsets: OffsetEncoder, text: TextLike, most: int, 
     """The beginning of a text that has at most `most` tokens: a str for a str, else bytes.
 
     Args:
-        engine: encodes.
-        offsets: the same with offsets.
+        engine: the tokenizer's engine.
+        offsets: its encoder with offsets.
         text: the text.
-        most: the highest number of tokens.
+        most: the largest number of tokens.
         allowed: the special tokens to find.
 
     """
     if engine.spec.normalizer is not None:
         return _truncate_by_trying(engine, text, most, allowed)
     data = to_bytes(text)
-    begun = _beginning(engine, data, most, allowed)
-    _, spans = offsets.encode(begun, allowed, "byte")
-    if len(begun) == len(data) and len(spans) <= most:
+    prefix = _prefix(engine, data, most, allowed)
+    _, spans = offsets.encode(prefix, allowed, "byte")
+    if len(prefix) == len(data) and len(spans) <= most:
         return text
     for count in range(min(most, len(spans)), 0, -1):
         end = int(spans[count - 1, 1])
@@ -35,8 +35,8 @@ def truncate(engine: Engine, offsets: OffsetEncoder, text: TextLike, most: int, 
     return "" if isinstance(text, str) else b""
 
 
-def _beginning(engine: Engine, data: bytes, most: int, allowed: frozenset[str]) -> bytes:
-    """A beginning of a text whose first `most` tokens, and one more, are the text's own; or all of it."""
+def _prefix(engine: Engine, data: bytes, most: int, allowed: frozenset[str]) -> bytes:
+    """A prefix that ends at a safe split point and has more than `most` tokens; the whole text if there is none."""
     scanner = scanner_of(engine.spec.pretokenizer)
     size = 32 * most + 1024
     while scanner is not None and not allowed and size < len(data):
@@ -48,9 +48,9 @@ def _beginning(engine: Engine, data: bytes, most: int, allowed: frozenset[str]) 
 
 
 def _truncate_by_trying(engine: Engine, text: TextLike, most: int, allowed: frozenset[str]) -> TextLike:
-    """Truncate by bisection, for text that a normalizer changes. It assumes that more text has no fewer tokens."""
+    """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
     whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
-    low, high = 0, len(whole)  # what is shorter than `high` may be too long, `low` is not
+    low, high = 0, len(whole)  # the prefix of length `low` has few enough tokens, that of length `high` too many
     if len(engine.encode(whole, allowed)) <= most:
         return text
     while high - low > 1:

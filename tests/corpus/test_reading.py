@@ -56,7 +56,7 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ", 64)
     monkeypatch.setattr(reading, "LEAST", 16)
-    monkeypatch.setattr(encoding, "SHARED", 1)
+    monkeypatch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
 
 
 def naive_documents(text: str, separator: str | None, per_line: bool) -> list[str]:
@@ -103,7 +103,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "READ", size)
         patch.setattr(reading, "LEAST", max(size // 3, 1))
-        patch.setattr(encoding, "SHARED", 1)
+        patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
         patch.setattr(blocks, "BLOCKS", 4)
         batch = tok.encode_files(
             [path, path],
@@ -367,7 +367,7 @@ def test_encoding_errors(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "READ", size)
         patch.setattr(reading, "LEAST", size)
-        patch.setattr(encoding, "SHARED", 1)
+        patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
         if error is None:
             assert (
                 tok.encode_files(path, **given).to_list()

@@ -631,7 +631,7 @@ def test_random_splits_of_a_long_text() -> None:
 @pytest.mark.parametrize("separator", ["ab", "aa", "a", "\n", "low", "<|end|>", None])
 def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: Path, monkeypatch: Any) -> None:
     """Blocks may end in a separator, in a word, in a character, or between two separators."""
-    monkeypatch.setattr(encoding, "SHARED", 1)
+    monkeypatch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
     random_ = random.Random(3)
     path = tmp_path / "text"
     tok = tokenizer("cl100k")

@@ -96,7 +96,7 @@ def test_tokenizers_without_split_points() -> None:
     assert Engine(spec, [("猫的猫".encode(), 256)]).last_cut(data, 0) == 0
     assert Engine(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # merges make every token
     by_regex = bpe.train(texts=[TEXT], num_merges=9, pretokenizer=Pretokenizer.from_regex(r"\w+|\W"))
-    with pytest.raises(ValueError, match="the pretokenizer has no scanner"):
+    with pytest.raises(ValueError, match="this pretokenizer has no scanner"):
         engine_of(by_regex).last_cut(data, 0)
 
 
