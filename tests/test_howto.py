@@ -3,10 +3,11 @@
 Two kinds of blocks are changes:
 
     ```diff      one or more files (--- a/path, +++ b/path), their hunks headed by @@ without line numbers
-    ```cython    code for the line after <!-- patch: path, before: text -->, before the line that is this text
+    ```cython    code to insert before the first line that begins with a text; the block follows a line
+                 <!-- patch: path, before: text -->
 
-`cython` blocks without such a line are not allowed, so that none escapes. Kernels are translated to C, which finds
-unknown names and wrong types, and not compiled further.
+A `cython` block without such a line fails, so that none escapes. Kernels are translated to C, which finds unknown names
+and wrong types, and not compiled further. Name lines of code and not comments, which change more often.
 """
 
 from __future__ import annotations
