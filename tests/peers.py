@@ -1,4 +1,4 @@
-"""Other tokenizers, which need not be installed: a test that uses an absent one is skipped, with the reason."""
+"""Other tokenizer libraries. A test that uses one which is not installed is skipped, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The how-to pages of docs/internals: their changes apply to the code as it is, and what they change compiles.
+"""The changes in the how-to pages of docs/internals apply to the current code, and the changed files compile.
 
 Two kinds of blocks are changes:
 
@@ -6,8 +6,8 @@ Two kinds of blocks are changes:
     ```cython    code to insert before the first line that begins with a text; the block follows a line
                  <!-- patch: path, before: text -->
 
-A `cython` block without such a line fails, so that none escapes. Kernels are translated to C, which finds unknown names
-and wrong types, and not compiled further. Name lines of code and not comments, which change more often.
+A `cython` block without such a line fails, so that all blocks are tested. Kernels are only translated to C, which finds
+unknown names and wrong types. The lines to name are lines of code, not comments, which change more often.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ BLOCK = re.compile(
     r"^(?:<!-- patch: (?P<path>\S+), before: (?P<anchor>.*?) -->\n)?```(?P<kind>cython|diff)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-#: Options of Cython as in setup.py, as far as they decide what it complains of.
+#: The options of Cython in setup.py that affect its errors and warnings.
 OPTIONS = ("-3", "-I", ".", *(f"-X{name}=False" for name in ("boundscheck", "wraparound", "initializedcheck")))
 
 
 def replace_once(root: Path, path: str, old: str, new: str) -> None:
-    """Replace the only occurrence of some whole lines in a file."""
+    """Replace lines of a file that must occur there exactly once."""
     text = (root / path).read_text(encoding="utf-8")
     assert f"\n{text}".count(f"\n{old}") == 1, (
-        f"a page changes these lines of {path}, which must have them once; mend the page:\n{old}"
+        f"a page changes these lines of {path}, which must contain them exactly once; correct the page:\n{old}"
     )
     (root / path).write_text(f"\n{text}".replace(f"\n{old}", f"\n{new}")[1:], encoding="utf-8")
 
 
 def apply_diff(root: Path, diff: str) -> set[str]:
-    """Apply a diff whose hunks are found by their lines; the paths of the changed files."""
+    """Apply a diff whose hunks are located by their text; return the paths of the changed files."""
     changed = set()
     for part in re.split(r"^--- a/", diff, flags=re.MULTILINE)[1:]:
         head, *hunks = re.split(r"^@@\n", part, flags=re.MULTILINE)
@@ -55,16 +55,16 @@ def apply_diff(root: Path, diff: str) -> set[str]:
 
 
 def apply_page(root: Path, page: Path) -> set[str]:
-    """Apply the blocks of a page; the paths of the changed files."""
+    """Apply the blocks of a page; return the paths of the changed files."""
     changed = set()
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         if block["kind"] == "diff":
             changed |= apply_diff(root, block["code"])
         else:
-            assert block["path"], f"{page.name} does not say where this belongs:\n{block['code']}"
+            assert block["path"], f"{page.name} has no patch comment before this block:\n{block['code']}"
             text = (root / block["path"]).read_text(encoding="utf-8")
             heading = re.search(rf"^{re.escape(block['anchor'])}\b.*\n", text, re.MULTILINE)
-            assert heading, f"{block['path']} has no line {block['anchor']!r}; mend {page.name}"
+            assert heading, f"{block['path']} has no line {block['anchor']!r}; correct {page.name}"
             replace_once(root, block["path"], heading[0], f"{block['code']}\n\n{heading[0]}")
             changed.add(block["path"])
     return changed

@@ -115,12 +115,10 @@ def main() -> None:
         text = file.read(int(float(size))).decode(errors="ignore")
     ours, theirs = compare(text, int(number))
     same = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    about = (
-        f"{rule} {Path(path).name} {len(text.encode())} bytes: {len(ours)} and {len(theirs)} merges, {same} the same"
-    )
-    sys.stdout.write(f"{about}\n")
+    about = f"{rule} {Path(path).name} {len(text.encode())} bytes: {len(ours)} and {len(theirs)} merges"
+    sys.stdout.write(f"{about}, the first {same} equal\n")
     if not same == len(ours) == len(theirs):
-        raise SystemExit(f"then ours are {ours[same : same + 3]}, theirs {theirs[same : same + 3]}")
+        raise SystemExit(f"the next merges are {ours[same : same + 3]} and {theirs[same : same + 3]}")
 
 
 if __name__ == "__main__":
