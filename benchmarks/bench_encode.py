@@ -4,7 +4,7 @@
                                       [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). Libraries and
-numbers of threads are alternated, and the table shows medians; "of one" is the median speedup over one thread. Cold is
+numbers of threads are alternated, and the table shows medians; "speedup" is the median ratio to one thread. Cold is
 a new tokenizer's first pass, warm its second. Both go from a file of documents ("file") or a list of str ("batch") to
 the ids of all documents, in the form that the library returns: flat arrays from this package, gigatoken, fastokens and
 tokie's files, lists from the others. Loading the vocabulary is not timed; reading the file is timed for "file" only.
@@ -42,7 +42,7 @@ from report import (
 )
 
 WHOLE = ("bpe", "gigatoken")
-SPEEDS = ("cold MB/s", "ratio", "of one", "warm MB/s", "ratio", "of one")
+SPEEDS = ("cold MB/s", "ratio", "speedup", "warm MB/s", "ratio", "speedup")
 HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "peak MB")
 
 
