@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.arrow import load_pyarrow
 from bpe.errors import check_choice, check_int, check_iterable, counted, shown, typed
 
 if TYPE_CHECKING:
@@ -190,15 +191,11 @@ class TokenBatch:
             ModuleNotFoundError: without pyarrow.
 
         """
-        try:
-            import pyarrow as pa
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
-            ) from None
         offsets = np.array(self.offsets)  # Arrow keeps a reference and does not check offsets when it reads
         _check_offsets(offsets, len(self.ids))
-        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(self.ids))
+        arrow = load_pyarrow()
+        array: pa.LargeListArray = arrow.LargeListArray.from_arrays(arrow.array(offsets), arrow.array(self.ids))
+        return array
 
 
 def _check_offsets(offsets: NDArray[np.int64], n: int) -> None:

@@ -106,6 +106,19 @@ def merge_all(symbols: tuple[Symbol, ...], left: Symbol, right: Symbol) -> tuple
     return tuple(merged)
 
 
+def first_of_equals(
+    tied: Sequence[tuple[Symbol, Symbol]], tie_break: str, ids: Mapping[Symbol, int]
+) -> tuple[Symbol, Symbol]:
+    """Of pairs of equal counts, in order of first appearance, the one that a tie rule merges first."""
+    if tie_break == "first":
+        return tied[0]
+    if tie_break == "smallest":
+        return min(tied)
+    if tie_break == "greatest":
+        return max(tied)
+    return min(tied, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+
+
 def train(
     words: Mapping[tuple[Symbol, ...], int],
     *,
@@ -158,14 +171,7 @@ def train(
             break
         highest = max(candidates.values())
         tied = [pair for pair, count in candidates.items() if count == highest]
-        if tie_break == "first":
-            left, right = tied[0]
-        elif tie_break == "smallest":
-            left, right = min(tied)
-        elif tie_break == "greatest":
-            left, right = max(tied)
-        else:
-            left, right = min(tied, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        left, right = first_of_equals(tied, tie_break, ids)
         steps.append(Step(left, right, highest))
         ids.setdefault(left + right, first_id + len(ids))
         split = [(merge_all(symbols, left, right), count) for symbols, count in split]

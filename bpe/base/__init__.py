@@ -10,7 +10,7 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `_delivery.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
 - `_aho_corasick.pyx`, `_binary_search.pxd`: searching in text and in sorted numbers;
 - `atomic_files.py` files written atomically, `memory_limits.py` sizes such as "2G", `progress.py` progress bars,
-  `spelling.py` tokens in visible characters.
+  `spelling.py` tokens in visible characters, `arrow.py` loading pyarrow.
 
 Invariants: a kernel never reads past its inputs, allocates only where it can report failure, and holds no lock
 while it copies. Cost: linear in the bytes; searching for n strings is linear in their total length and the text's.

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
+from bpe.base.arrow import load_pyarrow
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
 from bpe.corpus._separators import split
@@ -404,17 +405,13 @@ class WordCounts:
             ModuleNotFoundError: without pyarrow.
 
         """
-        try:
-            import pyarrow as pa
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'"
-            ) from None
+        arrow = load_pyarrow()
         blob, offsets, counts = self.arrays()  # copies, which the Arrow table keeps
-        words = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
+        words = arrow.LargeBinaryArray.from_buffers(
+            arrow.large_binary(), len(counts), [None, arrow.py_buffer(offsets), arrow.py_buffer(blob)]
         )
-        return pa.table({"word": words, "count": pa.array(counts)})
+        table: pa.Table = arrow.table({"word": words, "count": arrow.array(counts)})
+        return table
 
     @classmethod
     def from_arrow(

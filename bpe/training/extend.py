@@ -71,8 +71,7 @@ def extend(
     True
 
     """
-    if not isinstance(tok, Tokenizer):
-        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
+    _check_extendable(tok)
     check_progress(progress)
     spec = tok.spec
     options = TrainOptions(
@@ -83,6 +82,18 @@ def extend(
         max_token_length=max_token_length,
     )
     _check_size(tok, vocab_size)
+    began = time.perf_counter()
+    trainer, ids, n_words = _start_trainer(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)
+    merges = run_merges(trainer, 0, options, len(ids) + vocab_size - tok.vocab_size, on_merge, progress)
+    extended = _extended(spec, ids, trainer)
+    return Tokenizer(extended, training_of(trainer, merges, len(extended.vocabulary), n_words, began))
+
+
+def _check_extendable(tok: Tokenizer) -> None:
+    """Raise an error for what is no tokenizer, and for one whose ids a new token could change."""
+    if not isinstance(tok, Tokenizer):
+        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
+    spec = tok.spec
     if spec.ignore_merges and spec.end_of_word is not None:
         raise ValueError(
             f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}, so it cannot be extended: "
@@ -94,11 +105,6 @@ def extend(
             "end and for text that spells it, which training distinguishes; train a new tokenizer with another "
             "end_of_word"
         )
-    began = time.perf_counter()
-    trainer, ids, n_words = _start_trainer(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)
-    merges = run_merges(trainer, 0, options, len(ids) + vocab_size - tok.vocab_size, on_merge, progress)
-    extended = _extended(spec, ids, trainer)
-    return Tokenizer(extended, training_of(trainer, merges, len(extended.vocabulary), n_words, began))
 
 
 def _check_size(tok: Tokenizer, vocab_size: int) -> None:
