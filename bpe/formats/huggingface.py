@@ -1,24 +1,24 @@
-"""Hugging Face's tokenizer.json: reading it, and what our own files add to it. Our native format.
+"""Reads Hugging Face's tokenizer.json, the native format of this package, and the package's extensions of it.
 
-What `tokenizers` (0.20 and newer) can express is written in its schema, and gives the same ids there. What it cannot
-express is written in the same schema under types of our own, which `tokenizers` refuses:
+A tokenizer that `tokenizers` (0.20 and newer) can express is saved in its schema, and gives the same ids there. Other
+tokenizers are saved in the same schema with types that `tokenizers` rejects:
 
 - model `bpe.BPE`: an end-of-word mark that is a symbol of its own, merges that share ranks, CLIP's start and end token,
-  a special token spelled like an ordinary one. Its vocab holds the ordinary tokens only; special tokens have their ids
-  in added_tokens, the unknown token in unk_id.
+  or a special token spelled like an ordinary one. Its vocab holds only the ordinary tokens; the ids of special tokens
+  are in added_tokens, that of the unknown token in unk_id.
 - normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (with final sigma) and `bpe.Replace`;
-- pre_tokenizer `bpe.Regex`. It and `bpe.Replace` hold a pattern of the `regex` package that Oniguruma, the engine of
-  `tokenizers`, reads otherwise or may read otherwise (see `oniguruma.py`), or a prefix space before such a pattern.
+- pre_tokenizer `bpe.Regex`: a pattern of the `regex` package that may mean something else to Oniguruma, the engine of
+  `tokenizers` (see `oniguruma.py`), or such a pattern with a prefix space. `bpe.Replace` holds such a pattern, too.
 
-(`tokenizers` goes by the fields where it does not know a type: `bpe.Strip` with Strip's fields would load as Strip.)
+(For an unknown type, `tokenizers` guesses it from the fields: `bpe.Strip` with Strip's fields would load as Strip.)
 
-Reading takes these and what `tokenizers` writes for a byte-level or character-level BPE. Anything that could change ids
-and is not known here is refused, never guessed; fields of offsets (trim_offsets) are passed over. Writing is in
+The reader accepts these files and those that `tokenizers` writes for a byte-level or character-level BPE. It rejects
+anything unknown that could change ids; it ignores fields that affect only offsets (trim_offsets). The writer is in
 `huggingface_write.py`.
 
-A named pretokenizer is written with a field `unicode_version` in the outermost object of pre_tokenizer, which
-`tokenizers` passes over there (at the top of the file it would not). A file that has another version than this release
-is refused; one without it, as everyone else writes them, is taken.
+A named pretokenizer is saved with a field `unicode_version` in the outermost object of pre_tokenizer, where
+`tokenizers` ignores it (at the top of the file it would not). A file with another version than this release's is
+rejected; a file without the field, as other programs write it, is accepted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from bpe.formats.huggingface_write import (
     unreadable,
     write,
 )
-from bpe.formats.json_fields import LATER, as_object, get, get_text, load, made_of, refuse, type_of
+from bpe.formats.json_fields import LATER, as_object, get, get_text, load, make_at, refuse, type_of
 from bpe.formats.oniguruma import NAMED, escaped, means_the_same, published
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, check_unicode_version
@@ -79,14 +79,14 @@ _TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "spe
 
 
 def read(data: bytes, path: str | None = None) -> TokenizerSpec:
-    """The tokenizer in a tokenizer.json.
+    """Read a tokenizer.json.
 
     Args:
-        data: the whole file.
-        path: where it came from, for errors.
+        data: the content of the file.
+        path: its path, for errors.
 
     Raises:
-        FormatError: for a file that is not what it should be, or that asks for what this release does not do.
+        FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
     try:
@@ -95,49 +95,51 @@ def read(data: bytes, path: str | None = None) -> TokenizerSpec:
         raise FormatError(error.message, path=path, where=error.where) from None
 
 
-#: What the vocab and the merges are replaced with, for `json`: numbers, since these are spelled in one way only.
-_MARKS = (8273645190382745101, 8273645190382745102)
+#: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
+_PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
 _VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 
 def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
-    """The same for a common file; None for any other, be it wrong or not.
+    """The fast path of `read`. Returns None for an unusual or invalid file.
 
-    Vocab and merges are read by a kernel, and `json` reads the rest. A mark that `json` finds as a member of the model
-    proves that what it replaces is that member's value.
+    A kernel reads the vocab and the merges; `json` reads the rest, with a placeholder number in place of each of them.
+    If `json` finds the placeholders as fields of the model, then the kernel has read the values of these fields.
     """
     vocab, merges = _VOCAB.search(data), _MERGES.search(data)
-    if vocab is None or merges is None or any(str(mark).encode() in data for mark in _MARKS):
+    if vocab is None or merges is None or any(str(number).encode() in data for number in _PLACEHOLDERS):
         return None
     tokens = jsontokens.read_vocab(data, vocab.end(), _byte_by_letter()[:512])
     pairs = None if tokens is None else tokens.merges(data, merges.end())
     if tokens is None or pairs is None:
         return None
     rest, done = [], 0
-    for start, end, mark in sorted(((vocab.end(), tokens.end, _MARKS[0]), (merges.end(), pairs[2], _MARKS[1]))):
-        rest += [data[done:start], str(mark).encode()]
+    for start, end, placeholder in sorted(
+        ((vocab.end(), tokens.end, _PLACEHOLDERS[0]), (merges.end(), pairs[2], _PLACEHOLDERS[1]))
+    ):
+        rest += [data[done:start], str(placeholder).encode()]
         done = end
     try:
         value = load(b"".join([*rest, data[done:]]))
         model = value.get("model") if isinstance(value, dict) else None
-        if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != _MARKS:
+        if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != _PLACEHOLDERS:
             return None
-        return _read(value, _Listed(tokens, *pairs[:2]))
+        return _read(value, _KernelLists(tokens, *pairs[:2]))
     except (FormatError, _UnusualError):
         return None
 
 
 class _UnusualError(Exception):
-    """What the fast path does not take."""
+    """Raised by the fast path for a file that it does not support."""
 
 
-class _Listed:
-    """The vocab and the merges as a kernel read them; as for the vocab, a mapping that tokens are taken out of."""
+class _KernelLists:
+    """The vocab and the merges as the kernel read them. Tokens can be removed from the vocab."""
 
-    def __init__(self, tokens: jsontokens.VocabTokens, pairs: NDArray[np.int32], made: NDArray[np.int32]) -> None:
-        self.tokens, self.pairs, self.made = tokens, pairs, made
-        self._taken: dict[int, int] = {}  # index → id
-        self.others: dict[str, int] = {}  # those that are not spelled in GPT-2's letters
+    def __init__(self, tokens: jsontokens.VocabTokens, pairs: NDArray[np.int32], results: NDArray[np.int32]) -> None:
+        self.tokens, self.pairs, self.results = tokens, pairs, results
+        self._removed: dict[int, int] = {}  # the removed tokens: index → id
+        self.others: dict[str, int] = {}  # the tokens that are not spelled in GPT-2's letters
         for string, number in tokens.others:
             token = load(string)
             if not isinstance(token, str) or not token or token in self.others:
@@ -151,25 +153,25 @@ class _Listed:
         return token in self.others or self.tokens.find(*spelled_all("byte", [token])) >= 0
 
     def pop_all(self, tokens: Iterable[str]) -> list[int | None]:
-        """Remove tokens, all different; the id of each, or None where it is absent."""
+        """Remove distinct tokens; returns the id of each, or None for a token that is not in the vocab."""
         tokens = list(tokens)
         numbers: list[int | None] = [None] * len(tokens)
         for i, index in enumerate(map(self.tokens.find, spelled_all("byte", tokens))):
-            if index >= 0 and index not in self._taken:
-                numbers[i] = self._taken[index] = int(self.tokens.numbers[index])
+            if index >= 0 and index not in self._removed:
+                numbers[i] = self._removed[index] = int(self.tokens.numbers[index])
         if self.others:
             numbers = [self.others.pop(token, number) for token, number in zip(tokens, numbers, strict=True)]
         return numbers
 
     def vocabulary(self, special: dict[str, int]) -> Vocabulary:
-        """The vocabulary of what is left and the special tokens; _UnusualError where an id is there twice."""
+        """The vocabulary of the remaining tokens and the special tokens; raises _UnusualError for a repeated id."""
         blob, offsets, numbers = self.tokens.blob, self.tokens.offsets, self.tokens.numbers
-        taken = np.array(list(self._taken.values()), dtype=np.int32)
-        if np.isin(taken, self.pairs).any() or np.isin(taken, self.made).any():
+        removed = np.array(list(self._removed.values()), dtype=np.int32)
+        if np.isin(removed, self.pairs).any() or np.isin(removed, self.results).any():
             raise _UnusualError
         order = np.argsort(numbers, kind="stable")
-        if len(taken) or np.any(order[1:] < order[:-1]):
-            order = order[~np.isin(order, list(self._taken))]
+        if len(removed) or np.any(order[1:] < order[:-1]):
+            order = order[~np.isin(order, list(self._removed))]
             numbers = numbers[order]
             blob, offsets = end_to_end(blob, offsets[order], np.diff(offsets)[order])
         if np.any(numbers[1:] == numbers[:-1]):
@@ -181,14 +183,14 @@ class _Listed:
         return Vocabulary.from_sorted(blob.tobytes(), offsets, numbers, by_id)
 
     def merges(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The pairs of ids to merge and what each makes; _UnusualError where one is there twice."""
+        """(pairs of ids, merge results); raises _UnusualError for a repeated pair."""
         keys = np.sort(self.pairs[:, 0].astype(np.int64) << 32 | self.pairs[:, 1])
         if np.any(keys[1:] == keys[:-1]):
             raise _UnusualError
-        return self.pairs, self.made
+        return self.pairs, self.results
 
 
-def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
+def _read(value: object, listed: _KernelLists | None = None) -> TokenizerSpec:
     top = as_object(value, "the file", _TOP)
     if top.get("version", "1.0") != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
@@ -214,14 +216,14 @@ def _read(value: object, listed: _Listed | None = None) -> TokenizerSpec:
 
 
 def _check_kind(model: object) -> None:
-    """Refuse a model that is not ours before anything else is complained of."""
+    """Reject unsupported model types first."""
     kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
     if kind not in ("BPE", "bpe.BPE"):
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
     if isinstance(model, dict) and model.get("byte_fallback") is True:
         refuse(
             "model.byte_fallback", True,
-            f"it must be false: it makes the vocabulary one of SentencePiece's kind (Llama 2, Gemma), and {LATER}",
+            f"it must be false: the vocabulary is of SentencePiece's kind (Llama 2, Gemma), and {LATER}",
             "use a tokenizer with a byte-level model",
         )  # fmt: skip
 
@@ -249,15 +251,15 @@ def _normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
         content = get(value, where, "content", str)
         if (pattern, content) == COLLAPSE:
             return n.CollapseWhitespace()
-        return made_of(where, lambda: n.Replace(pattern, content))
+        return make_at(where, lambda: n.Replace(pattern, content))
     if kind in ("bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace"):
-        return made_of(where, lambda: n.from_json({**value, "type": kind.removeprefix("bpe.")}))
+        return make_at(where, lambda: n.from_json({**value, "type": kind.removeprefix("bpe.")}))
     known = "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip and Replace"
     raise FormatError(f"a normalizer of type {kind!r} is not known; {LATER}. Known are {known}", where=where)
 
 
 def _pattern(item: dict[str, Any], where: str) -> str:
-    """The pattern of a Split or a Replace, as the `regex` package spells it."""
+    """The pattern of a Split or a Replace, in the syntax of the `regex` package."""
     where += ".pattern"
     pattern = as_object(item.get("pattern"), where, ("Regex", "String"))
     if len(pattern) != 1:
@@ -270,30 +272,30 @@ def _pattern(item: dict[str, Any], where: str) -> str:
         return escaped(text)
     if text not in NAMED and not means_the_same(text):
         refuse(
-            where, text, "it holds what Oniguruma and the `regex` package read differently (or what is not known to be "
-            "the same), or it can match nothing", "rewrite it without anchors, \\w, \\b, flags, look-behind and {n,m}+",
+            where, text, "it may mean different things to Oniguruma and the `regex` package, or it can match the empty "
+            "string", "rewrite it without anchors, \\w, \\b, flags, look-behind and {n,m}+",
         )  # fmt: skip
     return text
 
 
 def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
-    """Whether the model is byte-level, and its pretokenizer, whose `unicode_version` our own files have."""
+    """(whether the model is byte-level, its pretokenizer). Checks the `unicode_version` of this package's files."""
     if isinstance(value, dict) and "unicode_version" in value:
         value = dict(value)
         version = value.pop("unicode_version")
         byte, pretokenizer = _pre_tokenizer(value)
-        made_of("pre_tokenizer", lambda: check_unicode_version(pretokenizer, version))
+        make_at("pre_tokenizer", lambda: check_unicode_version(pretokenizer, version))
         return byte, pretokenizer
     where, steps = "pre_tokenizer", [] if value is None else [value]
-    places = [where]
+    positions = [where]
     if value is not None and type_of(value, where) == "Sequence":
         steps = get(as_object(value, where, ("type", "pretokenizers")), where, "pretokenizers", list)
-        places = [f"{where}.pretokenizers[{i}]" for i in range(len(steps))]
-    kinds = [type_of(step, place) for step, place in zip(steps, places, strict=False)]
+        positions = [f"{where}.pretokenizers[{i}]" for i in range(len(steps))]
+    kinds = [type_of(step, position) for step, position in zip(steps, positions, strict=False)]
     byte = bool(kinds) and kinds[-1] == "ByteLevel"
     if [_isolated(step, kind) for step, kind in zip(steps[:3], kinds, strict=False)] in DEEPSEEK_SPLITS:
         steps = [{"type": "bpe.Regex", "name": "deepseek_v3", "add_prefix_space": False}, *steps[3:]]
-        kinds, places = ["bpe.Regex", *kinds[3:]], [where, *places[3:]]
+        kinds, positions = ["bpe.Regex", *kinds[3:]], [where, *positions[3:]]
     if steps[:1] == [DIGITS] and byte and len(steps) == 2:
         level = cast("dict[str, Any]", steps[1])
         if level.get("use_regex", True) is True and level.get("add_prefix_space") is False:
@@ -301,18 +303,18 @@ def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
             steps.append({**level, "use_regex": False})
             kinds[0] = "bpe.Regex"
     if len(steps) - byte > 1:
-        rule = f"a Sequence is at most one splitter and one ByteLevel behind it: {LATER}"
-        refuse(where, value, rule, "make one pattern of several")
-    splitter = _splitter(steps[0], kinds[0], places[0]) if len(steps) > byte else None
+        rule = f"a Sequence must be at most one splitter and one ByteLevel after it: {LATER}"
+        refuse(where, value, rule, "combine the splitters into one pattern")
+    splitter = _splitter(steps[0], kinds[0], positions[0]) if len(steps) > byte else None
     if not byte:
         return False, splitter
-    level = as_object(steps[-1], places[-1], ("type", "add_prefix_space", "trim_offsets", "use_regex"))
-    prefix = get(level, places[-1], "add_prefix_space", bool)
-    use_regex = get(level, places[-1], "use_regex", bool, True)
+    level = as_object(steps[-1], positions[-1], ("type", "add_prefix_space", "trim_offsets", "use_regex"))
+    prefix = get(level, positions[-1], "add_prefix_space", bool)
+    use_regex = get(level, positions[-1], "use_regex", bool, True)
     if splitter is not None and (prefix or use_regex):
         refuse(
-            f"{places[-1]}.{'add_prefix_space' if prefix else 'use_regex'}", True,
-            f"behind another pre_tokenizer add_prefix_space and use_regex must be false: {LATER}",
+            f"{positions[-1]}.{'add_prefix_space' if prefix else 'use_regex'}", True,
+            f"after another pre_tokenizer, add_prefix_space and use_regex must be false: {LATER}",
             "set both to false if that is what the tokenizer was trained with",
         )  # fmt: skip
     if use_regex:
@@ -321,7 +323,7 @@ def _pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
 
 
 def _isolated(value: Any, kind: str) -> object:
-    """The pattern of a Split that keeps what it does not match, or None for any other step."""
+    """The pattern of a Split that keeps unmatched text; None for any other step."""
     if kind == "Split" and value.get("behavior") == "Isolated" and value.get("invert") is False:
         pattern = value.get("pattern")
         return pattern.get("Regex") if isinstance(pattern, dict) and len(pattern) == 1 and len(value) == 4 else None
@@ -337,9 +339,9 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
         as_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
         prefix = get(value, where, "add_prefix_space", bool)
         if "name" in value:
-            return made_of(where, lambda: Pretokenizer(value["name"], add_prefix_space=prefix))
+            return make_at(where, lambda: Pretokenizer(value["name"], add_prefix_space=prefix))
         pattern, own = get(value, where, "pattern", str), cast("Gaps", get(value, where, "gaps", str))
-        return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=own, add_prefix_space=prefix))
+        return make_at(where, lambda: Pretokenizer.from_regex(pattern, gaps=own, add_prefix_space=prefix))
     if kind == "Digits":
         individual = get(as_object(value, where, ("type", "individual_digits")), where, "individual_digits", bool)
         rule = f"it must be true, and its ByteLevel must have use_regex true and add_prefix_space false: {LATER}"
@@ -360,14 +362,14 @@ def _splitter(value: object, kind: str, where: str) -> Pretokenizer:
     gaps: Gaps = "keep" if behavior == "Isolated" else "drop"
     if (name := published(pattern, gaps)) is not None:
         return Pretokenizer(name)
-    return made_of(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps))
+    return make_at(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps))
 
 
 # Added tokens and model -----------------------------------------------------------------------------------------------
 
 
 def _added_tokens(value: object, normalizer: n.Normalizer | None) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
-    """The special tokens and other added ones: name → id, in the file's order; and name → flags that mean something."""
+    """(name → id of the special and other added tokens, in the file's order; name → flags that have an effect)."""
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
     names, flags = _usual_added_tokens(value) or _added_one_by_one(value)
@@ -375,7 +377,7 @@ def _added_tokens(value: object, normalizer: n.Normalizer | None) -> tuple[dict[
 
 
 def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """The names with ids, and their flags, where all tokens have all fields, as files of many have them; else None."""
+    """The fast path of `_added_one_by_one`, for valid lists whose tokens have all fields; None for other lists."""
     if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_TOKEN)}:
         return None
     try:
@@ -388,7 +390,7 @@ def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, fro
         return None
     if len(set(ids)) < len(ids) or len(set(contents)) < len(contents):
         return None
-    codes = np.zeros(len(value), dtype=np.uint8)  # of each token, a bit for each flag
+    codes = np.zeros(len(value), dtype=np.uint8)  # one bit per flag of a token
     for i, column in enumerate(columns):
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
     of_code: dict[int, frozenset[str]] = {}
@@ -401,7 +403,7 @@ def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, fro
 
 
 def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
-    """The same for any list, with the place of what is wrong."""
+    """(name → id, name → flags) of any list; errors name the position."""
     names: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}
     numbers: set[int] = set()
@@ -413,7 +415,7 @@ def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, froze
         if not get(token, where, "special", bool, True):
             own.add("ordinary")
         if not name or name in names or number in numbers:
-            refuse(where, item, "a token must have a text, and each text and each id must be there once", "remove it")
+            refuse(where, item, "a token must not be empty, and its text and its id must be unique", "remove it")
         names[name] = number
         numbers.add(number)
         flags[name] = frozenset(own)
@@ -421,16 +423,16 @@ def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, froze
 
 
 def _template(value: Any, where: str, vocabulary: Vocabulary) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids that a post-processor puts before and behind one text."""
+    """The ids that a post-processor puts before and after a single text."""
     if value is None or (kind := type_of(value, where)) == "ByteLevel":
         return (), ()
     if kind == "Sequence":
         before: tuple[int, ...] = ()
-        behind: tuple[int, ...] = ()
+        after: tuple[int, ...] = ()
         for i, each in enumerate(get(value, where, "processors", list)):
-            more = _template(each, f"{where}.processors[{i}]", vocabulary)
-            before, behind = more[0] + before, behind + more[1]
-        return before, behind
+            outer = _template(each, f"{where}.processors[{i}]", vocabulary)
+            before, after = outer[0] + before, after + outer[1]
+        return before, after
     if kind in ("RobertaProcessing", "BertProcessing"):
         first, last = (get(value, where, name, list) for name in ("cls", "sep"))
         ids = [_known(pair[1] if len(pair) == 2 else None, where, vocabulary) for pair in (first, last)]
@@ -444,18 +446,20 @@ def _template(value: Any, where: str, vocabulary: Vocabulary) -> tuple[tuple[int
     tokens = get(value, where, "special_tokens", dict)
     sides: list[list[int]] = [[]]
     for i, piece in enumerate(get(value, where, "single", list)):
-        place = f"{where}.single[{i}]"
+        position = f"{where}.single[{i}]"
         if not isinstance(piece, dict) or len(piece) != 1 or not {"SpecialToken", "Sequence"} & piece.keys():
-            raise FormatError(f"{shown(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=place)
-        ((what, inside),) = piece.items()
-        name = get(as_object(inside, place, ("id", "type_id")), place, "id", str)
-        if what == "Sequence":
+            raise FormatError(
+                f"{shown(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
+            )
+        ((kind, content),) = piece.items()
+        name = get(as_object(content, position, ("id", "type_id")), position, "id", str)
+        if kind == "Sequence":
             sides.append([])
             continue
         listed = tokens.get(name)
         numbers = listed.get("ids") if isinstance(listed, dict) else None
         if not isinstance(numbers, list):
-            raise FormatError(f"{shown(name)} has no ids in special_tokens; it must have them there", where=place)
+            raise FormatError(f"{shown(name)} has no ids in special_tokens; it must have them there", where=position)
         sides[-1] += [_known(number, f"{where}.special_tokens[{shown(name)}].ids", vocabulary) for number in numbers]
     if len(sides) != 2:
         refuse(f"{where}.single", value["single"], f"it must have one Sequence: {LATER}", "set post_processor to null")
@@ -463,9 +467,9 @@ def _template(value: Any, where: str, vocabulary: Vocabulary) -> tuple[tuple[int
 
 
 def _known(number: object, where: str, vocabulary: Vocabulary) -> int:
-    """An id that is a token's."""
+    """Return `number` if it is the id of a token; raise FormatError otherwise."""
     if _id(number, where) not in vocabulary:
-        raise FormatError(f"{number} is no token's id; it must be one", where=where)
+        raise FormatError(f"no token has the id {number}; it must be the id of a token", where=where)
     assert isinstance(number, int)
     return number
 
@@ -483,7 +487,7 @@ def _model(
     added: dict[str, int],
     pretokenizer: Pretokenizer | None,
     normalizer: n.Normalizer | None,
-    listed: _Listed | None,
+    listed: _KernelLists | None,
 ) -> TokenizerSpec:
     item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
     model: Model = "byte" if byte else "char"
@@ -498,12 +502,12 @@ def _model(
     else:
         _check_plain(item)
         suffix = get_text(item, "model", "end_of_word_suffix")
-        mark = suffix and (made_of("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
+        mark = suffix and (make_at("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
         glued = mark is not None
         special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
     if listed is not None:
         special = {**special, **listed.others}
-        vocabulary = made_of("model.vocab", lambda: listed.vocabulary(special))
+        vocabulary = make_at("model.vocab", lambda: listed.vocabulary(special))
         merges, merge_results = listed.merges()
     else:
         vocabulary, merges, merge_results = _tokens(item, model, byte, vocab, special)
@@ -514,7 +518,9 @@ def _model(
     ranks = _ranks(item, len(merges)) if item.get("merge_ranks") is not None else None
     clip = _ids(item, "clip", vocabulary) if item.get("clip") is not None else None
     if clip is not None and len(clip) != 2:
-        raise FormatError(f"{shown(clip)} is not the id of a start and of an end token", where="model.clip")
+        raise FormatError(
+            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
+        )
     return TokenizerSpec(
         model=model,
         vocabulary=vocabulary,
@@ -537,22 +543,22 @@ def _model(
 def _tokens(
     item: dict[str, Any], model: Model, byte: bool, vocab: dict[str, int], special: dict[str, int]
 ) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32]]:
-    """The vocabulary, the pairs of ids to merge and what each makes."""
+    """(vocabulary, pairs of ids, merge results)."""
     special = {**special, **(_take_unspelled(vocab) if byte else {})}
     vocabulary = _vocabulary_in_order(vocab, special) if byte else None
     if vocabulary is None:
         tokens = _ordinary(model, vocab)
-        vocabulary = made_of(
+        vocabulary = make_at(
             "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
         )
     return vocabulary, *_merges(item, vocab, special)
 
 
 def _check_plain(item: dict[str, Any]) -> None:
-    """Refuse the options of Hugging Face's BPE that are still to come."""
+    """Reject options of Hugging Face's BPE that are not supported."""
     if item.get("dropout") is not None and (type(item["dropout"]) not in (int, float) or item["dropout"] != 0):
         refuse("model.dropout", item["dropout"], f"it must be null or 0: {LATER}", "set it to null")
-    get(item, "model", "byte_fallback", bool, False)  # which is not true, as `_check_kind` saw
+    get(item, "model", "byte_fallback", bool, False)  # checks the type; `_check_kind` has rejected true
     if (prefix := get_text(item, "model", "continuing_subword_prefix")) is not None:
         refuse("model.continuing_subword_prefix", prefix, f"it must be null: {LATER}", "train without it")
 
@@ -568,8 +574,11 @@ def _vocab(item: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _specials_in_vocab(vocab: dict[str, int] | _Listed, added: dict[str, int], unk: str | None) -> dict[str, int]:
-    """Take the special tokens out of the vocab; one that is not in it has the next id, as in `tokenizers`."""
+def _specials_in_vocab(vocab: dict[str, int] | _KernelLists, added: dict[str, int], unk: str | None) -> dict[str, int]:
+    """Remove the special tokens from the vocab; one that is not in it must have the next free id, as in `tokenizers`.
+
+    Returns name → id of all special tokens, including the unknown token.
+    """
     special, following = dict(added), len(vocab)
     known = [vocab.pop(name, None) for name in added] if isinstance(vocab, dict) else vocab.pop_all(added)
     for (name, number), wanted in zip(added.items(), known, strict=True):
@@ -586,9 +595,9 @@ def _specials_in_vocab(vocab: dict[str, int] | _Listed, added: dict[str, int], u
 
 
 def _take_unspelled(vocab: dict[str, int]) -> dict[str, int]:
-    """Take the tokens out of a byte model's vocab that are not spelled in GPT-2's letters: no text comes to them.
+    """Remove the tokens of a byte model's vocab that are not spelled in GPT-2's letters. Encoding never produces them.
 
-    Some published files have such tokens, emoji for instance. Decoding gives their own text.
+    Some published files have such tokens, for example emoji. Decoding gives their own text.
     """
     codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
     if np.all(_byte_by_letter()[codes] >= 0):
@@ -602,9 +611,9 @@ def _ordinary(model: str, vocab: dict[str, int]) -> list[tuple[int, bytes]]:
 
 
 def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Vocabulary | None:
-    """The vocabulary of a byte model whose ids rise as listed, without an object for any token.
+    """The vocabulary of a byte model whose ids ascend in the file, without a Python object for each token.
 
-    None for any other, be it wrong or not: `_ordinary` and `Vocabulary` take those, token by token.
+    Returns None for any other vocab, valid or not; `_ordinary` and `Vocabulary` handle those.
     """
     numbers = np.array(list(vocab.values()), dtype=np.int32)
     codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
@@ -618,12 +627,12 @@ def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Voca
     offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
     np.cumsum(list(map(len, vocab)), out=offsets[1:])  # a letter is a byte
     blob = found.astype(np.uint8).tobytes()
-    return made_of("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
+    return make_at("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
 
 
 @cache
 def _byte_by_letter() -> NDArray[np.int16]:
-    """The byte that each UTF-16 code is GPT-2's letter of, or -1."""
+    """UTF-16 code unit → byte whose GPT-2 letter it is, or -1."""
     table = np.full(1 << 16, -1, dtype=np.int16)
     for letter, byte in letter_bytes().items():
         table[ord(letter)] = byte
@@ -633,14 +642,14 @@ def _byte_by_letter() -> NDArray[np.int16]:
 def _merges(
     item: dict[str, Any], vocab: dict[str, int], special: dict[str, int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The pairs of ids to merge and what each makes."""
+    """(pairs of ids, merge results)."""
     listed = get(item, "model", "merges", list)
     kinds = set(map(type, listed))
     try:
         pairs = [merge.split(" ") for merge in listed] if kinds == {str} else listed if kinds == {list} else []
         texts = list(chain.from_iterable(pairs))
         parts = np.fromiter(map(vocab.__getitem__, texts), dtype=np.int64, count=len(texts))
-        made = np.fromiter(map(vocab.__getitem__, map(add, texts[0::2], texts[1::2])), np.int64, len(texts) // 2)
+        results = np.fromiter(map(vocab.__getitem__, map(add, texts[0::2], texts[1::2])), np.int64, len(texts) // 2)
     except (KeyError, TypeError, ValueError):
         return _merges_one_by_one(listed, vocab, special)
     if len(pairs) < len(listed) or not set(map(len, pairs)) <= {2}:
@@ -648,13 +657,13 @@ def _merges(
     keys = np.sort(parts[0::2] << 32 | parts[1::2])
     if np.any(keys[1:] == keys[:-1]):
         return _merges_one_by_one(listed, vocab, special)
-    return parts.astype(np.int32).reshape(-1, 2), made.astype(np.int32)
+    return parts.astype(np.int32).reshape(-1, 2), results.astype(np.int32)
 
 
 def _merges_one_by_one(
     listed: list[Any], vocab: dict[str, int], special: dict[str, int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The same, with the place of what is wrong."""
+    """(pairs of ids, merge results) of any list; errors name the position."""
     merges: dict[tuple[int, int], int] = {}
     for i, merge in enumerate(listed):
         try:
@@ -663,10 +672,10 @@ def _merges_one_by_one(
         except (KeyError, TypeError, ValueError, AttributeError):
             raise FormatError(_merge_fault(merge, vocab, special), where=f"model.merges[{i}]") from None
         if type(merge) is dict or merges.setdefault(pair, number) != number or len(merges) != i + 1:
-            fault = "it is not a pair" if type(merge) is dict else "it is there twice; each must be there once"
+            fault = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
             raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
-    made = np.array(list(merges.values()), dtype=np.int32)
-    return np.array(list(merges), dtype=np.int32).reshape(-1, 2), made
+    results = np.array(list(merges.values()), dtype=np.int32)
+    return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 
 
 def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int]) -> str:
@@ -686,7 +695,7 @@ def _ids(item: dict[str, Any], name: str, vocabulary: Vocabulary) -> list[int]:
     numbers = get(item, "model", name, list)
     for i, number in enumerate(numbers):
         if _id(number, f"model.{name}[{i}]") not in vocabulary:
-            raise FormatError(f"{number} is no token's id; it must be one", where=f"model.{name}[{i}]")
+            raise FormatError(f"no token has the id {number}; it must be the id of a token", where=f"model.{name}[{i}]")
     return numbers
 
 
@@ -696,14 +705,14 @@ def _ranks(item: dict[str, Any], count: int) -> np.ndarray[Any, np.dtype[np.int3
         _id(rank, f"model.merge_ranks[{i}]")
     if len(ranks) != count:
         raise FormatError(
-            f"it has {counted(len(ranks), 'rank')} for {counted(count, 'merge')}; each has one",
+            f"it has {counted(len(ranks), 'rank')} for {counted(count, 'merge')}; each merge must have one",
             where="model.merge_ranks",
         )
     return np.array(ranks, dtype=np.int32)
 
 
 def _check_decoder(value: object, byte: bool, spec: TokenizerSpec) -> None:
-    """Refuse a decoder that gives other text than ours; null stands for ours."""
+    """Reject a decoder that gives other text than this package's; null means this package's."""
     if value is None:
         return
     kind = type_of(value, "decoder")

@@ -1,4 +1,4 @@
-"""Writing Hugging Face's tokenizer.json; `bpe/formats/huggingface.py` describes the format and reads it."""
+"""Writes Hugging Face's tokenizer.json; `bpe/formats/huggingface.py` documents the format and reads it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: What `CollapseWhitespace` is in a file; a `Replace` by the user that says the same is of our own type.
+#: How `CollapseWhitespace` is saved; an equal `Replace` by the user is saved as `bpe.Replace`.
 COLLAPSE = (r"\p{White_Space}+", " ")
-#: Hugging Face's `Whitespace`, which is not Oniguruma's idea of a word but that of the `regex` package.
+#: Hugging Face's `Whitespace`. Its `\w` is that of the `regex` package, not Oniguruma's.
 WORDS = Pretokenizer.from_regex(r"\w+|[^\w\s]+")
 #: ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space.
 PREFIXED = Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-#: A Split that keeps what it does not match, and one that drops it.
+#: The fields of a Split that keeps unmatched text, and of one that drops it.
 ISOLATED = {"behavior": "Isolated", "invert": False}
 REMOVED = {"behavior": "Removed", "invert": True}
-#: The one pretokenizer that files have as several Splits.
+#: The only pretokenizer that is saved as several Splits.
 DEEPSEEK = Pretokenizer("deepseek_v3")
-#: What cuts numbers out, and what does so before gpt2's pattern.
+#: The step that isolates digits, and the pretokenizer that has it before gpt2's pattern.
 DIGITS = {"type": "Digits", "individual_digits": True}
 STARCODER = Pretokenizer("starcoder")
 #: How deep normalizers may be nested.
@@ -45,10 +45,10 @@ _LETTER_OF = dict(enumerate(byte_letters()))
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """A tokenizer as tokenizer.json; the same tokenizer gives the same bytes.
+    """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
     Raises:
-        ValueError: for a spec whose parts contradict each other.
+        ValueError: for a spec whose fields contradict each other.
 
     """
     _check(spec)
@@ -89,25 +89,23 @@ def write(spec: TokenizerSpec) -> bytes:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse to write a tokenizer.json under a name that says it is something else."""
+    """Raise ValueError for a file name that belongs to another format."""
     name = Path(os.fspath(path)).name.lower()
     if name.endswith(".tiktoken"):
         kind, instead = "a rank file", "name it .json"
     elif name in ("vocab.json", "merges.txt"):
         kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
     elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
-        kind, instead = "compressed", "name it .json and compress it yourself"
+        kind, instead = "a compressed file", "name it .json and compress it afterwards"
     else:
         return
-    raise ValueError(
-        f"path is {os.fspath(path)!r}, the name of what is {kind}; save writes a tokenizer.json: {instead}"
-    )
+    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
 
 
 def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
-    """Why Hugging Face's BPE model would not give this tokenizer's ids, or None if it does.
+    """The reason why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
 
-    With `distinct`, no special token is spelled like an ordinary one; reading a file makes sure of that.
+    `distinct` says that no special token is spelled like an ordinary one, as in every tokenizer read from a file.
     """
     names = set(spec.special_tokens) | ({spec.unk_token} if spec.unk_token is not None else set())
     if spec.clip is not None:
@@ -119,7 +117,10 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         if not spec.end_of_word_glued:
             return "its end-of-word mark is a symbol of its own"
         if spec.ignore_merges:
-            return "it has ignore_merges and an end-of-word mark: one looks words up with the mark, the other without"
+            return (
+                "it has ignore_merges and an end-of-word mark: this package looks words up with the mark, tokenizers "
+                "without"
+            )
         if _odd_ends(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
     if not distinct:
@@ -128,15 +129,15 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
         if same:
             return f"its special token {min(same)!r} is spelled like an ordinary token"
-    if not spec.ignore_merges:  # then a name arises only where nothing has to be merged for it
+    if not spec.ignore_merges:  # then text can become only such a name that needs no merge
         names = {name for name in names if len(name.removesuffix(mark) if mark else name) == 1}
         names -= set() if spec.fuse_unk else {spec.unk_token}
-    arising = [name for name in names if _may_arise(spec, name)]
-    return f"ordinary text can spell its special or unknown token {min(arising)!r}" if arising else None
+    occurring = [name for name in names if _may_occur(spec, name)]
+    return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
 
 
 def unreadable(spec: TokenizerSpec) -> str | None:
-    """Why `tokenizers` refuses the file of this tokenizer, or None if it loads it."""
+    """The reason why `tokenizers` rejects the file of this tokenizer; None if it loads it."""
     reason = differs(spec)
     if reason is not None:
         return reason
@@ -148,17 +149,17 @@ def unreadable(spec: TokenizerSpec) -> str | None:
             kind = str(part.get("type", ""))
             if kind.startswith("bpe."):
                 what = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
-                return f"it has {what} that they cannot apply, or not as this package does"
+                return f"it has {what} that tokenizers cannot apply, or applies differently"
             parts += part.values()
         elif isinstance(part, list):
             parts += part
     return None
 
 
-def _may_arise(spec: TokenizerSpec, name: str) -> bool:
-    """Whether the model may meet a special token's spelling although special tokens were cut out of the text first."""
+def _may_occur(spec: TokenizerSpec, name: str) -> bool:
+    """Whether the model may see the spelling of a special token, although special tokens are split off first."""
     if spec.model == "byte" and not letter_bytes().keys() >= set(name):
-        return False  # the model meets GPT-2's letters only
+        return False  # the model sees only GPT-2's letters
     if name not in spec.special_tokens or not isinstance(spec.normalizer, (n.NFC, n.NFD, type(None))):
         return True
     if spec.end_of_word is not None and name.endswith(mark_text(spec)):
@@ -169,7 +170,7 @@ def _may_arise(spec: TokenizerSpec, name: str) -> bool:
 def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
     """Which ordinary tokens end with the mark: bool, one per id.
 
-    A mark that is glued to symbols is no token by itself: one that is spelled like it is text.
+    A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
     """
     tail = mark.encode()
     found = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -179,7 +180,7 @@ def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
 
 
 def _odd_ends(spec: TokenizerSpec) -> list[int] | None:
-    """The ids of the tokens that end words, where those are not the ones that end with the mark."""
+    """The ids of the tokens that end words; None if these are exactly the tokens that `ending` finds."""
     if spec.ends_word is None or np.array_equal(
         spec.ends_word, ending(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
     ):
@@ -188,20 +189,20 @@ def _odd_ends(spec: TokenizerSpec) -> list[int] | None:
 
 
 def mark_text(spec: TokenizerSpec) -> str:
-    """The end-of-word mark as a file spells it: in GPT-2's letters for a byte model."""
+    """The spelling of the end-of-word mark in a file: in GPT-2's letters for a byte model."""
     mark = spec.end_of_word or ""
     return to_letters(mark.encode()) if spec.model == "byte" else mark
 
 
 def from_text(model: str, token: str) -> bytes:
-    """The bytes of an ordinary token in a file; ValueError for a character that is none of GPT-2's letters."""
+    """The bytes of an ordinary token in a file; ValueError for a character that is not one of GPT-2's letters."""
     if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
     return token.translate(_BYTE_OF).encode("latin-1")
 
 
 def spelled_all(model: str, names: Iterable[str]) -> list[bytes]:
-    """For each name, the bytes of the ordinary token that a file spells like it, or b"" where there is none."""
+    """For each name, the bytes of the ordinary token that a file would spell like it; b"" if there is none."""
     names = list(names)
     joined = "".join(names)
     if model == "char" or (joined.isascii() and joined.isprintable() and " " not in joined):
@@ -209,7 +210,7 @@ def spelled_all(model: str, names: Iterable[str]) -> list[bytes]:
     return [from_text(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
 
 
-# Characters that are no letter but would pass as latin-1 are sent where they do not.
+# Latin-1 characters that are not GPT-2 letters map to U+FFFF, so that encoding them as Latin-1 fails.
 _BYTE_OF = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for letter, byte in letter_bytes().items()}
 
 
@@ -230,7 +231,7 @@ def _model(spec: TokenizerSpec, mark: str | None) -> dict[str, Any]:
 
 
 def _own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
-    """A model for which `tokenizers` has no word; special and unknown tokens are not in its vocab."""
+    """The fields of model `bpe.BPE`. Its vocab has no special tokens and no unknown token."""
     return {
         "type": "bpe.BPE",
         "unk_token": spec.unk_token,
@@ -246,30 +247,30 @@ def _own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
 
 
 def _added_tokens(spec: TokenizerSpec) -> Iterator[str]:
-    """The list of added tokens as text, in order of their ids. Indented as by `json`, which takes 50 times as long."""
-    ends: dict[frozenset[str], str] = {}  # by flags: the fields that they are
-    between = "\n"
+    """Yield the added tokens as JSON text, sorted by id. Equals the output of `json`, which takes 50 times as long."""
+    ends: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
+    separator = "\n"
     for number, name in sorted(_inverse(spec).items()):
         flags: frozenset[str] = spec.token_flags.get(name, frozenset())
         if flags not in ends:
             given = {flag: flag in flags for flag in ("single_word", "lstrip", "rstrip", "normalized")}
             fields = {**given, "special": "ordinary" not in flags}
             ends[flags] = ",\n".join(f'      "{key}": {_dump(value)}' for key, value in fields.items())
-        yield f'{between}    {{\n      "id": {number},\n      "content": {_dump(name)},\n{ends[flags]}\n    }}'
-        between = ",\n"
+        yield f'{separator}    {{\n      "id": {number},\n      "content": {_dump(name)},\n{ends[flags]}\n    }}'
+        separator = ",\n"
     if spec.special_tokens:
         yield "\n  "
 
 
 def _post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
-    """What adds the template's ids to one text; of two texts each has them."""
+    """The post-processor that adds the template's ids to a text, or to each text of a pair."""
     if spec.template is None:
         return None
-    before, behind = ([(number, spec.vocabulary[number].decode()) for number in ids] for ids in spec.template)
+    before, after = ([(number, spec.vocabulary[number].decode()) for number in ids] for ids in spec.template)
 
     def around(text: str, type_id: int) -> list[dict[str, Any]]:
         left, right = (
-            [{"SpecialToken": {"id": name, "type_id": type_id}} for _, name in ids] for ids in (before, behind)
+            [{"SpecialToken": {"id": name, "type_id": type_id}} for _, name in ids] for ids in (before, after)
         )
         return [*left, {"Sequence": {"id": text, "type_id": type_id}}, *right]
 
@@ -278,7 +279,7 @@ def _post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
         "single": around("A", 0),
         "pair": around("A", 0) + around("B", 1),
         "special_tokens": {
-            name: {"id": name, "ids": [number], "tokens": [name]} for number, name in sorted({*before, *behind})
+            name: {"id": name, "ids": [number], "tokens": [name]} for number, name in sorted({*before, *after})
         },
     }
 
@@ -296,12 +297,12 @@ def _normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:
         return {"type": "Replace", "pattern": {"Regex": one.pattern}, "content": one.replacement}
     if isinstance(one, (n.NFC, n.NFD, n.NFKC, n.NFKD)) or one == n.Lowercase():
         return {"type": type(one).__name__}
-    made = one.to_json()
-    return {**made, "type": f"bpe.{made['type']}"}
+    fields = one.to_json()
+    return {**fields, "type": f"bpe.{fields['type']}"}
 
 
 def _pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
-    """The steps of the pretokenizer, with its Unicode version, which `tokenizers` passes over."""
+    """The steps of the pretokenizer, with its Unicode version, which `tokenizers` ignores."""
     steps = _pre_tokenizer_steps(byte, one)
     if steps is None or one is None or one.unicode_version is None:
         return steps
@@ -353,7 +354,7 @@ def _inverse(spec: TokenizerSpec) -> dict[int, str]:
 
 
 def _check(spec: TokenizerSpec) -> None:
-    """Refuse a spec that says two things at once; reading the file back could not give it."""
+    """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back."""
     names = _inverse(spec)
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     rest = {number: name for number, name in special.items() if number not in names}
@@ -364,13 +365,13 @@ def _check(spec: TokenizerSpec) -> None:
             f"vocabulary, {shown(special)}; they must be the same"
         )
     if spec.unk_token is not None and spec.unk_token not in special.values():
-        raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; it must be there as a special entry")
+        raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
 
 
 def _unspelled(spec: TokenizerSpec, name: str) -> bool:
-    """Whether this is the text of a token that no text comes to, neither special nor spelled in GPT-2's letters."""
+    """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
     named = name in spec.special_tokens or name == spec.unk_token
     return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
 
@@ -379,7 +380,10 @@ def _checked_merges(spec: TokenizerSpec, ordinary: dict[int, str]) -> Iterable[l
     merges: list[list[int]] = spec.merges.tolist()
     for (left, right), number in zip(merges, spec.merge_results.tolist(), strict=True):
         if ordinary.get(left, "") + ordinary.get(right, "") != ordinary.get(number) or left not in ordinary:
-            raise ValueError(f"the merge of ids {left} and {right} does not spell token {number}; it must")
+            raise ValueError(
+                f"the merge of ids {left} and {right} produces token {number}, which is not spelled as their "
+                "concatenation; it must be"
+            )
     return merges
 
 

@@ -134,7 +134,7 @@ def refuse(where: str, value: object, rule: str, fix: str) -> NoReturn:
     raise FormatError(f"it is {shown(value)}; {rule}; {fix}", where=where)
 
 
-def made_of(where: str, make: Callable[[], T]) -> T:
+def make_at(where: str, make: Callable[[], T]) -> T:
     """Call `make`, which uses values of the file, and turn its errors into a FormatError at `where`."""
     try:
         return make()

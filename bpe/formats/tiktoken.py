@@ -222,11 +222,11 @@ def recover_merges(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int32] | None]:
     """Recover the merges of tokens that are sorted by rank; token i is `blob[offsets[i]:offsets[i + 1]]`.
 
-    `table` is made of these tokens, which are distinct.
+    `table` is the table of these tokens, which must be distinct.
 
     Returns:
-        (pairs of ids; the ids of the merge results; their ranks where several share one, or None; the ids of the
-        unreachable tokens, or None where that is not known).
+        (pairs of ids; ids of the merge results; ranks of the merges if several share one, else None; ids of the tokens
+        that these merges never produce, or None if unknown).
 
     """
     pairs = table.merges()

@@ -1,9 +1,9 @@
-"""Special tokens: finding them in a text, and who may use them.
+"""Special tokens: which are allowed, and where they occur in a text.
 
-A tokenizer.json gives its added tokens flags, which `spec.py` lists: an "ordinary" one is found in every text, without
-being allowed; others take white space beside them along, or are found only where no word goes on, or in the normalized
-text. They are found as Hugging Face's `tokenizers` finds them. Not here: which ids tokens have (`spec.py`) and what
-happens between them.
+The added tokens of a tokenizer.json have flags, which `spec.py` documents: an "ordinary" one is matched in every text
+without being allowed; other flags extend the match over adjacent white space, match only whole words, or match in the
+normalized text. Matching follows Hugging Face's `tokenizers`. Not here: the ids of tokens (`spec.py`), the text between
+special tokens.
 """
 
 from __future__ import annotations
@@ -22,50 +22,52 @@ if TYPE_CHECKING:
 
 Allowed = Literal["all"] | Collection[str]
 
-#: White space in UTF-8, as Unicode has it.
+#: The characters with Unicode's White_Space property, in UTF-8.
 SPACES = frozenset(char.encode() for char in "\t\n\x0b\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | frozenset(
     chr(code).encode() for code in range(0x2000, 0x200B)
 )
 _NONE: frozenset[str] = frozenset()
-#: A str is searched for so many names one by one; for more it is made UTF-8, so many characters at a time.
-_FEW, _STR_BLOCK = 4, 1 << 16
-#: For so many sets of names it is remembered how they are found.
+#: Up to this many names are sought in a str with `in`. For more, the str is encoded block by block and searched once.
+_FEW = 4
+#: The size of these blocks in characters.
+_STR_BLOCK = 1 << 16
+#: The most sets of names whose plans are cached.
 _MOST_PLANS = 256
 
 
 class _Search:
-    """Finds some names in texts; which token each stands for, and its flags."""
+    """A search for a set of names, with the id and the flags of each name's token."""
 
     __slots__ = ("finder", "flags", "ids", "names")
 
     def __init__(self, tokens: Mapping[str, str], ids: Mapping[str, int], flags: Mapping[str, frozenset[str]]) -> None:
         self.names = list(tokens)
         self.finder = Finder([name.encode() for name in tokens])
-        self.ids = [ids.get(token, -1) for token in tokens.values()]  # of disallowed names, which may be no tokens
+        self.ids = [ids.get(token, -1) for token in tokens.values()]  # -1: a disallowed name without a token
         own = [flags.get(token, _NONE) for token in tokens.values()]
         self.flags = own if any(own) else None
 
 
 class _Plan:
-    """How the tokens of a set of names are found, worked out once for the set."""
+    """The plan of a search for a set of names. It is computed once per set."""
 
     __slots__ = ("first", "late", "plain", "searches", "short")
 
     def __init__(self, first: frozenset[str], late: frozenset[str], plain: bool) -> None:
         self.first, self.late = first, late
-        #: Whether one search of the text as it is finds all these tokens, and nothing beside them matters.
+        #: Whether one search of the original text finds all these tokens, and none has flags.
         self.plain = plain
-        #: All names, where they are so few that a str is searched for each of them.
+        #: All names if there are at most `_FEW`, else None.
         self.short = (*first, *late) if len(first) + len(late) <= _FEW else None
-        #: By what is searched: "all", "first", "late" (in a text as it is), "spelled" (in a normalized text).
+        #: The searches: "all", "first" and "late" of the original text, "spelled" of the normalized text.
         self.searches: dict[str, _Search] = {}
 
 
 class SpecialTokens:
     """The special tokens of a tokenizer: name → id, and the search for them. Immutable.
 
-    Where two begin at the same place, the longer one is found. The time that a search takes does not depend on how many
-    there are.
+    Where two begin at the same position, the longer one is found. The time of a search does not depend on the number of
+    names.
     """
 
     __slots__ = ("_all", "_exact", "_flags", "_late", "_normalizer", "_plans", "_spelled", "_unions", "always", "ids")
@@ -79,28 +81,29 @@ class SpecialTokens:
         self.ids = dict(ids)
         self._all = frozenset(self.ids)
         flags = flags or {}
-        #: The tokens that are found in every text.
+        #: The tokens that are matched in every text, allowed or not.
         self.always = frozenset(name for name, each in flags.items() if "ordinary" in each)
         kept = {each: each & {"lstrip", "rstrip", "single_word"} for each in set(flags.values())}
         self._flags = {name: kept[each] for name, each in flags.items() if kept[each]}
         self._normalizer = normalizer
-        #: The tokens that are found where the others left text, and that is normalized before.
+        #: The tokens that are sought after the others, in the normalized text between them.
         self._late = frozenset(name for name, each in flags.items() if "normalized" in each)
-        #: Names as they are spelled in a normalized text.
+        #: Name → its spelling in normalized text.
         late = self._late
         self._spelled = dict(zip(late, late if normalizer is None else map(normalizer, late), strict=True))
-        #: Whether a str holds a name exactly if its UTF-8 does; surrogates become such characters there.
+        #: Whether a str contains a name if and only if its UTF-8 does. This can be false if a name has a character that
+        #: encoding produces from surrogates: U+FFFD, or one above U+FFFF.
         names = "".join(self.ids)
         self._exact = names.isascii() or not any(char == "\ufffd" or char > "\uffff" for char in set(names))
         self._plans: dict[frozenset[str], _Plan] = {}
-        self._unions: dict[frozenset[str], frozenset[str]] = {}  # names allowed → the same and those always found
+        self._unions: dict[frozenset[str], frozenset[str]] = {}  # allowed names → these and `always`
 
     def chosen(self, names: Allowed, argument: str) -> frozenset[str]:
-        """What `allowed_special` or `disallowed_special` names; "all" is all of them.
+        """The names in the argument `allowed_special` or `disallowed_special`; "all" means all of them.
 
         Raises:
-            ValueError: for a name that is no special token of this tokenizer.
-            TypeError: for a str that is not "all", for names that are no str.
+            ValueError: for an allowed name that is not a special token of this tokenizer.
+            TypeError: for a str other than "all", and for names that are not str.
 
         """
         if isinstance(names, str):
@@ -126,14 +129,14 @@ class SpecialTokens:
         return chosen
 
     def policy(self, allowed_special: Allowed, disallowed_special: Allowed) -> tuple[frozenset[str], frozenset[str]]:
-        """The names to find as tokens and the names to refuse; "all" disallowed means all that are not allowed."""
+        """(names to encode as tokens, names to raise for); disallowing "all" means all that are not allowed."""
         allowed = self.allowed(allowed_special)
         if disallowed_special == "all":
             return allowed, self._all - allowed if len(allowed) < len(self._all) else _NONE
         return allowed, self.chosen(disallowed_special, "disallowed_special")
 
     def allowed(self, allowed_special: Allowed) -> frozenset[str]:
-        """The names to find as tokens: those allowed, and those that are found in every text."""
+        """The names to encode as tokens: the allowed ones, and those that are matched in every text."""
         chosen = self.chosen(allowed_special, "allowed_special")
         if not chosen or not self.always or chosen is self._all:
             return chosen or self.always
@@ -151,7 +154,7 @@ class SpecialTokens:
         return plan
 
     def _search(self, names: frozenset[str], which: Literal["all", "first", "late", "spelled"]) -> _Search:
-        """What finds some of the tokens named; it is made when it is first needed."""
+        """The search for a part of these names. It is built when it is first needed."""
         plan = self._plan(names)
         if (which == "first" and not plan.late) or (which == "late" and not plan.first):
             which = "all"
@@ -166,11 +169,11 @@ class SpecialTokens:
         return found
 
     def plain(self, names: frozenset[str]) -> bool:
-        """Whether one search of the text as it is finds all these tokens, and nothing beside them matters."""
+        """Whether one search of the original text finds all these tokens, and none has flags."""
         return self._plan(names).plain
 
     def occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
-        """Whether there may be any of the tokens named in a text; False is certain."""
+        """Whether any of these tokens may occur in a text. False is certain; True is not."""
         if not names:
             return False
         plan = self._plan(names)
@@ -189,11 +192,11 @@ class SpecialTokens:
         )
 
     def longest(self, names: frozenset[str]) -> int:
-        """How many bytes the longest of some names has; 1 if there are none."""
+        """The length of the longest of these names in bytes; 1 if there are none."""
         return self._search(names, "all").finder.longest if names else 1
 
     def find(self, data: Buffer, names: frozenset[str], start: int = 0) -> Iterator[tuple[int, int, str]]:
-        """Where the names are in a text, from `start` on: (start, end, name), without regard to flags."""
+        """Yield (start, end, name) of each match of the names in a text from `start` on. Flags are ignored."""
         search = self._search(names, "all")
         found = search.finder.find(data, start) if names else None
         if found is not None:
@@ -201,10 +204,9 @@ class SpecialTokens:
                 yield begin, end, search.names[number]
 
     def pieces(self, data: Bytes, names: frozenset[str], raw: bool = False) -> Iterator[tuple[Bytes, int | None]]:
-        """The text cut at the special tokens named: (text, None) and (the token's text, id), empty texts left out.
+        """Split a text at these special tokens: yields (text, None) for non-empty text and (match, id) for tokens.
 
-        Tokens that are found in normalized text only are left to `late_pieces`; with `raw` they are sought in the text
-        as it is.
+        Tokens that are sought in normalized text are left to `late_pieces`; with `raw` they are sought in this text.
         """
         plan = self._plan(names)
         first = self._search(names, "first") if plan.first else None
@@ -219,32 +221,32 @@ class SpecialTokens:
                 yield piece, special
 
     def late(self, names: frozenset[str]) -> frozenset[str]:
-        """Those of the tokens named that are found in normalized text."""
+        """The subset of these tokens that is sought in normalized text."""
         return self._plan(names).late if self._normalizer is not None else _NONE
 
     def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[Bytes, int | None]]:
-        """The same of a text between the tokens of `pieces`, after it was normalized."""
+        """As `pieces`, for the normalized text between the tokens that `pieces` found."""
         yield from self._cut(data, self._search(late, "spelled"))
 
     def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[Bytes, int | None]]:
-        done, spaces = 0, (-1, -1)  # the last white space that was gone over: no text is gone over twice
+        done, spaces = 0, (-1, -1)  # `spaces`: the last run of white space; no run is scanned twice
         found = None if search is None else search.finder.find(data)
         if search is not None and search.flags is not None:
-            data = memoryview(data)  # tokens may overlap, and parts of `bytes` would be copies
+            data = memoryview(data)  # slices of `bytes` would be copies
         for start, end, number in zip(*(each.tolist() for each in found), strict=True) if found is not None else ():
             assert search is not None
             if search.flags is not None and (flags := search.flags[number]):
                 if "single_word" in flags and _within_word(data, start, end):
                     continue
                 if "lstrip" in flags:
-                    start = max(_before_spaces(data, start, done), done)
+                    start = max(_spaces_start(data, start, done), done)
                 if "rstrip" in flags:
                     if not spaces[0] <= end <= spaces[1]:
-                        spaces = end, _behind_spaces(data, end)
+                        spaces = end, _spaces_end(data, end)
                     end = spaces[1]
             if start > done:
                 yield data[done:start], None
-            if start < end:  # white space that this token takes along may be all of the next one
+            if start < end:  # empty if the white space of the previous match covers all of this one
                 yield data[start:end], search.ids[number]
             done = end
         if done == 0:
@@ -254,11 +256,14 @@ class SpecialTokens:
             yield data[done:], None
 
     def refuse(self, data: bytes, disallowed: frozenset[str], offset: int = 0) -> None:
-        """Raise ValueError if the text holds a disallowed special token, as tiktoken does, at `offset` and on."""
+        """Raise ValueError if the text holds a disallowed special token, as tiktoken does.
+
+        `offset` is the position of `data` in the whole text, for the error.
+        """
         for start, _, name in self.find(data, disallowed) if disallowed else ():
-            place = offset + start
+            position = offset + start
             raise ValueError(
-                f"the text holds the disallowed special token {name!r} at byte {place}; to encode it as that token, "
+                f"the text holds the disallowed special token {name!r} at byte {position}; to encode it as that token, "
                 f"pass allowed_special={{{name!r}}}; to encode it as ordinary text, leave it out of "
                 "disallowed_special; to allow all special tokens, pass allowed_special='all'"
             )
@@ -268,54 +273,54 @@ _Value = TypeVar("_Value")
 
 
 def _remember(known: dict[frozenset[str], _Value], names: frozenset[str], value: _Value) -> _Value:
-    """Keep what was worked out for a set of names; callers with ever new sets make no table grow for ever."""
+    """Cache a value for a set of names. The cache is cleared when it is full, so its size is bounded."""
     if len(known) >= _MOST_PLANS:
         known.clear()
     known[names] = value
     return value
 
 
-def _before_spaces(data: Bytes, end: int, least: int) -> int:
-    """Where the white space before a place begins, at `least` or after it."""
+def _spaces_start(data: Bytes, end: int, least: int) -> int:
+    """The start of the white space that ends at `end`, at least `least`."""
     while end > least:
-        width = next((n for n in (1, 2, 3) if end - n >= least and bytes(data[end - n : end]) in SPACES), 0)
-        if not width:
+        size = next((n for n in (1, 2, 3) if end - n >= least and bytes(data[end - n : end]) in SPACES), 0)
+        if not size:
             break
-        end -= width
+        end -= size
     return end
 
 
-def _behind_spaces(data: Bytes, start: int) -> int:
-    """Where the white space at a place ends."""
+def _spaces_end(data: Bytes, start: int) -> int:
+    """The end of the white space that begins at `start`."""
     while start < len(data):
-        width = next((n for n in (1, 2, 3) if bytes(data[start : start + n]) in SPACES), 0)
-        if not width:
+        size = next((n for n in (1, 2, 3) if bytes(data[start : start + n]) in SPACES), 0)
+        if not size:
             break
-        start += width
+        start += size
     return start
 
 
 def _within_word(data: Bytes, start: int, end: int) -> bool:
-    """Whether a character of a word stands right before or after a part of a text."""
+    """Whether the character before `data[start:end]` or the one after it is a word character."""
     before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
-    behind = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
-    return (before != "" and is_word(before)) or (behind != "" and is_word(behind))
+    after = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
+    return (before != "" and is_word(before)) or (after != "" and is_word(after))
 
 
 def check_special_tokens(
     names: object, argument: str = "special_tokens", noun: str = "special token"
 ) -> tuple[str, ...]:
-    """The argument `special_tokens`, or one like it, as a tuple of names: str, not empty, none twice."""
+    """Check the argument `special_tokens`, or one like it, and return it as a tuple of distinct, non-empty str."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
         raise TypeError(f"{argument} is {shown(names)}; it must be a list of str, such as ['<|endoftext|>']")
     if isinstance(names, (set, frozenset)) and len(names) > 1:  # the keys of a dict have an order
         raise TypeError(
-            f"{argument} is {typed(names)}, whose order differs from run to run; it must be a list: ids are "
-            "given, and names saved, in its order"
+            f"{argument} is {typed(names)}, whose order differs from run to run; it must be a list, because its order "
+            "determines ids"
         )
-    listed = tuple(names)
+    checked = tuple(names)
     seen: set[str] = set()
-    for name in listed:
+    for name in checked:
         if not isinstance(name, str):
             raise TypeError(f"{noun} {shown(name)} is {type_name(name)}; it must be a str")
         if not name:
@@ -324,27 +329,27 @@ def check_special_tokens(
         if name in seen:
             raise ValueError(f"{noun} {name!r} is given twice; each has one id")
         seen.add(name)
-    return listed
+    return checked
 
 
 def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: Normalizer | None) -> dict[str, frozenset[str]]:
-    """The flags of all added tokens without those that change nothing: equal tokenizers have equal flags."""
-    if normalizer in (None, Sequence()) and _in_any_order(flags):
+    """The flags of all added tokens without those that have no effect, so that equal tokenizers have equal flags."""
+    if normalizer in (None, Sequence()) and _order_is_irrelevant(flags):
         without = {own: own - {"normalized"} for own in set(flags.values())}
         flags = {name: without[own] for name, own in flags.items()}
     return {name: own for name, own in flags.items() if own}
 
 
-def _in_any_order(flags: Mapping[str, frozenset[str]]) -> bool:
-    """Whether the tokens that are sought last, where nothing is normalized, might as well be sought with the others."""
+def _order_is_irrelevant(flags: Mapping[str, frozenset[str]]) -> bool:
+    """Whether, without a normalizer, one search for all tokens finds the same as seeking the "normalized" ones last."""
     if len({"normalized" in own for own in flags.values()}) < 2:
         return True
     if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
         return False
     begins = {name[0] for name in flags}
     if not begins.isdisjoint(set().union(*(name[1:] for name in flags))):
-        return False  # two may overlap
-    prefixes: list[str] = []  # the names that the last one begins with, and itself: all sought at the same time
+        return False  # two names may overlap
+    prefixes: list[str] = []  # the names that the last name begins with, and itself; all have the same flag
     for name in sorted(flags):
         while prefixes and not name.startswith(prefixes[-1]):
             prefixes.pop()

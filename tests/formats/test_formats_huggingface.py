@@ -222,7 +222,7 @@ def test_inconsistent_specs_are_not_written():
         ({"special_tokens": {"<t>": 263}}, "must be the same"),
         ({"special_tokens": {}}, "must be the same"),
         ({"unk_token": "<unk>"}, "not in the vocabulary"),
-        ({"merge_results": spec.merge_results[::-1].copy()}, "does not spell"),
+        ({"merge_results": spec.merge_results[::-1].copy()}, "not spelled as"),
         ({"end_of_word": "</w>"}, "go together"),
         ({"end_of_word_glued": True}, "go together"),
     ):

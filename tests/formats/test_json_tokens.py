@@ -10,9 +10,9 @@ import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import (
-    _MARKS,
+    _PLACEHOLDERS,
     _byte_by_letter,
-    _Listed,
+    _KernelLists,
     _read,
     _read_with_kernel,
     _UnusualError,
@@ -142,7 +142,7 @@ def test_unusual_strings_are_left_to_json(vocab):
     found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, _byte_by_letter()[:512])
     assert found is not None
     with pytest.raises((_UnusualError, FormatError)):
-        _Listed(found, *np.empty((2, 0), dtype=np.int32))
+        _KernelLists(found, *np.empty((2, 0), dtype=np.int32))
 
 
 def test_the_kernel_reads_a_vocab():
@@ -211,8 +211,8 @@ def test_lists_of_other_objects_are_left_to_json():
     for change in (
         lambda top: {"vocab": vocab} | top,
         lambda top: {"other": {"merges": merges}} | top,
-        lambda top: top | {"model": {**top["model"], "vocab": _MARKS[0]}, "decoder": {"vocab": vocab}},
-        lambda top: top | {"model": {**top["model"], "vocab": float(_MARKS[0])}, "decoder": {"vocab": vocab}},
+        lambda top: top | {"model": {**top["model"], "vocab": _PLACEHOLDERS[0]}, "decoder": {"vocab": vocab}},
+        lambda top: top | {"model": {**top["model"], "vocab": float(_PLACEHOLDERS[0])}, "decoder": {"vocab": vocab}},
         lambda top: [top],
         lambda top: top | {"model": [top["model"]]},
     ):
