@@ -35,7 +35,7 @@ from typing import Any
 from peers import SEPARATOR, TRAINERS
 from report import at_least, corpora, keep, machine, measure, middle, table
 
-HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "ratio to bpe", "MB/s", "peak MB", "ratio to bpe", "tokens")
+HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "ratio", "MB/s", "peak MB", "ratio", "tokens")
 #: Libraries that order their alphabet as this package does by default (by GPT-2's letters), which decides ties.
 BY_LETTERS = ("tokenizers",)
 #: Libraries with a tie rule that this package does not have; their tokens are not compared.
