@@ -27,7 +27,7 @@ from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.clip_rows import ClipRows
 from bpe.encode.engine import Engine
 from bpe.encode.offsets import Unit
-from bpe.encode.text_encoder import TextEncoder
+from bpe.encode.text_encoder import BatchOptions, TextEncoder
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface_write import check_name
@@ -138,13 +138,7 @@ class Tokenizer:
         array([65,  0], dtype=uint32)
 
         """
-        return self._texts.encode(
-            text,
-            allowed_special=allowed_special,
-            disallowed_special=disallowed_special,
-            dropout=dropout,
-            seed=seed,
-        )
+        return self._texts.encode(text, allowed_special, disallowed_special, dropout, seed)
 
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
@@ -167,7 +161,7 @@ class Tokenizer:
         array([65,  0, 28, 92, 69], dtype=uint32)
 
         """
-        return self._texts.encode_spans(spans, allowed_special=allowed_special)
+        return self._texts.encode_spans(spans, allowed_special)
 
     def encode_with_offsets(
         self,
@@ -211,12 +205,7 @@ class Tokenizer:
         [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
 
         """
-        return self._texts.encode_with_offsets(
-            text,
-            unit,
-            allowed_special=allowed_special,
-            disallowed_special=disallowed_special,
-        )
+        return self._texts.encode_with_offsets(text, unit, allowed_special, disallowed_special)
 
     @overload
     def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...
@@ -244,7 +233,7 @@ class Tokenizer:
         ('lowes', 'low')
 
         """
-        return self._texts.truncate(text, max_tokens, allowed_special=allowed_special)
+        return self._texts.truncate(text, max_tokens, allowed_special)
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
@@ -288,17 +277,8 @@ class Tokenizer:
         [[65, 0], [0], [65, 66, 0]]
 
         """
-        return self._texts.encode_batch(
-            texts,
-            threads=threads,
-            out=out,
-            prepend=prepend,
-            append=append,
-            allowed_special=allowed_special,
-            disallowed_special=disallowed_special,
-            dropout=dropout,
-            seed=seed,
-        )
+        options = BatchOptions(threads, out, prepend, append, allowed_special, disallowed_special, dropout, seed)
+        return self._texts.encode_batch(texts, options)
 
     def encode_files(
         self,
@@ -351,18 +331,8 @@ class Tokenizer:
         [[65, 66, 0], [67, 0]]
 
         """
-        return self._texts.encode_files(
-            files,
-            separator=separator,
-            per_line=per_line,
-            threads=threads,
-            encoding_errors=encoding_errors,
-            out=out,
-            prepend=prepend,
-            append=append,
-            allowed_special=allowed_special,
-            disallowed_special=disallowed_special,
-        )
+        options = BatchOptions(threads, out, prepend, append, allowed_special, disallowed_special)
+        return self._texts.encode_files(files, separator, per_line, encoding_errors, options)
 
     def encode_stream(
         self,
@@ -395,12 +365,7 @@ class Tokenizer:
         [[257, 68, 81, 258]]
 
         """
-        return self._texts.encode_stream(
-            chunks,
-            cut_after=cut_after,
-            allowed_special=allowed_special,
-            disallowed_special=disallowed_special,
-        )
+        return self._texts.encode_stream(chunks, cut_after, allowed_special, disallowed_special)
 
     @overload
     def count_tokens(  # type: ignore[overload-overlap]  # a str is an iterable of str, too
@@ -516,12 +481,7 @@ class Tokenizer:
         ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
 
         """
-        return self._texts.tokens(
-            text,
-            as_text=as_text,
-            allowed_special=allowed_special,
-            disallowed_special=disallowed_special,
-        )
+        return self._texts.tokens(text, as_text, allowed_special, disallowed_special)
 
     def explain(self, text: TextLike) -> str:
         """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.

@@ -14,7 +14,6 @@ import hashlib
 import io
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -146,7 +145,7 @@ def _copy_permissions(descriptor: int, name: str, target: Path) -> None:
     if existing is None:
         return
     if not hasattr(os, "fchown"):  # Windows
-        shutil.copymode(target, name)
+        os.chmod(name, stat.S_IMODE(os.stat(target).st_mode))
         return
     mode = stat.S_IMODE(existing.st_mode)
     try:

@@ -8,7 +8,6 @@ merged part by part, so that only one part of all tables is in memory. Not here:
 from __future__ import annotations
 
 import os
-import tempfile
 from threading import Lock
 from typing import Any
 
@@ -29,7 +28,10 @@ class Spill:
     """Spilled tables, in a temporary file without a name, which vanishes when it is closed or the process ends."""
 
     def __init__(self) -> None:
+        import tempfile  # here, because most processes never need it
+
         self._file: Any = tempfile.TemporaryFile(prefix="bpe-counts-")  # noqa: SIM115 (closed by `close`)
+        self._folder = tempfile.gettempdir()
         self._lock = Lock()  # each thread has a table of its own, but all share the file
         self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part
         self._total = 0
@@ -98,7 +100,7 @@ class Spill:
             self._file.write(array)
         except OSError as error:
             rule = f"{error.strerror} for a temporary file of word counts; set TMPDIR to use another folder"
-            raise OSError(error.errno, rule, tempfile.gettempdir()) from None
+            raise OSError(error.errno, rule, self._folder) from None
         return position, len(array), array.dtype
 
     def _load(self, stored: _Stored) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +40,20 @@ _UNKNOWN_SIZE = 1 << 24
 UNKNOWN = "⁇"
 
 
+@dataclass(slots=True)
+class BatchOptions:
+    """Arguments that `Tokenizer.encode_batch` and `encode_files` share, as the caller gave them."""
+
+    threads: int | None = None
+    out: NDArray[Any] | None = None
+    prepend: int | str | None = None
+    append: int | str | None = None
+    allowed_special: Allowed = ()
+    disallowed_special: Allowed = ()
+    dropout: float = 0.0
+    seed: int | None = None
+
+
 class TextEncoder:
     """The part of a `Tokenizer` that encodes: it checks arguments and passes the work on. Immutable.
 
@@ -54,13 +69,7 @@ class TextEncoder:
     # One text ---------------------------------------------------------------------------------------------------------
 
     def encode(
-        self,
-        text: TextLike,
-        *,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
-        dropout: float = 0.0,
-        seed: int | None = None,
+        self, text: TextLike, allowed_special: Allowed, disallowed_special: Allowed, dropout: float, seed: int | None
     ) -> NDArray[np.uint32]:
         """As `Tokenizer.encode`."""
         allowed = self._policy([text], allowed_special, disallowed_special)
@@ -69,9 +78,7 @@ class TextEncoder:
             return self._dropout_encoder.encode(text, allowed, dropout, seed)
         return self.engine.encode(text, allowed)
 
-    def encode_spans(
-        self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
-    ) -> NDArray[np.uint32]:
+    def encode_spans(self, spans: Iterable[tuple[TextLike, bool]], allowed_special: Allowed) -> NDArray[np.uint32]:
         """As `Tokenizer.encode_spans`."""
         specials = self.engine.specials
         allowed = specials.allowed(allowed_special)
@@ -89,18 +96,13 @@ class TextEncoder:
         return np.concatenate([*parts, self.engine.encode(b"".join(held), specials.always)])
 
     def encode_with_offsets(
-        self,
-        text: TextLike,
-        unit: Unit = "char",
-        *,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
+        self, text: TextLike, unit: Unit, allowed_special: Allowed, disallowed_special: Allowed
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """As `Tokenizer.encode_with_offsets`."""
         allowed = self._policy([text], allowed_special, disallowed_special)
         return self.offset_encoder.encode(text, allowed, unit)
 
-    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
+    def truncate(self, text: TextLike, max_tokens: int, allowed_special: Allowed) -> TextLike:
         """As `Tokenizer.truncate`."""
         most = check_int("max_tokens", max_tokens, 0)
         allowed = self._policy([text], allowed_special, ())
@@ -108,94 +110,84 @@ class TextEncoder:
 
     # Many texts -------------------------------------------------------------------------------------------------------
 
-    def encode_batch(
-        self,
-        texts: Iterable[TextLike],
-        *,
-        threads: int | None = None,
-        out: NDArray[Any] | None = None,
-        prepend: int | str | None = None,
-        append: int | str | None = None,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
-        dropout: float = 0.0,
-        seed: int | None = None,
-    ) -> TokenBatch:
+    def encode_batch(self, texts: Iterable[TextLike], options: BatchOptions) -> TokenBatch:
         """As `Tokenizer.encode_batch`."""
-        _check_out(out, self._spec.vocabulary.limit)
-        around = self._around(prepend, append)
+        _check_out(options.out, self._spec.vocabulary.limit)
+        around = self._around(options)
         documents = arrow_documents(texts)
-        count = thread_count(threads)
-        if dropout:
-            chance, first = check_dropout(dropout, seed)
+        threads = thread_count(options.threads)
+        if options.dropout:
             listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
-            allowed = self._policy(listed, allowed_special, disallowed_special)
-            rows = in_order(
-                lambda place: surrounded(
-                    self._dropout_encoder.encode(listed[place], allowed, chance, first + place), around
-                ),
-                range(len(listed)),
-                min(count, len(listed) or 1),
-            )
-            return _into(out, TokenBatch.from_lists(rows))
+            return _into(options.out, self._encode_with_dropout(listed, threads, around, options))
         if documents is not None:
-            allowed = self._policy([], allowed_special, disallowed_special)
-            return _into(
-                out, self._encode_documents(documents, count, allowed, disallowed_special, allowed_special, around)
-            )
+            return _into(options.out, self._encode_documents(documents, threads, around, options))
         listed = listed_texts(texts)
         try:
-            allowed = self._policy(listed, allowed_special, disallowed_special)
-            batch = self.engine.encode_batch(listed, count, allowed, around)
+            allowed = self._policy(listed, options.allowed_special, options.disallowed_special)
+            batch = self.engine.encode_batch(listed, threads, allowed, around)
         except TypeError:
             for number, text in enumerate(listed):
                 if not isinstance(text, (str, bytes, bytearray, memoryview)):
                     raise no_text(text, f"text {number}") from None
             raise
-        return _into(out, batch)
+        return _into(options.out, batch)
+
+    def _encode_with_dropout(
+        self, texts: Sequence[TextLike], threads: int, around: Around, options: BatchOptions
+    ) -> TokenBatch:
+        chance, first = check_dropout(options.dropout, options.seed)
+        allowed = self._policy(texts, options.allowed_special, options.disallowed_special)
+
+        def row(index: int) -> NDArray[np.uint32]:
+            return surrounded(self._dropout_encoder.encode(texts[index], allowed, chance, first + index), around)
+
+        return TokenBatch.from_lists(in_order(row, range(len(texts)), min(threads, len(texts) or 1)))
+
+    def _encode_documents(
+        self, groups: Iterable[Documents], threads: int, around: Around, options: BatchOptions
+    ) -> TokenBatch:
+        """The ids of texts in buffers; an error names the array that a text comes from."""
+        allowed, _ = self.engine.specials.policy(options.allowed_special, options.disallowed_special)
+        batches: list[TokenBatch] = []
+        for documents in groups:
+            with error_context(documents.source):
+                if options.disallowed_special:
+                    self._policy(documents.texts(), options.allowed_special, options.disallowed_special)
+                if allowed and self.engine.specials.occur(documents.data, allowed):
+                    batches.append(self.engine.encode_batch(documents.texts(), threads, allowed, around))
+                    continue
+                batches.append(
+                    self.engine.encode_documents(documents.data, documents.starts, documents.ends, threads, around)
+                )
+        if len(batches) == 1:
+            return batches[0]
+        lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
+        ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
+        return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
     def encode_files(
         self,
         files: PathLike | Iterable[PathLike],
-        *,
-        separator: str | None = None,
-        per_line: bool = False,
-        threads: int | None = None,
-        encoding_errors: EncodingErrors = "strict",
-        out: NDArray[Any] | None = None,
-        prepend: int | str | None = None,
-        append: int | str | None = None,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
+        separator: str | None,
+        per_line: bool,
+        encoding_errors: EncodingErrors,
+        options: BatchOptions,
     ) -> TokenBatch:
         """As `Tokenizer.encode_files`."""
-        _check_out(out, self._spec.vocabulary.limit)
-        around = self._around(prepend, append)
+        _check_out(options.out, self._spec.vocabulary.limit)
+        around = self._around(options)
         corpus = TextFiles.of(files, separator, per_line, encoding_errors, chars=self._spec.model == "char")
-        count = thread_count(threads)
-        allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
+        threads = thread_count(options.threads)
+        allowed, disallowed = self.engine.specials.policy(options.allowed_special, options.disallowed_special)
         cut = self.engine.end_cut(corpus.separators, per_line, allowed | disallowed)
-        with closing(corpus.blocks(cut, count)) as blocks:  # an error leaves no file open
-            parts = list(
-                self.block_ids(
-                    blocks,
-                    count,
-                    corpus.size or _UNKNOWN_SIZE,
-                    allowed,
-                    disallowed=disallowed,
-                    around=around,
-                    ahead=not corpus.regular,
-                )
-            )
-        return _into(out, BlockIds.joined(parts))
+        with closing(corpus.blocks(cut, threads)) as blocks:  # an error leaves no file open
+            size, ahead = corpus.size or _UNKNOWN_SIZE, not corpus.regular
+            parts = self.block_ids(blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
+            batch = BlockIds.joined(list(parts))
+        return _into(options.out, batch)
 
     def encode_stream(
-        self,
-        chunks: Iterable[TextLike],
-        *,
-        cut_after: str | None = None,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
+        self, chunks: Iterable[TextLike], cut_after: str | None, allowed_special: Allowed, disallowed_special: Allowed
     ) -> Iterator[NDArray[np.uint32]]:
         """As `Tokenizer.encode_stream`."""
         allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
@@ -203,14 +195,7 @@ class TextEncoder:
 
     # For people -------------------------------------------------------------------------------------------------------
 
-    def tokens(
-        self,
-        text: TextLike,
-        *,
-        as_text: bool = False,
-        allowed_special: Allowed = (),
-        disallowed_special: Allowed = (),
-    ) -> list[Any]:
+    def tokens(self, text: TextLike, as_text: bool, allowed_special: Allowed, disallowed_special: Allowed) -> list[Any]:
         """As `Tokenizer.tokens`."""
         allowed = self._policy([text], allowed_special, disallowed_special)
         found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
@@ -261,9 +246,9 @@ class TextEncoder:
     def _dropout_encoder(self) -> DropoutEncoder:
         return DropoutEncoder(self.engine)
 
-    def _around(self, prepend: object, append: object) -> Around:
+    def _around(self, options: BatchOptions) -> Around:
         """The ids that `prepend` and `append` name."""
-        return self.named_id("prepend", prepend), self.named_id("append", append)
+        return self.named_id("prepend", options.prepend), self.named_id("append", options.append)
 
     def named_id(self, argument: str, value: object) -> int | None:
         """The id that an argument names, by number or as a special token; None for None."""
@@ -285,33 +270,6 @@ class TextEncoder:
                 "special token"
             )
         return number
-
-    def _encode_documents(
-        self,
-        groups: Iterable[Documents],
-        threads: int,
-        allowed: frozenset[str],
-        disallowed_special: Allowed,
-        allowed_special: Allowed,
-        around: Around,
-    ) -> TokenBatch:
-        """The ids of texts in buffers; an error names the array that a text comes from."""
-        batches: list[TokenBatch] = []
-        for documents in groups:
-            with error_context(documents.source):
-                if disallowed_special:
-                    self._policy(documents.texts(), allowed_special, disallowed_special)
-                if allowed and self.engine.specials.occur(documents.data, allowed):
-                    batches.append(self.engine.encode_batch(documents.texts(), threads, allowed, around))
-                    continue
-                batches.append(
-                    self.engine.encode_documents(documents.data, documents.starts, documents.ends, threads, around)
-                )
-        if len(batches) == 1:
-            return batches[0]
-        lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
-        ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
-        return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
     def block_ids(
         self,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-
 from bpe.errors import FormatError
 
 
@@ -17,6 +14,9 @@ def unpacked(data: bytes, path: str | None) -> bytes:
     """
     if data[:2] != b"\x1f\x8b":
         return data
+    import gzip  # here, because most processes never need it
+    import zlib
+
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:

@@ -6,13 +6,11 @@ Not here: normal forms (`unicode.py`), and where each character of a normalized 
 from __future__ import annotations
 
 import dataclasses
-import html
 import re
 from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from html.entities import html5
 from typing import Any, ClassVar
 
 import regex
@@ -257,7 +255,7 @@ class Replace(Normalizer):
     def last_cut(self, text: str, low: int) -> int:
         """A text may be split anywhere if the pattern is one character or character class, otherwise nowhere."""
         del low
-        return len(text) if _ONE_CHARACTER.fullmatch(self.pattern) else 0
+        return len(text) if regex.fullmatch(_ONE_CHARACTER, self.pattern) else 0
 
     def to_json(self) -> dict[str, Any]:
         """The normalizer as a JSON object, for `from_json`. The time limit is left out: it changes no result."""
@@ -290,6 +288,8 @@ class UnescapeHTML(Normalizer):
         object.__setattr__(self, "times", check_int("times", self.times, 0))
 
     def _normalize(self, text: str) -> str:
+        import html  # here, because most processes never need it
+
         for _ in range(self.times):
             text = html.unescape(text)
         return text
@@ -421,6 +421,9 @@ def _ends_word(char: str) -> bool:
 
 def _entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
     """(start, end, characters) of an entity. In `&notit;` it is `&not`, which stands for `¬`; `&it;` has none."""
+    import html.entities
+
+    html5 = html.entities.html5
     name, (start, end) = match[1], match.span()
     if name[0] != "#" and name not in html5:
         end = start + 1 + next((size for size in range(len(name) - 1, 1, -1) if name[:size] in html5), -1)
@@ -430,7 +433,9 @@ def _entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
 #: The candidates for entities that `html.unescape` considers.
 _ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 #: Patterns that are one character or one character class.
-_ONE_CHARACTER = regex.compile(r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]")
+_ONE_CHARACTER = (  # compiled at its first use
+    r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]"
+)
 #: Characters that ftfy may change, or that make it change others: all except ASCII (without `&` and control characters)
 #: and the most frequent kana, ideographs and Hangul.
 _SUSPECT = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")

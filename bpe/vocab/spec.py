@@ -110,10 +110,35 @@ def check_spec(spec: TokenizerSpec) -> None:
         ValueError: for ids that are not in the vocabulary, descending ranks, or a merge with the wrong result.
 
     """
-    vocabulary, n = spec.vocabulary, len(spec.merges)
+    vocabulary = spec.vocabulary
     check_choice("model", spec.model, ("byte", "char"))
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"vocabulary is {typed(vocabulary)}; it must be a bpe.vocab.vocabulary.Vocabulary")
+    _check_arrays(spec)
+    ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
+    index = wrong_merge(
+        np.ascontiguousarray(spec.merges),
+        spec.merge_results,
+        vocabulary.blob,
+        np.ascontiguousarray(vocabulary.offsets),
+        ordinary,
+    )
+    if index >= 0:
+        (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
+        raise ValueError(
+            f"merge {index} of {shown(vocabulary[left])} and {shown(vocabulary[right])} produces token {result}, "
+            f"{shown(vocabulary[result])}; it must produce the token {shown(vocabulary[left] + vocabulary[right])}"
+        )
+    ranks = spec.merge_ranks
+    if ranks is not None and len(ranks) and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
+        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
+    _check_names(spec)
+    _check_ends(spec)
+
+
+def _check_arrays(spec: TokenizerSpec) -> None:
+    """Refuse arrays of a wrong type or shape, and ids in them that the vocabulary does not have."""
+    vocabulary, n = spec.vocabulary, len(spec.merges)
     limit = vocabulary.limit
     for name, value, dtype, shape in (
         ("vocabulary.offsets", vocabulary.offsets, np.int64, (limit + 1,)),
@@ -143,25 +168,6 @@ def check_spec(spec: TokenizerSpec) -> None:
         wrong = ids[~within] if not within.all() else ids[~known[ids]]
         if len(wrong):
             raise ValueError(f"{name} has id {wrong[0]}, which is not in the vocabulary; add a token with that id")
-    ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
-    index = wrong_merge(
-        np.ascontiguousarray(spec.merges),
-        spec.merge_results,
-        vocabulary.blob,
-        np.ascontiguousarray(vocabulary.offsets),
-        ordinary,
-    )
-    if index >= 0:
-        (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
-        raise ValueError(
-            f"merge {index} of {shown(vocabulary[left])} and {shown(vocabulary[right])} produces token {result}, "
-            f"{shown(vocabulary[result])}; it must produce the token {shown(vocabulary[left] + vocabulary[right])}"
-        )
-    ranks = spec.merge_ranks
-    if ranks is not None and n and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
-        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
-    _check_names(spec)
-    _check_ends(spec)
 
 
 def _check_ends(spec: TokenizerSpec) -> None:
