@@ -24,6 +24,8 @@ from setuptools.modified import newer_group
 
 PACKAGE = Path("bpe")
 SHARED = "bpe.base._cyutility"
+#: What tests reach inside the kernels for, compiled for development only: (its name, its source).
+HOOKS = ("bpe._kernel_hooks", Path("tests/_kernel_hooks.pyx"))
 SWITCHES = {name: os.environ.get(f"BPE_{name}") == "1" for name in ("DEBUG", "TRACE", "SANITIZE", "ANNOTATE")}
 #: What the kernels in this folder were compiled with is noted here.
 SETTINGS_FILE = Path("build") / f"settings-{sysconfig.get_config_var('SOABI')}.txt"
@@ -50,12 +52,12 @@ def settings() -> str:
 
 def kernels() -> list[Path]:
     """All kernels, in whatever package; the largest first, so that no processor is idle at the end."""
-    return sorted(PACKAGE.rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path))
+    return sorted([*PACKAGE.rglob("*.pyx"), HOOKS[1]], key=lambda path: (-path.stat().st_size, path))
 
 
 def module_of(path: Path) -> str:
     """The dotted name of the module that a source file becomes."""
-    return ".".join(path.with_suffix("").parts)
+    return HOOKS[0] if path == HOOKS[1] else ".".join(path.with_suffix("").parts)
 
 
 def extensions() -> list[Extension]:
@@ -97,7 +99,7 @@ def compiled() -> bool:
     sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".pyx", ".pxd", ".h")]
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     shared = Path(SHARED.replace(".", "/") + ".pyx")
-    built = [path.with_name(f"{path.stem}{suffix}") for path in (shared, *kernels())]
+    built = [Path(module_of(path).replace(".", "/") + suffix) for path in (shared, *kernels())]
     newest = max(path.stat().st_mtime for path in [*sources, SETTINGS_FILE])
     return all(path.exists() and path.stat().st_mtime >= newest for path in built)
 
@@ -108,6 +110,12 @@ class BuildKernels(build_ext):
     `pip install -e .` compiles into a new temporary folder each time; without this, in a second virtual environment
     it would compile everything again.
     """
+
+    def run(self) -> None:
+        """Compile all kernels; without the hooks of tests unless they stay in this folder."""
+        if not (self.inplace or self.editable_mode):
+            self.extensions = [ext for ext in self.extensions if ext.name != HOOKS[0]]
+        super().run()
 
     def build_extension(self, ext: Extension) -> None:
         """Compile a kernel, or copy the one compiled before."""

@@ -22,7 +22,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
-from bpe.encode import _fast_path as calls
+from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.clip_rows import ClipRows
 from bpe.encode.engine import Engine
@@ -49,17 +49,12 @@ log = logging.getLogger("bpe")
 
 def with_fast_encode(method: _Method) -> _Method:
     """`encode` with the kernel's function in front of it, so that plain calls need no Python frame."""
-    return cast("_Method", wraps(method)(calls.before(method)))
+    return cast("_Method", wraps(method)(_fast_path.with_fast_encode(method)))
 
 
 def with_fast_batch(method: _Method) -> _Method:
     """The same for `encode_batch`."""
-    return cast("_Method", wraps(method)(calls.before_batch(method, TokenBatch)))
-
-
-def with_fast_count(method: _Method) -> _Method:
-    """The same for `count_tokens`."""
-    return cast("_Method", wraps(method)(calls.before_count(method)))
+    return cast("_Method", wraps(method)(_fast_path.with_fast_batch(method, TokenBatch)))
 
 
 class Tokenizer:
@@ -387,7 +382,6 @@ class Tokenizer:
         disallowed_special: Allowed = (),
     ) -> NDArray[np.int64]: ...
 
-    @with_fast_count
     def count_tokens(
         self,
         text: TextLike | Iterable[TextLike],
@@ -413,12 +407,12 @@ class Tokenizer:
         (3, array([3, 0]))
 
         """
+        options: dict[str, Any] = {}  # without any, the methods have a fast path
+        if allowed_special or disallowed_special:
+            options = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
         if isinstance(text, (str, bytes, bytearray, memoryview)):
-            return len(self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special))
-        batch = self.encode_batch(
-            text, threads=threads, allowed_special=allowed_special, disallowed_special=disallowed_special
-        )
-        return batch.lengths
+            return len(self.encode(text, **options))
+        return self.encode_batch(text, threads=threads, **options).lengths
 
     # For people -------------------------------------------------------------------------------------------------------
 

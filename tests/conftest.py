@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,6 +42,12 @@ def in_an_empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     os.chdir(tmp_path_factory.mktemp("in_an_empty_folder"))
     yield
     os.chdir(before)
+
+
+@pytest.fixture(scope="session")
+def hooks() -> Any:
+    """The functions that reach inside the kernels (`_kernel_hooks.pyx`)."""
+    return pytest.importorskip("bpe._kernel_hooks", reason="compiled only for development")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.count import _word_table as wordtable
-from bpe.merge._merge_table import PairTable
+from bpe.merge._merge_table import MergeTable
 from bpe.vocab.vocabulary import NO_TOKEN
 
 TYPES = Path(bpe.__file__).parent / "base" / "_types.pxd"
@@ -32,13 +33,13 @@ def test_c_types_are_the_dtypes_of_the_arrays() -> None:
 
 
 @given(st.dictionaries(st.tuples(st.integers(0, 30), st.integers(0, 30)), st.integers(0, 500), max_size=100))
-def test_pair_table_returns_the_inserted_merges(merges: dict[tuple[int, int], int]) -> None:
+def test_merge_table_returns_the_inserted_merges(hooks: Any, merges: dict[tuple[int, int], int]) -> None:
     pairs = np.array(list(merges), dtype=np.int32).reshape(-1, 2)
     ids = np.array(list(merges.values()), dtype=np.int32)
-    table = PairTable(pairs, ids, np.arange(len(ids), dtype=np.int32))
+    table = MergeTable(pairs, ids, np.arange(len(ids), dtype=np.int32))
     for left in range(32):
         for right in range(32):
-            found = table.merge_of(left, right)
+            found = hooks.merge_of(table, left, right)
             assert (None if found is None else found[1]) == merges.get((left, right))
 
 

@@ -21,7 +21,7 @@ from bpe.corpus import _separators as documents
 from bpe.count._word_table import WordTable, scatter_words
 from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
-from bpe.encode._batch import Job
+from bpe.encode._batch import EncodeJob
 from bpe.merge._dropout import Dropout
 from bpe.tokenizer import engine_of
 from bpe.vocab.spec import TokenizerSpec
@@ -445,7 +445,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=message):
         Dropout(engine_of(tok).merger).encode(text, starts, ends, 1, 1)
     with pytest.raises(ValueError, match=message):
-        Job(core, 1).add_documents(text, starts, ends)
+        EncodeJob(core, 1).add_documents(text, starts, ends)
     for few in (int64s(), int64s(0)):
         with pytest.raises(ValueError, match="they must be as many"):
             documents.split(text, starts, few, [b"x"])
@@ -464,7 +464,7 @@ def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
             engine_of(tok).kernel.set_whole_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
         if len(wrong) == 3:
             with pytest.raises(ValueError, match="offset"):
-                decoder.token_table(blob, offsets)
+                decoder.TokenTable(blob, offsets)
     for targets in (int64s(0, 4), int64s(-1, 0), int64s(2**62, 0)):
         with pytest.raises(ValueError, match="which is not within"):
             scatter_words(blob, int64s(0, 2, 4), targets, np.empty(4, dtype=np.uint8))

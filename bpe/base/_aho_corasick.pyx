@@ -13,7 +13,7 @@ The tree of `ab` and `b`, reversed, numbered level by level:
 import numpy as np
 
 from bpe.base._bounds cimport check_spans
-from bpe.base._interrupts cimport hear
+from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -211,7 +211,7 @@ cdef class Finder:
                 n += 1
             pos -= 1
             if heard - pos > FAR:
-                hear()
+                check_signals()
                 heard = pos
         return n
 

@@ -2,7 +2,7 @@
 
 A kernel with several versions has a function that takes a level and sets its function pointers. It registers that
 function here when it is imported (`follow_vector_level`), so that all kernels run at the same level. The environment
-variable BPE_VECTORS (none, simd128, avx2 or avx512) lowers the level; it never changes a result.
+variable BPE_VECTORS (none, avx2 or avx512) lowers the level; it never changes a result.
 
 Not here: the versions themselves, which are next to what they compute.
 """
@@ -24,29 +24,38 @@ cdef extern from *:
         }
     #undef BPE_HAS
     #endif
-        return 1;
+        return 0;
     }
     """
     int machine_level "bpe_machine_level"()
 
 cdef enum:
-    MOST_FOLLOWERS = 16
+    MAX_FOLLOWERS = 16
 
 #: The levels by name.
-LEVELS = {"none": SCALAR, "simd128": SIMD128, "avx2": AVX2, "avx512": AVX512}
+LEVELS = {"none": PLAIN, "avx2": AVX2, "avx512": AVX512}
 
-cdef int level = min(machine_level(), <int>LEVELS.get(os.environ.get("BPE_VECTORS", ""), AVX512))
-cdef use_level_t[MOST_FOLLOWERS] followers
+
+cdef int level_named(name) except -1:
+    if name not in LEVELS:
+        raise ValueError(f"BPE_VECTORS is {name!r}; it must be one of {', '.join(LEVELS)}")
+    return LEVELS[name]
+
+
+cdef int level = min(machine_level(), level_named(os.environ.get("BPE_VECTORS") or "avx512"))
+cdef use_level_t[MAX_FOLLOWERS] followers
 cdef int n_followers = 0
 
 
-cdef void follow_vector_level(use_level_t use_level) noexcept:
+cdef int follow_vector_level(use_level_t use_level) except -1:
     """Call `use_level` with the level, now and whenever a test changes it."""
     global n_followers
+    if n_followers == MAX_FOLLOWERS:
+        raise RuntimeError(f"more than {MAX_FOLLOWERS} kernels have vector levels: raise MAX_FOLLOWERS")
     use_level(level)
-    if n_followers < MOST_FOLLOWERS:
-        followers[n_followers] = use_level
-        n_followers += 1
+    followers[n_followers] = use_level
+    n_followers += 1
+    return 0
 
 
 def vector_level():
@@ -55,10 +64,12 @@ def vector_level():
 
 
 def set_vector_level(int most):
-    """Have all kernels run at a level, or at the machine's if that is lower; the level that they run at. For tests."""
+    """Run all kernels at a level, or at the machine's if that is lower; the level that they run at. For tests."""
     global level
     cdef int i
-    level = max(min(most, machine_level()), <int>SCALAR)
+    if most not in LEVELS.values():
+        raise ValueError(f"the level is {most}; it must be one of {LEVELS}")
+    level = min(most, machine_level())
     for i in range(n_followers):
         followers[i](level)
     return level

@@ -1,11 +1,12 @@
 """Ctrl-C in the middle of a long call.
 
-A signal's handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
-takes it now and then to let handlers run. It counts the ids that it has written, since reading a clock takes longer,
-and does so only some ten times a second, since another thread may hold the GIL for 5 milliseconds. An exception of the
-handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when `stopped` is set.
+A signal handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
+takes it from time to time to let handlers run. Its clock is the number of ids that it has written, since reading a real
+one takes longer; it polls some ten times a second, since another thread may hold the GIL for 5 milliseconds. An
+exception of the handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when
+`stopped` is set.
 
-Not here: starting and joining threads (`bpe/base/threads.py`), and who says that work is to end (`encode/_batch.pyx`).
+Not here: starting and joining threads (`bpe/base/threads.py`), setting `stopped` (`encode/_batch.pyx`).
 """
 
 from threading import get_ident, main_thread
@@ -13,33 +14,33 @@ from threading import get_ident, main_thread
 from bpe.base._atomic cimport load
 from cpython.exc cimport PyErr_CheckSignals
 
-cdef Py_ssize_t far = 1 << 22                    # ids between two looks
+cdef Py_ssize_t poll_interval = 1 << 22          # ids between two polls
 
 
 class StoppedError(Exception):
-    """Work that another thread has ended."""
+    """Another thread has stopped the work."""
 
 
-def look_after(Py_ssize_t ids):
-    """After how many ids threads look, for tests; returns after how many it was."""
-    global far
-    before, far = far, ids
+def set_poll_interval(Py_ssize_t ids):
+    """Set the number of ids between two polls, for tests; the previous number."""
+    global poll_interval
+    before, poll_interval = poll_interval, ids
     return before
 
 
 cdef void begin_watch(Watch* watch) noexcept nogil:
-    """A call begins."""
-    watch.next, watch.apart, watch.stopped = far, False, NULL
+    """Start the watch of a call."""
+    watch.next, watch.apart, watch.stopped = poll_interval, False, NULL
 
 
-cdef int look(Watch* watch, size_t n) except -1 nogil:
-    """Look for a reason to end when n ids are written.
+cdef int poll(Watch* watch, size_t n) except -1 nogil:
+    """Check, when n ids are written, whether to stop; let signal handlers run in the main thread.
 
     Raises:
-        StoppedError: if another thread has ended the work; in the main thread, what a signal's handler raises.
+        StoppedError: if another thread has stopped the work. Signal handlers may raise any exception.
 
     """
-    watch.next = n + far
+    watch.next = n + poll_interval
     if watch.stopped != NULL and load(watch.stopped):
         with gil:
             raise StoppedError
@@ -50,7 +51,7 @@ cdef int look(Watch* watch, size_t n) except -1 nogil:
         return PyErr_CheckSignals()
 
 
-cdef int hear() except -1 nogil:
-    """Have signals handled, if this is the main thread."""
+cdef int check_signals() except -1 nogil:
+    """Let signal handlers run, if this is the main thread."""
     with gil:
         return PyErr_CheckSignals()

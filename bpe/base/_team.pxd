@@ -1,15 +1,15 @@
-"""Threads that stand ready to do one job after another in parts, without the GIL; `_team.pyx` says how."""
+"""A team of threads that do one job after another in parts; see `_team.pyx`."""
 
 from cpython.pythread cimport PyThread_type_lock
 
 cdef enum:
-    MOST_PARTS = 16           # of a job: memory is as fast as it gets with fewer
+    MOST_PARTS = 16            # of a job: fewer threads use all of the memory bandwidth
 
 ctypedef int (*work_t)(void* job, int part) except -1 nogil
 
 
 cdef inline int parts_worth(size_t most, size_t worth) noexcept nogil:
-    """In how many parts to do a job of which so many are worth it: one at least."""
+    """The number of parts of a job: `worth`, but from 1 to `most`."""
     return <int>max(<size_t>1, min(most, worth))
 
 
@@ -18,7 +18,7 @@ cdef class Team:
     cdef readonly int size             # parts that a job can have: the caller's and one per helper
     cdef PyThread_type_lock begins[MOST_PARTS]
     cdef PyThread_type_lock ends[MOST_PARTS]
-    cdef work_t work                   # of the job at hand; NULL: the helpers may go
+    cdef work_t work                   # of the current job; NULL makes helpers return
     cdef void* job
     cdef bint failed
     cdef object error                  # of a helper

@@ -1,19 +1,18 @@
-"""Threads that stand ready to do one job after another in parts, without the GIL.
+"""A team of threads that do one job after another in parts, without the GIL.
 
-A kernel that runs without the GIL calls `share`; each helper, a Python thread in `help`, sleeps until then. The
-kernel decides what a part is, from its number alone, so that no result depends on which thread is how fast. Waking a
-helper takes 10 to 50 microseconds. A forked child has no helpers: it must not go on with what its parent was doing.
-Not here: starting the threads (`bpe/base/threads.py`).
+A kernel that runs without the GIL calls `share`; each helper, a Python thread in `help`, sleeps until then. What a part
+is depends on its number alone, so that no result depends on the speed of threads. Waking a helper takes 10 to 50
+microseconds. A forked child has no helpers: it must not go on with its parent's work. Not here: starting the threads
+(`bpe/base/threads.py`).
 """
 
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
 )
-from libc.string cimport memset
 
 
 cdef class Team:
-    """A caller and `size - 1` helpers, numbered from 1: threads that have to be in `help` until `dismiss`."""
+    """A caller and `size - 1` helpers, numbered from 1: threads that are in `help` until `dismiss`."""
 
     def __cinit__(self, int size):
         cdef int part
@@ -35,7 +34,7 @@ cdef class Team:
                 PyThread_free_lock(self.ends[part])
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil:
-        """Have `work(job, part)` done for each part from 0 on, at most `size` of them, part 0 by the caller."""
+        """Call `work(job, part)` for each part from 0 on, at most `size` of them; the caller does part 0."""
         cdef int part
         if parts == 1:
             return work(job, 0)
@@ -54,13 +53,13 @@ cdef class Team:
         return 0
 
     def help(self, int part):
-        """Do this part of every job until the team is dismissed."""
+        """Do this part of every job until `dismiss`."""
         while True:
             try:
                 with nogil:
                     self.serve(part)
                 return
-            except BaseException as error:                 # whatever it is: the caller waits, and raises it
+            except BaseException as error:                 # the caller waits, and raises it
                 self.error, self.failed = error, True
                 PyThread_release_lock(self.ends[part])
 
@@ -73,30 +72,6 @@ cdef class Team:
             PyThread_release_lock(self.ends[part])
 
     def dismiss(self, int part):
-        """Let a helper go."""
+        """Make a helper return from `help`."""
         self.work = NULL
         PyThread_release_lock(self.begins[part])
-
-
-cdef struct Trial:
-    int fails
-    int done[MOST_PARTS]
-
-
-cdef int try_part(void* job, int part) except -1 nogil:
-    cdef Trial* trial = <Trial*>job
-    if part == trial.fails:
-        with gil:
-            raise MemoryError(f"part {part}")
-    trial.done[part] += 1
-    return 0
-
-
-def try_out(Team team, int parts, int fails):
-    """Share a job of which one part fails, for the tests: how often each was done."""
-    cdef Trial trial
-    memset(&trial, 0, sizeof(trial))
-    trial.fails = fails
-    with nogil:
-        team.share(parts, try_part, &trial)
-    return [trial.done[part] for part in range(parts)]

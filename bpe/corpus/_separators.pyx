@@ -7,7 +7,7 @@ documents, and places where a text may be cut without changing its pretokens (`p
 import numpy as np
 
 from bpe.base._bounds cimport check_spans
-from bpe.base._interrupts cimport hear
+from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t
 from libc.stdint cimport int64_t
@@ -83,7 +83,7 @@ cdef int cut(
         add(pieces, start, behind if keep else needle.found, empty)
         start = behind
         if start - heard >= FAR:                           # a file may come slowly
-            hear()
+            check_signals()
             heard = start
     return add(pieces, start, end, empty and not keep)
 

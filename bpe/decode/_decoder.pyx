@@ -1,8 +1,8 @@
-"""Decoding: the bytes of tokens copied one after the other.
+"""Decoding: copying the bytes of tokens one after the other.
 
 A token of at most 15 bytes is copied as 16 bytes, one load and one store of a vector whatever its length; the next
-token's copy overwrites the surplus. The length of the result is estimated from the sizes of some tokens, and the result
-is cut to its true length at the end: adding up all sizes beforehand took a quarter of the time.
+token's copy overwrites the surplus. The length of the result is estimated from a sample of the tokens, and the result
+is cut to its true length at the end: adding up all sizes first took a quarter of the time.
 
 Not here: text, errors in it, incremental decoding (`bpe/decode/decoder.py`).
 
@@ -12,7 +12,7 @@ Measured, English: 0.4 GB/s with a copy of each token's own length, 1.05 with 16
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._interrupts cimport hear
+from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport grown, prefetch
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport byte_t
@@ -28,219 +28,186 @@ cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char* data, Py_ssize_t size, const char* errors)
 
 cdef enum:
-    CELL = 16                 # bytes of the table by token; the last is the token's size
+    CELL = 16                 # bytes of a token in the table; the last is the token's size
     LONG = 255                # the size of a token of more than 15 bytes, which is not in the table
-    AHEAD = 16                # ids whose cells are fetched before they are copied
-    STEP = 61                 # of many ids, one of so many is looked at to guess the size of all
+    AHEAD = 16                # ids whose cells are prefetched
+    STEP = 61                 # of many ids, one in 61 is used to estimate the size of all
     FEW = 1 << 20             # ids
-    BLOCK = 1 << 14           # ids between two looks at the memory of the result
-    FAR = 1 << 24             # ids between two looks for signals
-    ROWS = 1 << 10            # rows between two
+    BLOCK = 1 << 14           # ids between two checks of the result's memory
+    POLL = 1 << 24            # ids between two polls for signals
+    POLL_ROWS = 1 << 10       # rows between two
+
+cdef struct TokenText:        # the bytes of tokens
+    byte_t* data
+    size_t room
+    Py_ssize_t n
 
 
-def token_table(
-    const byte_t[::1] blob,            # IN the bytes of all tokens
-    const int64_t[::1] offsets,        # IN (limit + 1,): token i is blob[offsets[i]:offsets[i + 1]]
-):
-    """The tables for `gather`: (uint8 cells, shape (limit, 16); uint8 sizes, shape (limit,)).
+cdef class TokenTable:
+    """The bytes of all tokens: token i is `blob[offsets[i]:offsets[i + 1]]`; empty for an id that is no token."""
 
-    A size of 0 is an id that is no token, one of 255 a token that is not in its cell.
-    """
-    cdef Py_ssize_t n = offsets.shape[0] - 1, i
-    cdef int64_t size
-    check_offsets(offsets, n, blob.shape[0])
-    table = np.zeros((n, CELL), dtype=np.uint8)
-    sizes = np.zeros(n, dtype=np.uint8)
-    cdef byte_t[:, ::1] cells = table
-    cdef byte_t[::1] known = sizes
-    with nogil:
-        for i in range(n):
-            size = offsets[i + 1] - offsets[i]
-            if size >= CELL:
-                known[i] = LONG
-            elif size > 0:
-                known[i] = <byte_t>size
-                memcpy(&cells[i, 0], &blob[offsets[i]], size)
-            cells[i, CELL - 1] = known[i]
-    return table, sizes
+    cdef const byte_t[::1] blob
+    cdef const int64_t[::1] offsets
+    cdef byte_t[:, ::1] cells              # a token of at most 15 bytes, and its size
+    cdef byte_t[::1] sizes                 # 0 for an id that is no token, LONG for a long one
 
+    def __init__(self, const byte_t[::1] blob, const int64_t[::1] offsets):
+        cdef Py_ssize_t n = offsets.shape[0] - 1, i
+        cdef int64_t size
+        check_offsets(offsets, n, blob.shape[0])
+        self.blob, self.offsets = blob, offsets
+        self.cells, self.sizes = np.zeros((n, CELL), dtype=np.uint8), np.zeros(n, dtype=np.uint8)
+        with nogil:
+            for i in range(n):
+                size = offsets[i + 1] - offsets[i]
+                if size >= CELL:
+                    self.sizes[i] = LONG
+                elif size > 0:
+                    self.sizes[i] = <byte_t>size
+                    memcpy(&self.cells[i, 0], &blob[offsets[i]], size)
+                self.cells[i, CELL - 1] = self.sizes[i]
 
-cdef inline int64_t size_of(uint32_t token, const byte_t[::1] sizes, const int64_t[::1] offsets) noexcept nogil:
-    return sizes[token] if sizes[token] < LONG else offsets[token + 1] - offsets[token]
+    def bytes_of(self, const uint32_t[::1] ids):
+        """The tokens' bytes one after the other, or the index of the first id that is no token."""
+        cdef Py_ssize_t n = ids.shape[0], i = 0, polled = 0
+        cdef PyObject* data = NULL
+        cdef TokenText out = TokenText(data=NULL, room=0, n=0)
+        cdef uint32_t token
+        if n == 0:
+            return b""
+        with nogil:
+            out.room = self.likely_size(&ids[0], n)
+        try:
+            while i < n:
+                resize(&data, out.room)
+                out.data = <byte_t*>PyBytes_AS_STRING(<object>data)
+                with nogil:
+                    ask_for_huge_pages(out.data + out.n, out.room - out.n)
+                    while i < n:
+                        if i - polled >= POLL:
+                            check_signals()
+                            polled = i
+                        if not self.copy(&ids[0], min(n, i + BLOCK), &i, &out):
+                            break
+                if i < n:
+                    token = ids[i]                         # read once: the array is the caller's
+                    if <size_t>token >= <size_t>self.sizes.shape[0] or self.sizes[token] == 0:
+                        return i
+                    out.room += out.room // 4 + self.size_of(token) + CELL
+            resize(&data, out.n)
+            return <object>data
+        finally:
+            Py_XDECREF(data)
 
+    def texts_of(
+        self,
+        const uint32_t[::1] ids,           # IN
+        const int64_t[::1] rows,           # IN (n + 1,): row i is ids[rows[i]:rows[i + 1]]
+        const byte_t[::1] ends_word,       # IN by id: whether a token's last byte is the space of a mark; or empty
+        str errors,                        # as for bytes.decode
+    ):
+        """The text of each row, as a list; or the row of the first id that is no token.
 
-def gather(
-    const uint32_t[::1] ids,           # IN
-    const byte_t[:, ::1] cells,        # IN of `token_table`
-    const byte_t[::1] sizes,           # IN of `token_table`
-    const byte_t[::1] blob,            # IN the bytes of all tokens
-    const int64_t[::1] offsets,        # IN (limit + 1,): token i is blob[offsets[i]:offsets[i + 1]]
-):
-    """The tokens' bytes one after the other, or the index of the first id that is no token."""
-    cdef Py_ssize_t n = ids.shape[0], i = 0, done = 0, heard = 0, room
-    cdef PyObject* data = NULL
-    cdef byte_t* out
-    cdef uint32_t token
-    if n == 0:
-        return b""
-    check_tables(cells, sizes, offsets)
-    with nogil:
-        room = likely_size(&ids[0], n, sizes, offsets)
-    try:
-        while i < n:
-            resize(&data, room)
-            out = <byte_t*>PyBytes_AS_STRING(<object>data)
-            with nogil:
-                ask_for_huge_pages(out + done, room - done)
-                while i < n:
-                    if i - heard >= FAR:
-                        hear()
-                        heard = i
-                    if not copy_tokens(&ids[0], min(n, i + BLOCK), cells, blob, offsets, out, room, &i, &done):
-                        break
-            if i < n:
-                token = ids[i]                             # read once: the array is the caller's
-                if <size_t>token >= <size_t>sizes.shape[0] or sizes[token] == 0:
+        Rows are decoded in one buffer that stays in the cache, without a bytes object for each.
+
+        Raises:
+            ValueError: for a row that is not within the ids; rows and ids are the caller's, and read once.
+
+        """
+        cdef Py_ssize_t n_ids = ids.shape[0], i, start, end, first
+        cdef uint32_t last
+        cdef size_t size
+        cdef TokenText out = TokenText(data=NULL, room=0, n=0)
+        cdef bytes how = errors.encode()
+        texts = []
+        try:
+            for i in range(rows.shape[0] - 1):
+                if i % POLL_ROWS == 0:
+                    PyErr_CheckSignals()
+                start, end = rows[i], rows[i + 1]
+                if not 0 <= start <= end <= n_ids:
+                    raise ValueError(f"row {i} is ids {start} to {end}; it must be within the {n_ids} ids of the batch")
+                if start == end:
+                    texts.append("")
+                    continue
+                size = self.exact_size(&ids[start], end - start) + CELL
+                out.data = <byte_t*>grown(out.data, &out.room, size, 1)
+                first, out.n = start, 0
+                if not self.copy(&ids[0], end, &first, &out):
                     return i
-                room += room // 4 + size_of(token, sizes, offsets) + CELL
-        resize(&data, done)
-        return <object>data
-    finally:
-        Py_XDECREF(data)
+                last = ids[end - 1]
+                if last < <size_t>ends_word.shape[0] and ends_word[last] and out.n > 0:
+                    out.n -= 1
+                texts.append(PyUnicode_DecodeUTF8(<const char*>out.data, out.n, <const char*>how))
+        finally:
+            free(out.data)
+        return texts
 
+    cdef inline int64_t size_of(self, uint32_t token) noexcept nogil:
+        return self.sizes[token] if self.sizes[token] < LONG else self.offsets[token + 1] - self.offsets[token]
 
-cdef int check_tables(
-    const byte_t[:, ::1] cells, const byte_t[::1] sizes, const int64_t[::1] offsets
-) except -1:
-    """Raise ValueError unless the tables are of the same tokens."""
-    if cells.shape[0] != sizes.shape[0] or offsets.shape[0] != sizes.shape[0] + 1 or cells.shape[1] != CELL:
-        raise ValueError(
-            f"the tables are of {cells.shape[0]}, {sizes.shape[0]} and {offsets.shape[0] - 1} tokens; they must be of "
-            "the same tokens"
-        )
-    return 0
+    cdef Py_ssize_t likely_size(self, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
+        """The bytes of n tokens together and a little more; of many tokens estimated from some of them."""
+        cdef size_t limit = self.sizes.shape[0]
+        cdef Py_ssize_t i = 0, total = 0
+        cdef uint32_t token
+        if n < FEW:
+            return self.exact_size(ids, n) + CELL
+        while i < n:
+            token = ids[i]
+            if token < limit:
+                total += self.size_of(token)
+            i += STEP
+        return total * STEP + total * STEP // 64 + CELL
+
+    cdef Py_ssize_t exact_size(self, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
+        """The bytes of n tokens together; an id that is no token has none."""
+        cdef size_t limit = self.sizes.shape[0]
+        cdef Py_ssize_t i, total = 0
+        cdef uint32_t token
+        for i in range(n):
+            token = ids[i]
+            if token < limit:
+                total += self.size_of(token)
+        return total
+
+    cdef bint copy(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil:
+        """Append the bytes of the tokens from number `first` on, which moves on, to the n-th.
+
+        False if it stops earlier: at an id that is no token, or for lack of room.
+        """
+        cdef Py_ssize_t i = first[0], size
+        cdef uint32_t limit = <uint32_t>self.cells.shape[0], token
+        cdef const byte_t* table = &self.cells[0, 0] if limit else NULL
+        cdef const byte_t* cell
+        cdef byte_t* to = out.data + out.n
+        cdef byte_t* last = out.data + out.room - CELL
+        while i < n:
+            token = ids[i]
+            if token >= limit or to > last:
+                break
+            prefetch(table + <size_t>ids[i + AHEAD if i + AHEAD < n else i] * CELL)
+            cell = table + <size_t>token * CELL
+            size = cell[CELL - 1]
+            memcpy(to, cell, CELL)
+            if size == LONG:
+                size = self.offsets[token + 1] - self.offsets[token]
+                if size > last - to:
+                    break
+                memcpy(to, &self.blob[self.offsets[token]], size)
+            elif size == 0:
+                break
+            to += size
+            i += 1
+        first[0], out.n = i, to - out.data
+        return i == n
 
 
 cdef int resize(PyObject** data, Py_ssize_t size) except -1:
-    """Make a bytes object, or make it longer or shorter; what it holds moves by its pages, if it is large."""
+    """Allocate a bytes object, or resize it; the pages of a large one are moved, not copied."""
     if data[0] == NULL:
-        made = PyBytes_FromStringAndSize(NULL, size)
-        Py_INCREF(made)
-        data[0] = <PyObject*>made
+        new = PyBytes_FromStringAndSize(NULL, size)
+        Py_INCREF(new)
+        data[0] = <PyObject*>new
         return 0
     return _PyBytes_Resize(data, size)
-
-
-cdef Py_ssize_t likely_size(
-    const uint32_t* ids, Py_ssize_t n, const byte_t[::1] sizes, const int64_t[::1] offsets
-) noexcept nogil:
-    """The bytes of n tokens together and a little more; of many tokens by the sizes of some of them."""
-    cdef size_t limit = sizes.shape[0]
-    cdef Py_ssize_t i = 0, total = 0
-    cdef uint32_t token
-    if n < FEW:
-        return exact_size(ids, n, sizes, offsets) + CELL
-    while i < n:
-        token = ids[i]
-        if token < limit:
-            total += size_of(token, sizes, offsets)
-        i += STEP
-    return total * STEP + total * STEP // 64 + CELL
-
-
-cdef bint copy_tokens(
-    const uint32_t* ids, Py_ssize_t n, const byte_t[:, ::1] cells, const byte_t[::1] blob, const int64_t[::1] offsets,
-    byte_t* out, Py_ssize_t room, Py_ssize_t* first, Py_ssize_t* done,
-) noexcept nogil:
-    """Write the bytes of the tokens from number `first` on behind the first `done` bytes of `out`; both move on.
-
-    False where it stops before the n-th: at an id that is no token, or one for which there is no room.
-    """
-    cdef Py_ssize_t i = first[0], size
-    cdef uint32_t limit = <uint32_t>cells.shape[0], token
-    cdef const byte_t* table = &cells[0, 0] if limit else NULL
-    cdef const byte_t* cell
-    cdef byte_t* place = out + done[0]
-    cdef byte_t* last = out + room - CELL
-    while i < n:
-        token = ids[i]
-        if token >= limit or place > last:
-            break
-        prefetch(table + <size_t>ids[i + AHEAD if i + AHEAD < n else i] * CELL)
-        cell = table + <size_t>token * CELL
-        size = cell[CELL - 1]
-        memcpy(place, cell, CELL)
-        if size == LONG:
-            size = offsets[token + 1] - offsets[token]
-            if size > last - place:
-                break
-            memcpy(place, &blob[offsets[token]], size)
-        elif size == 0:
-            break
-        place += size
-        i += 1
-    first[0], done[0] = i, place - out
-    return i == n
-
-
-def texts_of_rows(
-    const uint32_t[::1] ids,           # IN
-    const int64_t[::1] rows,           # IN (n + 1,): row i is ids[rows[i]:rows[i + 1]]
-    const byte_t[:, ::1] cells,        # IN of `token_table`
-    const byte_t[::1] sizes,           # IN of `token_table`
-    const byte_t[::1] blob,            # IN the bytes of all tokens
-    const int64_t[::1] offsets,        # IN (limit + 1,): token i is blob[offsets[i]:offsets[i + 1]]
-    const byte_t[::1] ends_word,       # IN (limit,): whether a token's last byte is the space of a mark; empty: none is
-    str errors,                        # as for bytes.decode
-):
-    """The text of each row, as a list; or the row of the first id that is no token.
-
-    The bytes are put together where they stay in the cache, so that no row is an object before it is text.
-
-    Raises:
-        ValueError: for a row that is not within the ids; rows and ids are the caller's, and read once.
-
-    """
-    cdef Py_ssize_t n = rows.shape[0] - 1, n_ids = ids.shape[0], i, start, end, first, done
-    cdef uint32_t last
-    cdef size_t held = 0, room
-    cdef byte_t* data = NULL
-    cdef bytes how = errors.encode()
-    texts = []
-    check_tables(cells, sizes, offsets)
-    try:
-        for i in range(n):
-            if i % ROWS == 0:
-                PyErr_CheckSignals()
-            start, end = rows[i], rows[i + 1]
-            if not 0 <= start <= end <= n_ids:
-                raise ValueError(f"row {i} is ids {start} to {end}; it must be within the {n_ids} ids of the batch")
-            if start == end:
-                texts.append("")
-                continue
-            room = exact_size(&ids[start], end - start, sizes, offsets) + CELL
-            data = <byte_t*>grown(data, &held, room, 1)
-            first, done = start, 0
-            if not copy_tokens(&ids[0], end, cells, blob, offsets, data, room, &first, &done):
-                return i
-            last = ids[end - 1]
-            if last < <size_t>ends_word.shape[0] and ends_word[last] and done > 0:
-                done -= 1
-            texts.append(PyUnicode_DecodeUTF8(<const char*>data, done, <const char*>how))
-    finally:
-        free(data)
-    return texts
-
-
-cdef Py_ssize_t exact_size(
-    const uint32_t* ids, Py_ssize_t n, const byte_t[::1] sizes, const int64_t[::1] offsets
-) noexcept nogil:
-    """The bytes of n tokens together; an id that is no token has none."""
-    cdef size_t limit = sizes.shape[0]
-    cdef Py_ssize_t i, total = 0
-    cdef uint32_t token
-    for i in range(n):
-        token = ids[i]
-        if token < limit:
-            total += size_of(token, sizes, offsets)
-    return total

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.batch import TokenBatch, id_array
-from bpe.decode._decoder import gather, texts_of_rows, token_table
+from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -26,12 +26,12 @@ class TokenDecoder:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
         # Copies, because the kernel trusts these offsets and the caller may still write to the spec's arrays.
-        self._blob, self._offsets = spec.vocabulary.blob, spec.vocabulary.offsets.copy()
+        blob, offsets = spec.vocabulary.blob, spec.vocabulary.offsets.copy()
         self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
         if spec.end_of_word is not None and spec.ends_word is not None:
             mark_size = len(spec.end_of_word.encode())
-            self._blob, self._offsets = _marks_to_spaces(spec.vocabulary, spec.ends_word, mark_size)
-        self._cells, self._sizes = token_table(self._blob, self._offsets)
+            blob, offsets = _marks_to_spaces(spec.vocabulary, spec.ends_word, mark_size)
+        self._table = TokenTable(blob, offsets)
 
     def bytes_of(self, ids: Ids) -> bytes:
         """The bytes of a sequence of ids.
@@ -51,7 +51,7 @@ class TokenDecoder:
         """The text of each row, equal to that of `bytes_of` and `bytes.decode`; None if an id has no token."""
         ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
         marked = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
-        texts = texts_of_rows(ids, offsets, self._cells, self._sizes, self._blob, self._offsets, marked, errors)
+        texts = self._table.texts_of(ids, offsets, marked, errors)
         return None if isinstance(texts, int) else texts
 
     def pieces_of(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
@@ -59,7 +59,7 @@ class TokenDecoder:
 
         `before` is the number of ids before the array; it is added to the position in error messages.
         """
-        data = gather(array, self._cells, self._sizes, self._blob, self._offsets)
+        data = self._table.bytes_of(array)
         if isinstance(data, int):
             number = int(array[data])
             rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"

@@ -7,7 +7,7 @@ text meets them:
 - `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `truncation.py`,
   `dropout.py`, `clip_rows.py`, `explain.py` build on it;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
-- `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` cuts them
+- `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` splits them
   where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;
 - `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache; `_workspace.pyx` is one call's memory.
 

@@ -1,10 +1,10 @@
 """Many texts to ids, on several threads: one flat array and the number of ids of each text.
 
-Texts are shared out in parts of up to a megabyte; a longer text is cut where a pretoken certainly starts. The threads
-take the parts in order. `base/_delivery.pyx` puts the ids of the parts together; with one thread they are written
-straight into the result. A str that is not ASCII becomes UTF-8 a little at a time, in the thread that encodes it.
+Texts are divided into parts of up to a megabyte; a longer text is split where a pretoken certainly starts. The threads
+take the parts in order. `base/_delivery.pyx` concatenates the ids of the parts; with one thread they are written
+straight into the result. A str that is not ASCII is converted to UTF-8 in blocks, by the thread that encodes it.
 
-Not here: what the texts are made of (`bpe/encode/engine.py`), starting threads (`bpe/base/threads.py`).
+Not here: special tokens and normalization (`bpe/encode/engine.py`), starting threads (`bpe/base/threads.py`).
 """
 
 import numpy as np
@@ -31,18 +31,18 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-#: Bytes of text in a part, and in the smallest ones: at first, and where little is left for each thread.
+#: Bytes of text in a part at most, and in the smallest parts, which are the first ones and the last ones.
 PART, LEAST = 1 << 20, 1 << 16
 
 cdef enum:
     STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
-    SEVERAL = 8               # so many of the smallest parts are more than one thread's work
-    LOOKED = 1 << 14          # characters behind a place where a text might be cut: looking takes time
-    COPIED = 512              # bytes: shorter texts are put side by side too, since the ends of texts take time
+    SEVERAL = 8               # with less text than 8 smallest parts, one thread works
+    LOOKED = 1 << 14          # characters that are searched for a split point
+    COPIED = 512              # bytes: shorter texts are copied into one buffer, since every end of a buffer takes time
 
 
-cdef class Room:
-    """A thread at work: its workspace, and texts as fragments of UTF-8."""
+cdef class Worker:
+    """A thread's memory: its workspace, and texts as fragments of UTF-8."""
 
     def __cinit__(self, size_t n):
         self.fragments = <Fragment*>malloc(max(n, <size_t>1) * sizeof(Fragment))
@@ -54,7 +54,7 @@ cdef class Room:
         free(self.utf8)
 
     cdef int reserve(self, size_t size) except -1 nogil:
-        """Room for so many bytes of UTF-8; what is there is lost where that is not enough."""
+        """Have memory for `size` bytes of UTF-8; its contents are lost if it grows."""
         if size <= self.size:
             return 0
         free(self.utf8)
@@ -68,11 +68,11 @@ cdef class Room:
         return 0
 
 
-cdef class Job:
-    """Texts to encode: fill it with `add_…`, let threads `work`, take the `result`."""
+cdef class EncodeJob:
+    """Texts to encode: fill it with `add_…`, call `prepare`, `work` in each thread, then `result`."""
 
     def __cinit__(self, Encoder encoder, Py_ssize_t threads, *_):
-        """`threads`: how many will work, so that long texts are shared out; what follows is a subclass's."""
+        """`threads` is how many will work: with several, long texts are split. A subclass may take more arguments."""
         self.encoder, self.threads = encoder, threads
         self.held = []
         self.unknown_at = -1
@@ -92,12 +92,12 @@ cdef class Job:
     # Filling ----------------------------------------------------------------------------------------------------------
 
     def surround(self, prepend, append):
-        """Put ids before and after each text that is added from here on; None for none."""
+        """Put an id before and after each text that is added from now on; None for none."""
         self.prepended = NO_TOKEN if prepend is None else prepend
         self.appended = NO_TOKEN if append is None else append
 
     cdef int add(self, Units text) except -1:
-        """Add a text, in pieces if it is long and they can be shared out, or are transcoded one by one."""
+        """Add a text: in pieces if it is long and several threads work, or it has to be transcoded."""
         cdef Units rest = text, piece
         cdef Py_ssize_t size = PART // 8 if self.threads > 1 else STEP if text.width else 0
         while True:
@@ -105,7 +105,7 @@ cdef class Job:
             if 0 < size < rest.n // 2:
                 with nogil:
                     piece.n = self.cut(&rest, size)
-                PyErr_CheckSignals()                       # a file may come slowly
+                PyErr_CheckSignals()                       # reading a mapped file may be slow
             self.put(piece, 0)
             rest.data += piece.n * max(piece.width, 1)
             rest.n -= piece.n
@@ -115,7 +115,7 @@ cdef class Job:
         return 0
 
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil:
-        """Where a text may be cut, some way behind one of the multiples of a size; its length if nowhere."""
+        """A split point of a text soon after one of the multiples of a size; its length if there is none."""
         cdef Units looked = text[0]
         cdef Py_ssize_t at = size, found
         while self.encoder.scanner >= 0 and at + LOOKED < text.n:
@@ -155,7 +155,7 @@ cdef class Job:
         return 0
 
     def add_texts(self, list texts, checked):
-        """Add texts, of which those that are no str are replaced by what `checked` makes of them: UTF-8 bytes."""
+        """Add texts; one that is no str is replaced by `checked(text)`, UTF-8 bytes."""
         cdef Py_ssize_t i
         self.held.append(texts)
         for i in range(len(texts)):
@@ -179,7 +179,7 @@ cdef class Job:
             self.add_id(self.appended)
 
     def add_documents(self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends):
-        """Add texts that lie in one buffer: text i is `buffer[starts[i]:ends[i]]`.
+        """Add texts in one buffer: text i is `buffer[starts[i]:ends[i]]`.
 
         Raises:
             ValueError: for a text that is not within the buffer.
@@ -211,12 +211,12 @@ cdef class Job:
     # Working ----------------------------------------------------------------------------------------------------------
 
     def prepare(self):
-        """Share the texts out, when all are in; how many parts there are.
+        """Divide the texts into parts, after all are added; the number of parts.
 
-        They get smaller towards the end, so that no thread waits long for another.
+        Parts get smaller towards the end, so that no thread waits long for another.
         """
         cdef Py_ssize_t i, size = 0, wanted = LEAST, done = 0
-        self.begin_text()                                  # behind the last one
+        self.begin_text()                                  # the end of the last one
         if self.n_bytes < SEVERAL * <Py_ssize_t>LEAST:
             self.threads = 1
         self.counted = np.zeros(self.n + 1, dtype=np.int64)
@@ -235,7 +235,7 @@ cdef class Job:
         return self.n_parts
 
     cdef int share_out(self) except -1:
-        """Have room for what the threads do, when it is known how many parts there are."""
+        """Allocate what threads share, once the number of parts is known."""
         if self.n_parts > 1:
             self.delivery = Delivery(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
         return 0
@@ -247,74 +247,66 @@ cdef class Job:
         return 0
 
     def work(self):
-        """Encode parts until none is left: what each thread does."""
-        cdef Room room = self.enter()
-        cdef Workspace space = room.space
+        """Encode parts until none is left: each thread calls this."""
+        cdef Worker worker = self.start()
+        cdef Workspace space = worker.space
         try:
             with nogil:
-                while self.do_next(space, room):
+                while self.do_next(space, worker):
                     pass
         except BaseException as error:
             self.stop()
-            if not isinstance(error, MemoryError):         # which may have left something half done
-                self.give_up(room)
+            if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
+                self.give_up(worker)
             if not isinstance(error, StoppedError):
                 raise
         else:
-            self.leave(room)
+            self.finish(worker)
 
     def stop(self):
-        """Have no thread begin another part, nor go on with a long one."""
+        """Make all threads stop, even within a long part."""
         store(&self.stopped, 1)
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
         self.begun = self.n_parts
         PyThread_release_lock(self.lock)
 
-    def enter(self):
-        """Begin to work, for `step` and `leave`: what `work` does, so that tests can have several work by turns."""
-        cdef Room room = self.new_room()
-        room.space = self.encoder.workspace()
-        begin_watch(&room.space.scratch.watch)
-        room.space.scratch.watch.stopped = &self.stopped
-        return room
+    cdef Worker start(self):
+        """Start to work."""
+        cdef Worker worker = self.new_worker()
+        worker.space = self.encoder.workspace()
+        begin_watch(&worker.space.scratch.watch)
+        worker.space.scratch.watch.stopped = &self.stopped
+        return worker
 
-    cdef Room new_room(self):
-        return Room(min(self.n, <Py_ssize_t>FRAGMENTS))
+    cdef Worker new_worker(self):
+        return Worker(min(self.n, <Py_ssize_t>FRAGMENTS))
 
-    def step(self, Room room):
-        """Encode the next part; False if there is none."""
-        cdef Workspace space = room.space
-        cdef bint found
-        with nogil:
-            found = self.do_next(space, room)
-        return found
-
-    def leave(self, Room room):
-        """End to work."""
-        cdef Workspace space = room.space
-        if self.n_parts == 1 and space.out.n:
-            self.done = self.encoder.taken(space)
+    cdef int finish(self, Worker worker) except -1:
+        """End work when no part is left."""
+        if self.n_parts == 1 and worker.space.out.n:
+            self.done = self.encoder.taken(worker.space)
         else:
-            self.encoder.give_back(space)
+            self.encoder.give_back(worker.space)
+        return 0
 
-    cdef int give_up(self, Room room) except -1:
-        """End to work in the middle of a part, of which there will be no result."""
-        return self.encoder.give_back(room.space)
+    cdef int give_up(self, Worker worker) except -1:
+        """End work in the middle of a part, without a result."""
+        return self.encoder.give_back(worker.space)
 
-    cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
+    cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
         """Encode the next part; False if there is none."""
         cdef Py_ssize_t number = self.begin()
         if number >= self.n_parts:
             return False
         if self.n_parts > 1:
-            self.do_part(space, room, number)
+            self.do_part(space, worker, number)
         else:
             prepare_output(space, self.n_bytes)
-            self.unknown_at = self.encode(space, room, 0, self.n)
+            self.unknown_at = self.encode(space, worker, 0, self.n)
         return True
 
     cdef Py_ssize_t begin(self) noexcept nogil:
-        """The number of the next part, at least `n_parts` if there is none."""
+        """The number of the next part; at least `n_parts` if there is none."""
         cdef Py_ssize_t number
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
         number = self.begun
@@ -322,9 +314,9 @@ cdef class Job:
         PyThread_release_lock(self.lock)
         return number
 
-    cdef int do_part(self, Workspace space, Room room, Py_ssize_t number) except -1 nogil:
-        """Encode a part, and have its ids delivered."""
-        cdef Py_ssize_t unknown = self.encode_part(space, room, number)
+    cdef int do_part(self, Workspace space, Worker worker, Py_ssize_t number) except -1 nogil:
+        """Encode a part and deliver its ids."""
+        cdef Py_ssize_t unknown = self.encode_part(space, worker, number)
         if unknown >= 0:
             PyThread_acquire_lock(self.lock, WAIT_LOCK)
             self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
@@ -332,25 +324,25 @@ cdef class Job:
         space.scratch.watch.next -= space.out.n            # the next part counts from 0
         return self.delivery.finish(number, &space.out)
 
-    cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil:
-        """Encode a part; its first text that has a symbol without an id, or -1."""
-        return self.encode(space, room, self.parts[number], self.parts[number + 1])
+    cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil:
+        """Encode a part; its first text with a symbol that has no id, or -1."""
+        return self.encode(space, worker, self.parts[number], self.parts[number + 1])
 
-    cdef Py_ssize_t encode(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
-        """Encode some of the texts; the first that has a symbol without an id, or -1."""
+    cdef Py_ssize_t encode(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
+        """Encode texts `start` to `end`; the first with a symbol that has no id, or -1."""
         cdef Py_ssize_t n, unknown = -1
         while start < end:
-            n = self.feed(space, room, start, end)
+            n = self.feed(space, worker, start, end)
             self.encoder.run(space, &self.counts[start + 1])
             if space.unknown_at >= 0 and unknown < 0:
                 unknown = start + space.unknown_at
             start += n
         return unknown
 
-    cdef Py_ssize_t feed(self, Workspace space, Room room, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-        """Begin with texts from `start` on, as many as there is room for; how many."""
+    cdef Py_ssize_t feed(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        """Feed the encoder with texts from `start` on, as many as there is room for; their number."""
         cdef const Text* text = &self.texts[start]
-        cdef Fragment* fragment = room.fragments
+        cdef Fragment* fragment = worker.fragments
         cdef bint copied = self.is_copied(text)
         cdef Py_ssize_t n = 0, used = 0, most
         while n < FRAGMENTS and start + n < end and self.is_copied(text) == copied:
@@ -359,31 +351,31 @@ cdef class Job:
                 most = used + most_utf8(&text.units) + BEYOND
                 if n and most > STEP:
                     break
-                room.reserve(max(most, <Py_ssize_t>STEP))  # which is enough for those behind the first
-                fragment.text = room.utf8 + used
+                worker.reserve(max(most, <Py_ssize_t>STEP))  # enough for all but a long first one
+                fragment.text = worker.utf8 + used
                 if text.units.width:
-                    fragment.size = to_utf8(&text.units, room.utf8 + used)
+                    fragment.size = to_utf8(&text.units, worker.utf8 + used)
                 else:
-                    memcpy(room.utf8 + used, text.units.data, text.units.n)
+                    memcpy(worker.utf8 + used, text.units.data, text.units.n)
                 used += fragment.size
             n += 1
             text += 1
             fragment += 1
-        feed_fragments(space.feed, room.fragments, n, self.encoder.scanner)
+        feed_fragments(space.feed, worker.fragments, n, self.encoder.scanner)
         if copied or self.buffer_end != NULL:
             space.feed.shared = True
             space.feed.readable = self.buffer_end
             if copied:
-                space.feed.readable = room.utf8 + used
+                space.feed.readable = worker.utf8 + used
         return n
 
     cdef bint is_copied(self, const Text* text) noexcept nogil:
-        """Whether a text is put side by side with others."""
+        """Whether a text is copied to a buffer with others."""
         return text.units.width != 0 or (text.units.n <= COPIED and self.buffer_end == NULL)
 
     def result(self):
-        """When all threads are done: (uint32 ids; int64 ids of each text; the first text with a symbol without an id,
-        or -1).
+        """After all threads are done: (uint32 ids; int64 number of ids of each text; the first text with a symbol that
+        has no id, or -1).
         """
         bad = -1
         firsts = np.asarray(<int64_t[: self.n_texts]>self.firsts)

@@ -1,7 +1,6 @@
-/* Looking many short words up in the front table of a word cache, and writing ids: what needs vector instructions.
+/* Looking up many short words in the front table of a word cache, and writing ids, with vector instructions.
  *
- * A line of the table is four keys and their four values, 64 bytes. The level is chosen once, as for
- * pretokenize/_char_masks.h.
+ * A line of the table is four keys and their four values, 64 bytes. base/_cpu.pyx chooses the version of each function.
  */
 #ifndef BPE_LOOKUP_H
 #define BPE_LOOKUP_H
@@ -18,10 +17,10 @@ typedef struct {
     uint64_t values[4];
 } bpe_line;
 
-/* Cache lines, not initialized; to be freed by free(). */
+/* Cache lines, not initialized; free() frees them. */
 static inline bpe_line *bpe_new_lines(size_t n) { return aligned_alloc(sizeof(bpe_line), n * sizeof(bpe_line)); }
 
-/* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start on may be read. */
+/* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start are readable. */
 typedef struct {
     const uint8_t *text;
     const uint32_t *start;
@@ -29,10 +28,10 @@ typedef struct {
     size_t n;
 } bpe_run;
 
-/* Where a chunk has what was found, its first place being number `first` of the chunk.
+/* The results, in the arrays of a chunk; the first piece of the run is number `first` of the chunk.
  *
- * `value` gets the values, 0 where there is none; a word of more than 8 bytes is no key, and its number goes to `others`;
- * the numbers of shorter ones that are not there go to `missed`, their keys to `missed_key`. All have room for 8 more.
+ * `value` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_key` their keys; `others` gets
+ * the numbers of words of more than 8 bytes, which have no key. All arrays have room for 8 more elements.
  */
 typedef struct {
     size_t first;
@@ -42,83 +41,67 @@ typedef struct {
     uint16_t *missed;
     uint64_t *missed_key;
     size_t n_missed;
-} bpe_found;
+} bpe_lookup_result;
 
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF. */
-typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *found);
+typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
 
-/* Write the ids of n values up to the first one that is 0 or has more than BPE_FEW_IDS, and answer how many values that were.
+/* Write the ids of n values up to the first one that is 0 or has more than BPE_FEW_IDS; the number of values written.
  *
- * A value is its word's first id + 1 in the lower half, and in the upper half the second id + 1, or 0 where there is
- * none; or the lower half is 0, and the upper half the place in `listed` where their number stands before the ids.
- * Room is needed for BPE_FEW_IDS ids by value and 16 more, and behind what is listed for as many.
+ * _word_cache.pxd has the layout of a value. The output needs room for BPE_FEW_IDS ids per value and 16 more, and as many
+ * ids must be readable after the spilled ones.
  */
-typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out);
+typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
 
-enum { BPE_FEW_IDS = 7 }; /* with their number 32 bytes */
+enum { BPE_FEW_IDS = 7 }; /* 32 bytes with their number */
 
-/* Write the ids of a value that says where they are, all in one copy; answers whether they are few enough. */
-static inline int bpe_emit_listed(uint64_t value, const uint32_t *listed, uint32_t **to) {
-    const uint32_t *from = listed + (value >> 32);
+/* Write the spilled ids of a value in one copy; false if there is no value or it has more than BPE_FEW_IDS. */
+static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint32_t **to) {
+    const uint32_t *from = spilled + (value >> 32);
     if (value == 0 || *from > BPE_FEW_IDS) return 0;
     memcpy(*to, from + 1, BPE_FEW_IDS * sizeof *from);
     *to += *from;
     return 1;
 }
 
-/* How many of n bytes begin characters of three; any number above n if one of them is 0xFF. */
-typedef size_t (*bpe_count_threes_t)(const uint8_t *text, size_t n);
+/* How many of n bytes start a character of three; more than n if one of them is 0xFF. */
+typedef size_t (*bpe_count_chars_t)(const uint8_t *text, size_t n);
 
-enum { BPE_AHEAD = 32 }; /* words whose lines are fetched before the first is looked up */
+enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is looked up */
 
-#if defined(__GNUC__) || defined(__clang__)
-#define BPE_PREFETCH(address) __builtin_prefetch(address)
-#else
-#define BPE_PREFETCH(address) ((void)(address))
-#endif
-
-/* Nothing here is a branch that depends on the words, since half of such branches would be guessed wrong. */
-#define BPE_LOOK_UP(FIND)                                                                                             \
-    size_t n_missed = out->n_missed, n_others = out->n_others;                                                        \
-    uint64_t keys[BPE_AHEAD];                                                                                         \
-    const bpe_line *places[BPE_AHEAD];                                                                                \
-    for (size_t i = 0; i < run->n; i += BPE_AHEAD) {                                                                  \
-        size_t m = run->n - i < BPE_AHEAD ? run->n - i : BPE_AHEAD, first = out->first + i;                           \
-        for (size_t k = 0; k < m; k++) {                                                                              \
-            uint32_t start = run->start[i + k], length = run->end[i + k] - start;                                     \
-            uint64_t key, is_short = length <= 8;                                                                     \
-            memcpy(&key, run->text + start, 8);                                                                       \
-            key |= ~(uint64_t)0 << ((8 * length - 8) & 63) << 8;                                                      \
-            keys[k] = key | (is_short - 1);                                                                              \
-            places[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];                                              \
-            BPE_PREFETCH(places[k]);                                                                                  \
-            out->others[n_others] = (uint16_t)(first + k);                                                            \
-            n_others += is_short ^ 1;                                                                                 \
-        }                                                                                                             \
-        for (size_t k = 0; k < m; k++) {                                                                              \
-            uint64_t key = keys[k], found;                                                                            \
-            const bpe_line *line = places[k];                                                                         \
-            FIND                                                                                                      \
-            found &= -(uint64_t)(key != ~(uint64_t)0);                                                                \
-            out->value[first + k] = found;                                                                            \
-            out->missed[n_missed] = (uint16_t)(first + k);                                                            \
-            out->missed_key[n_missed] = key;                                                                          \
-            n_missed += (found == 0) & (key != ~(uint64_t)0);                                                         \
-        }                                                                                                             \
-    }                                                                                                                 \
-    out->n_missed = n_missed;                                                                                         \
+/* No branch depends on the words, since it would be mispredicted for half of them. */
+static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
+    size_t n_missed = out->n_missed, n_others = out->n_others;
+    uint64_t keys[BPE_AHEAD];
+    const bpe_line *line_of[BPE_AHEAD];
+    for (size_t i = 0; i < run->n; i += BPE_AHEAD) {
+        size_t m = run->n - i < BPE_AHEAD ? run->n - i : BPE_AHEAD, first = out->first + i;
+        for (size_t k = 0; k < m; k++) {
+            uint32_t start = run->start[i + k], length = run->end[i + k] - start;
+            uint64_t key, is_short = length <= 8;
+            memcpy(&key, run->text + start, 8);
+            key |= ~(uint64_t)0 << ((8 * length - 8) & 63) << 8;
+            keys[k] = key | (is_short - 1);
+            line_of[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];
+            __builtin_prefetch(line_of[k]);
+            out->others[n_others] = (uint16_t)(first + k);
+            n_others += is_short ^ 1;
+        }
+        for (size_t k = 0; k < m; k++) {
+            uint64_t key = keys[k], found = 0, is_short = key != ~(uint64_t)0;
+            for (int j = 0; j < 4; j++) found |= line_of[k]->values[j] & -(uint64_t)(line_of[k]->keys[j] == key);
+            found &= -is_short;
+            out->value[first + k] = found;
+            out->missed[n_missed] = (uint16_t)(first + k);
+            out->missed_key[n_missed] = key;
+            n_missed += (found == 0) & is_short;
+        }
+    }
+    out->n_missed = n_missed;
     out->n_others = n_others;
-
-static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
-    BPE_LOOK_UP({
-        found = (line->values[0] & -(uint64_t)(line->keys[0] == key)) |
-                (line->values[1] & -(uint64_t)(line->keys[1] == key)) |
-                (line->values[2] & -(uint64_t)(line->keys[2] == key)) |
-                (line->values[3] & -(uint64_t)(line->keys[3] == key));
-    })
 }
 
-static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
     uint32_t *to = *out;
     size_t i = 0;
     for (; i < n; i++) {
@@ -126,7 +109,7 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *li
             to[0] = (uint32_t)value[i] - 1;
             to[1] = (uint32_t)(value[i] >> 32) - 1;
             to += 1 + (value[i] >> 32 != 0);
-        } else if (!bpe_emit_listed(value[i], listed, &to)) {
+        } else if (!bpe_emit_spilled(value[i], spilled, &to)) {
             break;
         }
     }
@@ -134,51 +117,50 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *li
     return i;
 }
 
-#define BPE_COUNT_THREES                                                                                              \
-    size_t count = 0, odd = 0;                                                                                        \
-    for (size_t i = 0; i < n; i++) {                                                                                  \
-        count += (text[i] & 0xF0) == 0xE0;                                                                            \
-        odd |= text[i] == 0xFF;                                                                                       \
-    }                                                                                                                 \
-    return odd ? n + 1 : count;
+static size_t bpe_count_three_byte_chars_plain(const uint8_t *text, size_t n) {
+    size_t count = 0, has_ff = 0;
+    for (size_t i = 0; i < n; i++) {
+        count += (text[i] & 0xF0) == 0xE0;
+        has_ff |= text[i] == 0xFF;
+    }
+    return has_ff ? n + 1 : count;
+}
 
-static size_t bpe_count_threes_plain(const uint8_t *text, size_t n) { BPE_COUNT_THREES }
-
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 #include <immintrin.h>
 
-enum { BPE_SOME = 64 }; /* words whose keys are made before the first is looked up */
+enum { BPE_GROUP = 64 }; /* words whose keys are computed before the first is looked up */
 
-typedef struct { /* some of a run's words, filled up to whole eights with words of no bytes */
+typedef struct { /* up to 64 words of a run, padded to a multiple of 8 with empty words */
     const uint32_t *start;
     const uint32_t *end;
     size_t n;
-    uint32_t starts[BPE_SOME];
-    uint32_t ends[BPE_SOME];
-} bpe_some;
+    uint32_t starts[BPE_GROUP];
+    uint32_t ends[BPE_GROUP];
+} bpe_group;
 
-static inline void bpe_take_some(const bpe_run *run, size_t i, bpe_some *some) {
-    some->start = run->start + i;
-    some->end = run->end + i;
-    some->n = run->n - i < BPE_SOME ? run->n - i : BPE_SOME;
-    if (some->n % 8 == 0) return;
-    memset(some->starts, 0, sizeof some->starts);
-    memset(some->ends, 0, sizeof some->ends);
-    some->start = memcpy(some->starts, some->start, some->n * sizeof *some->start);
-    some->end = memcpy(some->ends, some->end, some->n * sizeof *some->end);
+static inline void bpe_load_group(const bpe_run *run, size_t i, bpe_group *group) {
+    group->start = run->start + i;
+    group->end = run->end + i;
+    group->n = run->n - i < BPE_GROUP ? run->n - i : BPE_GROUP;
+    if (group->n % 8 == 0) return;
+    memset(group->starts, 0, sizeof group->starts);
+    memset(group->ends, 0, sizeof group->ends);
+    group->start = memcpy(group->starts, group->start, group->n * sizeof *group->start);
+    group->end = memcpy(group->ends, group->end, group->n * sizeof *group->end);
 }
 
 #define BPE_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
 
-/* By a mask of eight bits, the numbers of the bits that are set: what to pack eight values of 32 bits by. */
+/* The indexes of the bits that are set in each mask of eight bits: the permutation that packs eight values of 32 bits. */
 static uint64_t bpe_packing[256];
 
 static void bpe_fill_packing(void) {
     for (unsigned mask = 0; mask < 256; mask++) {
-        uint8_t places[8] = {0};
+        uint8_t indexes[8] = {0};
         for (unsigned bit = 0, n = 0; bit < 8; bit++)
-            if (mask >> bit & 1) places[n++] = (uint8_t)bit;
-        memcpy(&bpe_packing[mask], places, 8);
+            if (mask >> bit & 1) indexes[n++] = (uint8_t)bit;
+        memcpy(&bpe_packing[mask], indexes, 8);
     }
 }
 
@@ -188,13 +170,13 @@ BPE_AVX2 static inline __m256i bpe_pack(__m256i values, unsigned mask) {
     return _mm256_permutevar8x32_epi32(values, _mm256_cvtepu8_epi32(bpe_packing_of(mask)));
 }
 
-BPE_AVX2 static inline long long bpe_eight(const uint8_t *text) {
+BPE_AVX2 static inline long long bpe_load_8_bytes(const uint8_t *text) {
     long long eight;
     memcpy(&eight, text, 8);
     return eight;
 }
 
-/* Of two matches the one that is not 0 in each half: (a, b, a, b). */
+/* Reduce two vectors, each with at most one element that is not 0, to (a, b, a, b). */
 BPE_AVX2 static inline __m256i bpe_join(__m256i a, __m256i b) {
     return _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
@@ -217,13 +199,13 @@ BPE_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
     return _mm256_add_epi64(_mm256_mul_epu32(key, factor), _mm256_slli_epi64(across, 32));
 }
 
-/* The keys of four words, all bits set for longer ones, and their lines' offsets. A shift of 64 bits and more gives 0. */
+/* The keys of four words, all bits set for longer ones, and the offsets of their lines. A shift by 64 or more gives 0. */
 BPE_AVX2 static inline void bpe_keys_of_four(
     const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
     __m128i length = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)end), _mm_loadu_si128((const __m128i *)start));
     __m256i is_long = _mm256_cvtepi32_epi64(_mm_cmpgt_epi32(length, _mm_set1_epi32(8)));
     __m256i bits = _mm256_cvtepu32_epi64(_mm_slli_epi32(length, 3)), key = _mm256_set_epi64x(
-        bpe_eight(text + start[3]), bpe_eight(text + start[2]), bpe_eight(text + start[1]), bpe_eight(text + start[0]));
+        bpe_load_8_bytes(text + start[3]), bpe_load_8_bytes(text + start[2]), bpe_load_8_bytes(text + start[1]), bpe_load_8_bytes(text + start[0]));
     key = _mm256_or_si256(_mm256_or_si256(key, is_long), _mm256_sllv_epi64(_mm256_set1_epi64x(-1), bits));
     __m256i offset = _mm256_slli_epi64(_mm256_srl_epi64(bpe_times_factor(key), down), 6);
     _mm256_storeu_si256((__m256i *)keys, key);
@@ -231,7 +213,7 @@ BPE_AVX2 static inline void bpe_keys_of_four(
         _mm256_permutevar8x32_epi32(offset, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6))));
 }
 
-/* The values of four keys: answers a mask of those that have none, and `others` gets one of the words without a key. */
+/* Look up four keys: the result is a mask of those without a value, and `others` gets a mask of the words without a key. */
 BPE_AVX2 static inline unsigned bpe_find_four(
     const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *others) {
     __m256i match[4], value, is_long = _mm256_cmpeq_epi64(
@@ -244,36 +226,36 @@ BPE_AVX2 static inline unsigned bpe_find_four(
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(value, _mm256_setzero_si256())));
 }
 
-/* Put the numbers of the bits that are set in a mask of eight behind a list. */
-BPE_AVX2 static inline void bpe_put_numbers(uint16_t *list, size_t *n, size_t number, unsigned mask) {
+/* Append `number` plus the indexes of the bits that are set in a mask of eight. */
+BPE_AVX2 static inline void bpe_append_indexes(uint16_t *list, size_t *n, size_t number, unsigned mask) {
     __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_cvtepu8_epi16(bpe_packing_of(mask)));
     _mm_storeu_si128((__m128i *)(list + *n), numbers);
     *n += (size_t)__builtin_popcount(mask);
 }
 
-/* Keys of some words first, then their look-ups: the loads of many words are under way together. */
-BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+/* Compute the keys of 64 words, then look them up: the loads of many words are in flight together. */
+BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
     const __m128i down = _mm_cvtsi32_si128(shift);
-    uint64_t keys[BPE_SOME];
-    uint32_t offsets[BPE_SOME];
-    bpe_some some;
-    bpe_found found = *out; /* in registers */
-    for (size_t i = 0; i < run->n; i += BPE_SOME) {
-        bpe_take_some(run, i, &some);
-        for (size_t k = 0; k < some.n; k += 8)
+    uint64_t keys[BPE_GROUP];
+    uint32_t offsets[BPE_GROUP];
+    bpe_group group;
+    bpe_lookup_result found = *out; /* in registers */
+    for (size_t i = 0; i < run->n; i += BPE_GROUP) {
+        bpe_load_group(run, i, &group);
+        for (size_t k = 0; k < group.n; k += 8)
             for (size_t j = k; j < k + 8; j += 4)
-                bpe_keys_of_four(run->text, some.start + j, some.end + j, down, keys + j, offsets + j);
-        for (size_t k = 0; k < some.n; k += 8) {
+                bpe_keys_of_four(run->text, group.start + j, group.end + j, down, keys + j, offsets + j);
+        for (size_t k = 0; k < group.n; k += 8) {
             size_t number = found.first + i + k;
-            unsigned any = some.n - k < 8 ? (1u << (some.n - k)) - 1 : 0xFF, low, high;
+            unsigned any = group.n - k < 8 ? (1u << (group.n - k)) - 1 : 0xFF, low, high;
             unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
             zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
             low |= high << 4;
-            bpe_put_numbers(found.others, &found.n_others, number, low & any);
+            bpe_append_indexes(found.others, &found.n_others, number, low & any);
             for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
-                unsigned place = (unsigned)__builtin_ctz(missed);
-                found.missed[found.n_missed] = (uint16_t)(number + place);
-                found.missed_key[found.n_missed++] = keys[k + place];
+                unsigned bit = (unsigned)__builtin_ctz(missed);
+                found.missed[found.n_missed] = (uint16_t)(number + bit);
+                found.missed_key[found.n_missed++] = keys[k + bit];
             }
         }
     }
@@ -281,50 +263,49 @@ BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines,
     out->n_others = found.n_others;
 }
 
-/* Four values by one permutation; of a group that has ids elsewhere, what lies between those. */
-BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+/* Four values with one permutation; in a group with spilled ids, the values between those. */
+BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
     uint32_t *to = *out;
     for (size_t i = 0; i < n; i += 4) {
         unsigned all = n - i < 4 ? (1u << 2 * (n - i)) - 1 : 0xFF;
         __m256i ids = _mm256_loadu_si256((const __m256i *)(value + i));
         unsigned zeros = (unsigned)_mm256_movemask_ps(
             _mm256_castsi256_ps(_mm256_cmpeq_epi32(ids, _mm256_setzero_si256())));
-        unsigned some = ~zeros & all, lacking = zeros & all & 0x55;
+        unsigned inline_ids = ~zeros & all, spilled_ids = zeros & all & 0x55;
         ids = _mm256_sub_epi32(ids, _mm256_set1_epi32(1));
-        while (lacking) {
-            unsigned first = lacking & -lacking, before = some & (first - 1);
-            size_t k = i + ((size_t)__builtin_ctz(lacking) >> 1);
+        while (spilled_ids) {
+            unsigned first = spilled_ids & -spilled_ids, before = inline_ids & (first - 1);
+            size_t k = i + ((size_t)__builtin_ctz(spilled_ids) >> 1);
             _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, before));
             to += __builtin_popcount(before);
-            if (!bpe_emit_listed(value[k], listed, &to)) {
+            if (!bpe_emit_spilled(value[k], spilled, &to)) {
                 *out = to;
                 return k;
             }
-            some &= ~(4 * first - 1);
-            lacking &= lacking - 1;
+            inline_ids &= ~(4 * first - 1);
+            spilled_ids &= spilled_ids - 1;
         }
-        _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, some));
-        to += __builtin_popcount(some);
+        _mm256_storeu_si256((__m256i *)to, bpe_pack(ids, inline_ids));
+        to += __builtin_popcount(inline_ids);
     }
     *out = to;
     return n;
 }
 
-__attribute__((target("avx2,popcnt"))) static size_t bpe_count_threes_avx2(const uint8_t *text, size_t n) {
+__attribute__((target("avx2,popcnt"))) static size_t bpe_count_three_byte_chars_avx2(const uint8_t *text, size_t n) {
     size_t count = 0, i = 0;
-    int odd = 0;
+    int has_ff = 0;
     for (; i + 32 <= n; i += 32) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
         __m256i high = _mm256_and_si256(bytes, _mm256_set1_epi8((char)0xF0));
         __m256i three = _mm256_cmpeq_epi8(high, _mm256_set1_epi8((char)0xE0));
         count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(three));
-        odd |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
+        has_ff |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
     }
-    size_t rest = bpe_count_threes_plain(text + i, n - i);
-    return odd || rest > n - i ? n + 1 : count + rest;
+    size_t rest = bpe_count_three_byte_chars_plain(text + i, n - i);
+    return has_ff || rest > n - i ? n + 1 : count + rest;
 }
 
-#if defined(__GNUC__)
 #define BPE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")))
 
 /* The values of a line's words that are the key, 0 at the others. */
@@ -334,15 +315,15 @@ BPE_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
     return _mm256_maskz_loadu_epi64(same, line->values);
 }
 
-/* The keys of eight words, no bits for longer ones, and their lines' offsets; answers which are short. A shift of 64 bits and
- * more gives 0 here, so that a word of 8 bytes needs no care. A gather takes twice as long as eight loads on Zen 4. */
+/* The keys of eight words, 0 for longer ones, and the offsets of their lines; the result is a mask of the short words. A
+ * shift by 64 or more gives 0, which is right for a word of 8 bytes. A gather takes twice as long as eight loads on Zen 4. */
 BPE_AVX512 static inline __mmask8 bpe_keys_of_eight(
     const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
     __m256i length = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)end), _mm256_loadu_si256((const __m256i *)start));
     __mmask8 is_short = _mm256_cmplt_epu32_mask(length, _mm256_set1_epi32(9));
     __m512i bits = _mm512_cvtepu32_epi64(_mm256_slli_epi32(length, 3)), key = _mm512_set_epi64(
-        bpe_eight(text + start[7]), bpe_eight(text + start[6]), bpe_eight(text + start[5]), bpe_eight(text + start[4]),
-        bpe_eight(text + start[3]), bpe_eight(text + start[2]), bpe_eight(text + start[1]), bpe_eight(text + start[0]));
+        bpe_load_8_bytes(text + start[7]), bpe_load_8_bytes(text + start[6]), bpe_load_8_bytes(text + start[5]), bpe_load_8_bytes(text + start[4]),
+        bpe_load_8_bytes(text + start[3]), bpe_load_8_bytes(text + start[2]), bpe_load_8_bytes(text + start[1]), bpe_load_8_bytes(text + start[0]));
     key = _mm512_maskz_or_epi64(is_short, key, _mm512_sllv_epi64(_mm512_set1_epi64(-1), bits));
     __m512i hash = _mm512_mullo_epi64(key, _mm512_set1_epi64((long long)BPE_SHORT_KEY_FACTOR));
     _mm512_storeu_si512((void *)keys, key);
@@ -350,10 +331,10 @@ BPE_AVX512 static inline __mmask8 bpe_keys_of_eight(
     return is_short;
 }
 
-/* The values of eight keys, those that are not there, and the words without a key; only words of the mask `any` count. */
+/* Look up eight keys; append the misses and the words without a key, of the words in the mask `any`. */
 BPE_AVX512 static inline void bpe_find_eight(
     const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, __mmask8 is_short, __mmask8 any, size_t number,
-    bpe_found *out) {
+    bpe_lookup_result *out) {
     __m256i match[8];
     for (int k = 0; k < 8; k++) match[k] = bpe_match((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
     __m256i low = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
@@ -370,20 +351,20 @@ BPE_AVX512 static inline void bpe_find_eight(
     out->n_missed += (size_t)__builtin_popcount(missed);
 }
 
-/* Keys of some words first, then their look-ups: the loads of many words are under way together. */
-BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_found *out) {
+/* Compute the keys of 64 words, then look them up: the loads of many words are in flight together. */
+BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
     const __m128i down = _mm_cvtsi32_si128(shift);
-    uint64_t keys[BPE_SOME];
-    uint32_t offsets[BPE_SOME];
-    __mmask8 is_short[BPE_SOME / 8];
-    bpe_some some;
-    bpe_found found = *out; /* in registers */
-    for (size_t i = 0; i < run->n; i += BPE_SOME) {
-        bpe_take_some(run, i, &some);
-        for (size_t k = 0; k < some.n; k += 8)
-            is_short[k / 8] = bpe_keys_of_eight(run->text, some.start + k, some.end + k, down, keys + k, offsets + k);
-        for (size_t k = 0; k < some.n; k += 8) {
-            __mmask8 any = some.n - k < 8 ? (__mmask8)((1u << (some.n - k)) - 1) : 0xFF;
+    uint64_t keys[BPE_GROUP];
+    uint32_t offsets[BPE_GROUP];
+    __mmask8 is_short[BPE_GROUP / 8];
+    bpe_group group;
+    bpe_lookup_result found = *out; /* in registers */
+    for (size_t i = 0; i < run->n; i += BPE_GROUP) {
+        bpe_load_group(run, i, &group);
+        for (size_t k = 0; k < group.n; k += 8)
+            is_short[k / 8] = bpe_keys_of_eight(run->text, group.start + k, group.end + k, down, keys + k, offsets + k);
+        for (size_t k = 0; k < group.n; k += 8) {
+            __mmask8 any = group.n - k < 8 ? (__mmask8)((1u << (group.n - k)) - 1) : 0xFF;
             bpe_find_eight(lines, keys + k, offsets + k, is_short[k / 8], any, found.first + i + k, &found);
         }
     }
@@ -391,68 +372,67 @@ BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *li
     out->n_others = found.n_others;
 }
 
-/* Eight values by one compression; of a group that has ids elsewhere, what lies between those. */
-BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const uint32_t *listed, uint32_t **out) {
+/* Eight values with one compression; in a group with spilled ids, the values between those. */
+BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
     uint32_t *to = *out;
     for (size_t i = 0; i < n; i += 8) {
         uint32_t all = n - i < 8 ? ((uint32_t)1 << 2 * (n - i)) - 1 : 0xFFFF;
         __m512i ids = _mm512_maskz_loadu_epi32((__mmask16)all, value + i);
-        uint32_t some = _mm512_test_epi32_mask(ids, ids), lacking = ~some & all & 0x5555;
+        uint32_t inline_ids = _mm512_test_epi32_mask(ids, ids), spilled_ids = ~inline_ids & all & 0x5555;
         ids = _mm512_sub_epi32(ids, _mm512_set1_epi32(1));
-        while (lacking) {
-            uint32_t first = lacking & -lacking, before = some & (first - 1);
-            size_t k = i + ((size_t)__builtin_ctz(lacking) >> 1);
+        while (spilled_ids) {
+            uint32_t first = spilled_ids & -spilled_ids, before = inline_ids & (first - 1);
+            size_t k = i + ((size_t)__builtin_ctz(spilled_ids) >> 1);
             _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)before, ids));
             to += __builtin_popcount(before);
-            if (!bpe_emit_listed(value[k], listed, &to)) {
+            if (!bpe_emit_spilled(value[k], spilled, &to)) {
                 *out = to;
                 return k;
             }
-            some &= ~(4 * first - 1);
-            lacking &= lacking - 1;
+            inline_ids &= ~(4 * first - 1);
+            spilled_ids &= spilled_ids - 1;
         }
-        _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)some, ids));
-        to += __builtin_popcount(some);
+        _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)inline_ids, ids));
+        to += __builtin_popcount(inline_ids);
     }
     *out = to;
     return n;
 }
 
-BPE_AVX512 static size_t bpe_count_threes_avx512(const uint8_t *text, size_t n) {
+BPE_AVX512 static size_t bpe_count_three_byte_chars_avx512(const uint8_t *text, size_t n) {
     size_t count = 0, i = 0;
-    uint64_t odd = 0;
+    uint64_t has_ff = 0;
     for (; i < n; i += 64) {
         __mmask64 all = n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : ~(uint64_t)0;
         __m512i bytes = _mm512_maskz_loadu_epi8(all, text + i);
         __m512i lead = _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)0xE0));
         count += (size_t)__builtin_popcountll(_mm512_cmplt_epu8_mask(lead, _mm512_set1_epi8(16)));
-        odd |= _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
+        has_ff |= _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
     }
-    return odd ? n + 1 : count;
+    return has_ff ? n + 1 : count;
 }
-#endif
 #endif
 
 static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
 static bpe_emit_t bpe_emit = bpe_emit_plain;
-static bpe_count_threes_t bpe_count_threes = bpe_count_threes_plain;
+static bpe_count_chars_t bpe_count_three_byte_chars = bpe_count_three_byte_chars_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_look_up(int level) {
     bpe_look_up = bpe_look_up_plain;
     bpe_emit = bpe_emit_plain;
-    bpe_count_threes = bpe_count_threes_plain;
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    bpe_count_three_byte_chars = bpe_count_three_byte_chars_plain;
+#if defined(__x86_64__)
     if (level >= 2) {
         bpe_fill_packing();
         bpe_look_up = bpe_look_up_avx2;
         bpe_emit = bpe_emit_avx2;
-        bpe_count_threes = bpe_count_threes_avx2;
+        bpe_count_three_byte_chars = bpe_count_three_byte_chars_avx2;
     }
     if (level >= 3) {
         bpe_look_up = bpe_look_up_avx512;
         bpe_emit = bpe_emit_avx512;
-        bpe_count_threes = bpe_count_threes_avx512;
+        bpe_count_three_byte_chars = bpe_count_three_byte_chars_avx512;
     }
 #endif
     (void)level;

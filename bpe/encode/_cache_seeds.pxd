@@ -1,4 +1,4 @@
-"""Words that are tokens: what every word table has before any text has come."""
+"""Words that are tokens, which every word table has from the start."""
 
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
@@ -8,9 +8,9 @@ from libc.stdint cimport int64_t, uint8_t
 
 
 cdef class Seeds:
-    """Which tokens are words, or parts of words, by themselves."""
+    """The tokens that are words, or parts of words, on their own."""
 
-    cdef byte_t[::1] kinds    # of each token: whether it is entered, and into which table
+    cdef byte_t[::1] kinds    # of each token: NO_SEED, or the table that it is entered in
     cdef size_t n_seeds
     cdef const byte_t[::1] blob
     cdef const int64_t[::1] offsets
@@ -18,7 +18,7 @@ cdef class Seeds:
     cdef bint marked
     cdef Py_ssize_t mark_size
 
-    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] ids)
+    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] results)
     cdef int choose(self, Origins origins, const byte_t[::1] odd) noexcept
     cdef int leave_out(self, WholeWords words) noexcept
     cdef const byte_t* word_of(self, token_t token) noexcept nogil

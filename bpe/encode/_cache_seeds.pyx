@@ -1,9 +1,9 @@
-"""Words that are tokens: what every word table has before any text has come.
+"""Words that are tokens, which every word table has from the start.
 
 If merging the bytes of a token gives that token, the word with those bytes has this one id. Such words are entered into
-each new table, so that they never have to be merged. With an end-of-word mark, a token with the mark is a word, and a
-token without it goes to the table of parts that do not end a word. Not here: what a table does (`_word_cache.pyx`),
-words whose tokens merging does not give (`_whole_words.pyx`).
+each new table, so that they are never merged. With an end-of-word mark, a token with the mark is a word, and a token
+without it goes to the table of parts that do not end a word. Not here: the table itself (`_word_cache.pyx`), words
+whose tokens merging does not give (`_whole_words.pyx`).
 """
 
 import numpy as np
@@ -17,53 +17,45 @@ from bpe.encode._word_cache cimport (
     Words,
     WordTable,
     enter_word,
-    fetch_line,
+    prefetch_line,
     hash_word,
     short_key,
 )
 from bpe.merge._origins cimport Origins
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport uint64_t
 
 cdef enum:
     NO_SEED = 0
     SEED = 1                  # for the table of words
-    EARLIER_SEED = 2          # for that of parts which are not the end of a word
-    AHEAD = 32                # tokens whose lines are fetched before they are entered
+    EARLIER_SEED = 2          # for the table of parts that do not end a word
+    AHEAD = 32                # tokens whose lines are prefetched before they are entered
 
 
 cdef class Seeds:
 
-    def __init__(
-        self,
-        Origins origins,
-        const int[:, ::1] merges,
-        const int[::1] ids,                # that the merges make
-        const byte_t[::1] blob,            # token i is `blob[offsets[i]:offsets[i + 1]]`
-        const int64_t[::1] offsets,
-        const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
-        Py_ssize_t mark_size,              # in bytes
-    ):
-        self.blob, self.offsets = blob, offsets
-        self.marked, self.ends, self.mark_size = ends is not None, ends, mark_size
+    def __init__(self, Origins origins, merges, tokens):
+        """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
+        self.blob, self.offsets = tokens.blob, tokens.offsets
+        self.ends, self.mark_size, self.marked = tokens.ends_word, tokens.mark_size, tokens.ends_word is not None
         self.kinds = np.zeros(origins.limit, dtype=np.uint8)
-        if origins.ordered and blob.shape[0]:
-            self.choose(origins, self.odd_tokens(origins.limit, merges, ids))
+        if origins.ordered and self.blob.shape[0]:
+            self.choose(origins, self.odd_tokens(origins.limit, merges.pairs, merges.results))
 
-    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] ids):
-        """Which tokens have a mark anywhere else than at their end: no text's symbols become them."""
+    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] results):
+        """Which tokens have an end-of-word mark elsewhere than at their end: no text is encoded to them."""
         cdef byte_t[::1] odd = np.zeros(limit, dtype=np.uint8)
         cdef Py_ssize_t i
-        for i in range(ids.shape[0] if self.marked else 0):
-            odd[ids[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
-            odd[ids[i]] |= self.ends[ids[i]] ^ self.ends[merges[i, 1]]
+        for i in range(results.shape[0] if self.marked else 0):
+            odd[results[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
+            odd[results[i]] |= self.ends[results[i]] ^ self.ends[merges[i, 1]]
         return odd
 
     cdef int choose(self, Origins origins, const byte_t[::1] odd) noexcept:
-        """Note which tokens are seeds."""
+        """Set which tokens are seeds."""
         cdef token_t token
         cdef Py_ssize_t size
         for token in range(<token_t>origins.limit):
-            if not origins.reached[token] or odd[token]:
+            if not origins.reachable[token] or odd[token]:
                 continue
             size = self.size_of(token)
             if 0 < size <= MIDDLE_WORD and self.word_of(token)[size - 1] != 0xFF:
@@ -72,7 +64,7 @@ cdef class Seeds:
         return 0
 
     cdef int leave_out(self, WholeWords words) noexcept:
-        """Have no seeds that are whole words with tokens of their own."""
+        """Drop the seeds that are whole words with tokens of their own."""
         cdef Py_ssize_t token, size
         for token in range(self.kinds.shape[0]):
             size = self.size_of(<token_t>token)
@@ -90,7 +82,7 @@ cdef class Seeds:
         return size - self.mark_size if self.marked and self.ends[token] else size
 
     cdef int sow(self, WordTable table) noexcept nogil:
-        """Enter the seeds into an empty table; none where they would take more than three quarters of it."""
+        """Enter the seeds into an empty table; none if they would take more than three quarters of it."""
         cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
         cdef const byte_t* word
         cdef Words* words[AHEAD]
@@ -101,7 +93,7 @@ cdef class Seeds:
         cdef size_t i, n = 0
         cdef token_t token, limit = <token_t>self.kinds.shape[0]
         cdef Py_ssize_t size
-        if 4 * self.n_seeds > 3 * table.words.most_entries:
+        if 4 * self.n_seeds > 3 * table.words.max_entries:
             return 0
         for token in range(limit):
             if self.kinds[token] != NO_SEED:
@@ -111,7 +103,7 @@ cdef class Seeds:
                 if size > SHORT_WORD:
                     hi[n] = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
                 hashed[n], tokens[n] = hash_word(lo[n], hi[n]), token
-                fetch_line(words[n], hashed[n])
+                prefetch_line(words[n], hashed[n])
                 n += 1
             if n == AHEAD or token + 1 == limit:
                 for i in range(n):

@@ -1,26 +1,26 @@
-"""Chunks: some hundred pieces of text on their way from the scanner to their ids, and where they come from.
+"""Chunks: some hundred pieces of text between the scanner and their ids, and the feed that they come from.
 
     fragments        the texts to encode, and the ids of special tokens between them
        |  pretokenize/_scanner.pyx finds pieces (pretokens), as bounds or as starts and ends
-    Feed             up to 512 pieces found; in scripts without spaces they are cut into parts
+    Feed             up to 512 pieces; in scripts without spaces they are split into parts
        |  fill (_chunk_filler.pyx) looks each up in the front table of the word cache
-    Chunk            a value for each; what is not there is listed in `missed` and `others`
-       |  _piece_ids.pyx looks those up in the other tables, and merges what is in none
-    ids              emit_values writes them out
+    Chunk            a value for each; `missed` and `others` list the pieces that are not in the front table
+       |  _piece_ids.pyx looks those up in the shared tables, and merges new ones
+    ids              emit_values writes them
 
-Each step runs over the whole chunk before the next begins, so that memory prefetched in one is there in the next. For
-"the theory of everything", where the front table has " the" and " of":
+Each step runs over the whole chunk before the next starts, so that memory that one step prefetches has arrived when the
+next reads it. For "the theory of everything", if the front table has " the" and " of":
 
     piece       0 "the"   1 " theory"   2 " of"   3 " everything"
     value       0         0             ids       0
     missed      0, 1                                                 short words: at most 8 bytes
-    others                                        3                  others, with two keys or a hash
+    others                                        3                  longer words, with two keys or a hash
 
-Pieces of one text follow each other in a chunk, and a `Segment` says where a fragment ends: before piece 4 here.
+A `Segment` marks the end of a fragment in a chunk: before piece 4 here.
 """
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._split_filter cimport Joints
+from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport Cache
 from bpe.pretokenize._char_masks cimport Cursor
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -28,69 +28,69 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
     FEW_IDS = 7               # of a piece that `emit_values` writes
-    FEW_THREES = 24           # text of which fewer bytes than one in so many begin characters of three is not cut
+    SPARSE = 24               # text is not split if fewer than one byte in 24 starts a character of three bytes
 
-cdef enum:                    # what a part is of its piece; _split_filter.h has the same numbers
-    ALL = 0                   # the whole of it
-    LAST = 1                  # the last one of several
-    EARLIER = 2               # one before it: where a word's end is marked, its ids may differ from a whole word's
+cdef enum:                    # which part of a piece it is; _split_filter.h has the same numbers
+    ALL = 0                   # the whole piece
+    LAST = 1                  # the last of several parts
+    EARLIER = 2               # a part before the last: with an end-of-word mark, its ids may differ from a whole word's
 
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
     Py_ssize_t size           # -1: `token` is the id
     token_t token
 
-cdef struct Feed:             # where pieces come from
+cdef struct Feed:             # the source of pieces
     # The texts.
     const Fragment* fragments
     Py_ssize_t n_fragments
-    Py_ssize_t done           # fragments whose pieces all are in a chunk
+    Py_ssize_t done           # fragments whose pieces are all in a chunk
     const byte_t* readable    # nothing at or past this is read
-    bint shared               # all fragments lie in one buffer, which `readable` is the end of
-    int scanner               # which one finds the pieces (pretokenize/_patterns.pxd)
-    const int64_t* starts     # the pieces of the one fragment, if they are given: `n_given` of them
+    bint shared               # all fragments lie in one buffer, which ends at `readable`
+    int scanner               # its number (pretokenize/_patterns.pxd)
+    const int64_t* starts     # the `n_given` pieces of the only fragment, if the caller found them
     const int64_t* ends
     Py_ssize_t n_given
-    bint open                 # the scanner is within a fragment
+    bint open                 # the scanner is inside a fragment
     # Pieces found and not yet in a chunk: numbers `next` to `n_found`.
-    bint bounded              # they have bounds: i is from `base + bounds[i]` to `base + bounds[i + 1]`
+    bint bounded              # piece i is from `base + bounds[i]` to `base + bounds[i + 1]`; else see `start`
     Py_ssize_t base
     uint32_t bounds[PIECES + 1]
-    Py_ssize_t start[PIECES]  # of those without bounds, and of those to be cut
+    Py_ssize_t start[PIECES]  # of pieces without bounds, and of those to be split
     Py_ssize_t end[PIECES]
     Py_ssize_t n_found
     Py_ssize_t next
-    # Their parts, where they are cut.
-    bint cutting              # they are to be cut where that is safe
-    bint gapless              # each begins where the one before ends
-    bint odd                  # some byte of them is 0xFF, which no key can end with
-    Py_ssize_t within         # how far into the next piece the last chunk came
-    Py_ssize_t cut_start[PIECES + 65]  # parts of pieces; more are written than there are
-    Py_ssize_t cut_end[PIECES + 64]
-    Cursor cursor             # where the scanner is in the open fragment
+    # Their parts, if they are split.
+    bint splitting            # they are to be split at safe positions
+    bint gapless              # each starts where the previous one ends
+    bint has_ff               # some byte of them is 0xFF, which no key can end with
+    Py_ssize_t within         # bytes of the next piece that are in a chunk already
+    Py_ssize_t part_start[PIECES + 65]  # parts of pieces; up to 64 more are written
+    Py_ssize_t part_end[PIECES + 64]
+    Cursor cursor             # the scanner's position in the open fragment
 
 cdef struct Segment:          # the end of a fragment in a chunk
-    Py_ssize_t piece          # its pieces come before this one
+    Py_ssize_t piece          # the first piece after the fragment
     Py_ssize_t fragment       # its number
 
 cdef struct Chunk:
     Py_ssize_t n              # pieces in it
-    byte_t part[PIECES + 64]  # what each is of the piece that the scanner found
-    uint64_t value[PIECES + 8]  # its ids, as the cache has them; 0 where it has none
+    byte_t part[PIECES + 64]  # of each: ALL, LAST or EARLIER
+    uint64_t value[PIECES + 8]  # of each: its ids as the word cache has them, or 0
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[PIECES + 8]  # which pieces they are, in order
     uint64_t missed_key[PIECES + 8]  # and their keys
-    size_t n_others           # words that one key does not hold: longer ones, and those that end in 0xFF
-    uint16_t others[PIECES + 8]  # which pieces they are, in order; the five arrays below are in the same order
+    size_t n_others           # words without a key of 64 bits: longer ones, and those that end in 0xFF
+    uint16_t others[PIECES + 8]  # which pieces they are, in order, as in the five arrays below
     const byte_t* word[PIECES]
     Py_ssize_t size[PIECES]   # in bytes
     uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[PIECES]     # of the two keys, or of the bytes of a long word
-    uint64_t found[PIECES + 8]  # values in the first line of each: of `missed`, then of `others`
+    uint64_t found[PIECES + 8]  # value in the first line of the shared table: of each of `missed`, later of `others`
     Py_ssize_t n_segments
     Segment segments[PIECES]
 
 
-cdef inline bint is_cut(const Joints* joints, size_t threes, size_t n) noexcept nogil:
-    """Whether pieces of n bytes with so many characters of three are to be cut where that is safe."""
-    return joints.bits != NULL and threes * FEW_THREES >= n
+cdef inline bint is_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:
+    """Whether to split pieces that have n bytes together, with so many characters of three bytes."""
+    return splits.bits != NULL and three_byte_chars * SPARSE >= n

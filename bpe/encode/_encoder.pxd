@@ -4,36 +4,36 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
 from bpe.encode._piece_ids cimport Values
-from bpe.encode._split_filter cimport Joints, SplitFilter
+from bpe.encode._split_filter cimport SplitTables, SplitFilter
 from bpe.encode._word_cache cimport WordTable
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport int64_t
 
 cdef enum:
-    SHORT_TEXT = 4096         # bytes: for less it does not pay to let the GIL go
+    SHORT_TEXT = 4096         # bytes: releasing the GIL does not pay for less
 
 
 cdef class Encoder:
-    """The tables of one tokenizer, and encoding with them; immutable but for idle workspaces."""
+    """The tables of one tokenizer, and encoding with them; immutable but for the word table and idle workspaces."""
 
     cdef Values values
     cdef SplitFilter splits
     cdef Seeds seeds
     cdef int scanner
     cdef size_t memory        # of the word table, in bytes
-    cdef readonly ResultPool pool  # of results' memory
+    cdef readonly ResultPool pool  # memory for results
     cdef WordTable table      # the current one
-    cdef Workspace idle       # the one that was given back last
+    cdef Workspace idle       # the last one that was given back; `next` links the others
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
-    cdef const Joints* text_joints(self) noexcept nogil
+    cdef const SplitTables* text_splits(self) noexcept nogil
     cdef WordTable new_table(self, WordTable old)
     cdef int replace_table(self, Workspace space) except -1 nogil
-    cdef int put_table(self, WordTable full) except -1
+    cdef int install_table(self, WordTable full) except -1
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
     cdef object taken(self, Workspace space)

@@ -1,15 +1,15 @@
 """The engine: texts to token ids.
 
 Text is encoded in chunks of some hundred pieces (`_chunk_filler.pyx`). The scanner finds pretokens, the split filter
-cuts them where no token reaches across (`_split_filter.pyx`), the word cache is asked for all pieces of a chunk at once
-(`_piece_ids.pyx`), and the ids are written in order. A piece that is too long for the cache is merged while the ids are
-written (`merge/_merger.pyx`).
+splits them where no token reaches across (`_split_filter.pyx`), all pieces of a chunk are looked up in the word cache
+together (`_piece_ids.pyx`), and their ids are written in order. A piece that is too long for the cache is merged when
+its ids are written (`merge/_merger.pyx`).
 
-Tables are shared by all threads, and immutable but for the word table, which needs no lock. When that is full, a larger
-or an empty one takes its place; each thread goes on to it with its next chunk, and the last one to do so frees the full
-one. Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads ever use
-the same one. Idle workspaces form a linked chain: a Python list of one would free its memory each time that one is
-taken. The lock of the critical section is the GIL where there is one.
+All threads share the tables, which are immutable but for the word table, which needs no lock. A larger or an empty word
+table replaces a full one; each thread changes over with its next chunk, and the last one to do so frees the full one.
+Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads use the same
+one. Idle workspaces are a linked list, since a Python list of one frees its memory whenever that one is taken. The lock
+of the critical section is the GIL if there is one.
 
 Not here: how the ids of a piece are found; special tokens and normalization (`bpe/encode/engine.py`).
 """
@@ -22,7 +22,7 @@ from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
 from bpe.base._ids cimport reserve
-from bpe.base._interrupts cimport begin_watch, look_if_due
+from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport Units
@@ -30,7 +30,7 @@ from bpe.encode._cache_seeds cimport Seeds
 from bpe.encode._chunk cimport ALL, EARLIER, FEW_IDS, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
-from bpe.encode._split_filter cimport Joints, SplitFilter, first_parting, last_parting
+from bpe.encode._split_filter cimport SplitTables, SplitFilter, first_split, last_split
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
     CURRENT,
@@ -45,6 +45,7 @@ from bpe.encode._word_cache cimport (
 )
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._merger cimport Merger
+from bpe.merge._origins cimport Origins
 from bpe.pretokenize._safe_points cimport certain_start, certain_unit, last_start
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -56,40 +57,34 @@ cdef extern from "Python.h":
 CACHE_MEMORY = 32 << 20
 
 cdef enum:
-    NEAR = 256                # bytes or characters behind a place where a long text is to be cut
+    NEAR = 256                # bytes or characters in which the split filter looks for a split point
 
 
-from bpe.merge._origins cimport Origins
 cdef class Encoder:
 
     def __init__(
         self,
         Merger merger,
-        merges,                            # int32 (n, 2): its pairs of tokens, best rank first
-        ids,                               # int32 (n,): the token that each makes
-        blob,                              # the bytes of all tokens: i is `blob[offsets[i]:offsets[i + 1]]`
-        offsets,                           # int64
-        const uint8_t[::1] ends,           # of each token whether it ends with the mark; None without marks
-        Py_ssize_t mark_size,              # in bytes
-        int scanner,                       # of bpe/pretokenize/_scanner; -1 where spans are given
+        tokens,                            # a TokenBytes (bpe/merge/tables.py)
+        int scanner,                       # of bpe/pretokenize/_scanner; -1 if the caller finds the pretokens
         size_t memory=CACHE_MEMORY,        # of the word table, in bytes
     ):
-        check_offsets(offsets, merger.origins.limit, len(blob))
-        if len(merges) != len(ids) or (ends is not None and <size_t>ends.shape[0] != merger.origins.limit):
-            raise ValueError(f"there are {len(merges)} merges, {len(ids)} ids that they make; they must be as many")
+        cdef Py_ssize_t limit = merger.origins.limit
+        check_offsets(tokens.offsets, limit, len(tokens.blob))
+        if tokens.ends_word is not None and len(tokens.ends_word) != limit:
+            raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.scanner, self.memory = scanner, memory
         self.pool = ResultPool(memory + memory // 2)
-        self.values = Values(merger, ends is not None)
-        self.seeds = Seeds(merger.origins, merges, ids, blob, offsets, ends, mark_size)
+        self.values = Values(merger, tokens.ends_word is not None)
+        self.seeds = Seeds(merger.origins, merger.merges, tokens)
         if not merger.alphabet.fuse_unk:
             self.splits = SplitFilter()
-            self.splits.add_merges(merges, blob, offsets)
+            self.splits.add_merges(merger.merges.pairs, tokens.blob, tokens.offsets)
 
     def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint all_of_them):
         """Make word i, `blob[offsets[i]:offsets[i + 1]]`, the token `ids[i]` whatever the merges say.
 
-        Unless `all_of_them`, only words are entered that merging would make anything else of. Called once, before any
-        encoding.
+        Unless `all_of_them`, only words with other ids by merging are entered. Called once, before any encoding.
         """
         cdef Workspace space = Workspace(0)
         cdef Origins origins = self.values.merger.origins
@@ -104,12 +99,12 @@ cdef class Encoder:
             with nogil:
                 for i in range(n):
                     if origins.ordered:
-                        keep[i] = not origins.reached[ids[i]]
+                        keep[i] = not origins.reachable[ids[i]]
                         continue
                     space.out.n = 0
                     merge_piece(self.values, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
                     keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
-        chosen = np.flatnonzero(kept).astype(np.int64)         # where intp is another type
+        chosen = np.flatnonzero(kept).astype(np.int64)         # intp is another type on some systems
         if not len(chosen):
             return
         self.values.whole = WholeWords(blob, offsets, ids, chosen)
@@ -119,16 +114,16 @@ cdef class Encoder:
                 i = number
                 self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
 
-    def unreached_of(self, const uint8_t[::1] wanted):
+    def unreachable_of(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
         cdef Origins origins = self.values.merger.origins
         if not origins.ordered or not origins.limit or <size_t>wanted.shape[0] != origins.limit:
             return None
-        reached = np.asarray(<const byte_t[: origins.limit]>origins.reached)
-        return np.flatnonzero(np.asarray(wanted) > reached).astype(np.int32)
+        reachable = np.asarray(<const byte_t[: origins.limit]>origins.reachable)
+        return np.flatnonzero(np.asarray(wanted) > reachable).astype(np.int32)
 
     def finish(self):
-        """Complete the tables when all words are in, and have a workspace ready; called once, before any encoding."""
+        """Complete the tables when all words are set, and allocate a workspace; called once, before any encoding."""
         if self.splits is not None:
             self.splits.fold()
         self.give_back(self.workspace())
@@ -136,7 +131,7 @@ cdef class Encoder:
     # Chunks -----------------------------------------------------------------------------------------------------------
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-        """Write the ids of some of the chunk's pieces."""
+        """Write the ids of pieces `start` to `end` of the chunk."""
         cdef const uint64_t* values = space.chunk.value
         cdef token_t* out
         while True:
@@ -174,22 +169,22 @@ cdef class Encoder:
         return 0
 
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
-        """Emit the ids of all that the feed has; `lengths` gets the number of ids of each fragment, unless NULL."""
+        """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
         cdef Chunk* chunk = space.chunk
         cdef Feed* feed = space.feed
-        cdef Joints joints
+        cdef SplitTables splits
         cdef Py_ssize_t i, piece
         cdef size_t before = space.out.n
-        joints.bits = NULL
+        splits.bits = NULL
         if self.splits is not None:
-            joints = self.splits.joints
+            splits = self.splits.tables
         while True:
             if state_of(space.cache.words) != CURRENT:
                 self.replace_table(space)
-            fill(chunk, feed, &joints, &space.cache, cache_of(self.values, space, EARLIER))
+            fill(chunk, feed, &splits, &space.cache, cache_of(self.values, space, EARLIER))
             if chunk.n == 0 and chunk.n_segments == 0:
                 return 0
-            look_if_due(&space.scratch.watch, space.out.n)
+            poll_if_due(&space.scratch.watch, space.out.n)
             self.values.look_up(space)
             piece = 0
             for i in range(chunk.n_segments):
@@ -213,47 +208,47 @@ cdef class Encoder:
             with nogil:
                 prepare_output(space, size)
                 self.run(space, NULL)
-        except MemoryError:                                # it may have left something half done
+        except MemoryError:                                # the workspace may be inconsistent: drop it
             raise
         except BaseException:
             self.give_back(space)
             raise
         return 0
 
-    # Texts in parts ---------------------------------------------------------------------------------------------------
+    # Split points of texts --------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil:
-        """The first place found, at or after `pos`, where a text may be cut; its length if there is none.
+        """A position at or after `pos` where a text may be split; its length if none is found.
 
-        Right behind `pos` any border will do; a place where a pretoken starts is looked for further on.
+        Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
-        cdef const Joints* joints = self.text_joints()
+        cdef const SplitTables* splits = self.text_splits()
         cdef Py_ssize_t near = min(pos + NEAR, text.n), found
-        if joints != NULL:
-            found = first_parting(joints, text, pos, near)
+        if splits != NULL:
+            found = first_split(splits, text, pos, near)
             if found < near:
                 return found
         if text.width:
             return certain_unit(self.scanner, text, pos)
         return certain_start(self.scanner, text.data, pos, text.n)
 
-    cdef const Joints* text_joints(self) noexcept nogil:
-        """The split filter where texts may be cut by it, which is where a word's end is like its inside; else NULL."""
+    cdef const SplitTables* text_splits(self) noexcept nogil:
+        """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
         if self.scanner < 0 or self.splits is None or self.values.marked or self.values.whole is not None:
             return NULL
-        return &self.splits.joints if self.splits.joints.bits != NULL else NULL
+        return &self.splits.tables if self.splits.tables.bits != NULL else NULL
 
     def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
-        """The last place found, beyond `low`, where a text may be cut, whatever follows it; else `low`."""
+        """The last position found after `low` where a text may be split, whatever follows it; else `low`."""
         cdef Py_ssize_t end = text.shape[0], found
         low = max(low, <Py_ssize_t>0)
-        cdef const Joints* joints = self.text_joints()
+        cdef const SplitTables* splits = self.text_splits()
         if end <= low:
             return low
         with nogil:
             found = last_start(self.scanner, &text[0], low, end)
-            if found <= low and joints != NULL:
-                found = last_parting(joints, &text[0], low, end)
+            if found <= low and splits != NULL:
+                found = last_split(splits, &text[0], low, end)
         return found
 
     # For Python -------------------------------------------------------------------------------------------------------
@@ -277,7 +272,7 @@ cdef class Encoder:
         return self.taken(space), known
 
     def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """The same for a text whose pretokens, none of them empty, lie at the given byte offsets."""
+        """The same for a text whose pretokens, none of them empty, are at the given byte offsets."""
         cdef Workspace space = self.workspace()
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False)
@@ -301,14 +296,8 @@ cdef class Encoder:
             merge_piece(self.values, space, piece, len(piece), ALL)
         return [space.out.data[i] for i in range(space.out.n)]
 
-    def work_of(self, bytes piece):
-        """How many symbols merging goes over for one long pretoken, each as often as it does, for tests."""
-        cdef Workspace space = Workspace(0)
-        merge_piece(self.values, space, piece, len(piece), ALL)
-        return space.scratch.work
-
     def cache_state(self):
-        """What the word table holds, for tests and benchmarks: a dict of int."""
+        """Statistics of the word table, for tests and benchmarks: a dict of int."""
         cdef WordTable table = self.table
         cdef Workspace space = self.idle
         idle = 0
@@ -318,7 +307,7 @@ cdef class Encoder:
             "idle": idle,                                  # workspaces
             "words": table.words.n_entries,
             "room": <size_t>3 << table.size,
-            "long": min(table.words.n_longs, table.words.most_longs),
+            "long": min(table.words.n_longs, table.words.max_longs),
             "kept": table.words.n_kept,
             "spilled": table.words.n_spilled,
             "rejected": table.words.n_rejected,
@@ -344,18 +333,18 @@ cdef class Encoder:
         return table
 
     cdef int replace_table(self, Workspace space) except -1 nogil:
-        """Use a table with room instead of a full one. One thread makes it; the others go on with the full one."""
+        """Change over from a full table to one with room. One thread makes it; the others go on meanwhile."""
         if change_state(space.cache.words, EXHAUSTED, REPLACING):
             with gil:
-                self.put_table(space.table)
+                self.install_table(space.table)
         if state_of(space.cache.words) == REPLACED:
             with gil:
                 with cython.critical_section(self):
                     space.use(self.table)
         return 0
 
-    cdef int put_table(self, WordTable full) except -1:
-        """Put a new table in the place of a full one; where there is no memory for it, the full one stays."""
+    cdef int install_table(self, WordTable full) except -1:
+        """Replace a full table by a new one; without memory for one, the full table stays."""
         cdef Workspace space
         try:
             table = self.new_table(full)
@@ -399,7 +388,7 @@ cdef class Encoder:
         return 0
 
     cdef object taken(self, Workspace space):
-        """The output as an array of its own; the workspace goes back."""
+        """The output as an array; the workspace is given back."""
         ids = as_array(&space.out, space.pool, &space.block)
         self.give_back(space)
         return ids

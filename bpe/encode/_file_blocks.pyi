@@ -5,14 +5,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._buffers import Buffer
-from bpe.encode._batch import Job, Room
+from bpe.encode._batch import EncodeJob, Worker
 from bpe.encode._encoder import Encoder
 
 BLOCKS: int
 
-class BlockRoom(Room): ...
+class BlockWorker(Worker): ...
 
-class BlockJob(Job):
+class BlockJob(EncodeJob):
     def __init__(
         self,
         encoder: Encoder,

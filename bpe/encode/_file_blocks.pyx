@@ -1,9 +1,8 @@
-"""A text that comes in blocks, such as a file that is being read, to ids: each thread takes the next block in order.
+"""The blocks of a file or stream to ids: each thread takes the next block in order.
 
-A block is read by the thread that encodes it, so that the text is in that core's cache. The blocks are handed out one
-at a time, and are numbered in that order, which is that of the ids. Not here: where blocks end
-(`bpe/corpus/reading.py`), what is done to them before (`bpe/encode/engine.py`), how ids are put together
-(`base/_delivery.pyx`).
+A block is read by the thread that encodes it, so that the text is in that core's cache. Blocks are handed out one at a
+time and numbered in that order, which is the order of the ids. Not here: where blocks end (`bpe/corpus/reading.py`),
+preparing them (`bpe/encode/engine.py`), concatenating ids (`base/_delivery.pyx`).
 """
 
 from threading import Lock
@@ -11,51 +10,51 @@ from threading import Lock
 import numpy as np
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._batch cimport FRAGMENTS, Job, Room
+from bpe.encode._batch cimport FRAGMENTS, EncodeJob, Worker
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t
 
-#: The most blocks of one job: what several threads share is made for so many. More are for another job.
+#: Blocks of one job at most: shared memory is allocated for so many. Another job takes the rest.
 BLOCKS = 4096
 
 
 cdef struct Rows:             # of a block: texts, and ids between them
     const byte_t* text
-    Py_ssize_t size           # of the text, and of what may be read after it
+    Py_ssize_t size           # of the text
     Py_ssize_t n
-    const int64_t* starts     # where a row begins in the text; the id where it has none
-    const int64_t* sizes      # bytes of each row; -1 for an id
+    const int64_t* starts     # of the rows in the text; of a row without text, its id
+    const int64_t* sizes      # in bytes; -1 for an id
     int64_t* lengths          # OUT: ids of each row
 
 
-cdef class BlockRoom(Room):
-    """A thread at work on a block."""
+cdef class BlockWorker(Worker):
+    """The memory of a thread that encodes a block."""
 
     cdef Rows rows
-    cdef tuple held                        # what these point into
+    cdef tuple held                        # objects that they point into
     cdef object note, lengths
 
 
-cdef class BlockJob(Job):
-    """Blocks to encode. Nothing is added to it.
+cdef class BlockJob(EncodeJob):
+    """Blocks to encode; nothing is added.
 
     Args:
         encoder, threads: as for any job.
-        blocks: an iterator; only one thread at a time asks it for the next.
-        prepared: called as prepared(block) in the thread that has it; answers (its buffer, starts, sizes, note). Row i
-            of the block, int64, is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1.
-        done: called as done(note, lengths, bad) when a block is encoded: int64 ids of each row, and the first row that
-            has a symbol without an id, or -1. What it answers is kept for `result`.
-        n_bytes: about how much text there will be.
-        most: take no block when so many bytes have been taken.
+        blocks: an iterator, advanced by one thread at a time.
+        prepared: called as prepared(block) in the thread that encodes it; returns (buffer, starts, sizes, note). Row i
+            is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both are int64.
+        done: called as done(note, lengths, bad) after a block is encoded, with the int64 number of ids of each row, and
+            the first row with a symbol that has no id, or -1. `result` returns its values.
+        n_bytes: the amount of text, about.
+        most: take no more blocks after so many bytes.
 
     """
 
     cdef object blocks, prepared, done_with, reading
     cdef Py_ssize_t most, taken
-    cdef bint over                         # there are no more blocks, or none is wanted
+    cdef bint over                         # no more blocks are taken
     cdef dict results, errors              # by number
 
     def __init__(self, encoder, threads, blocks, prepared, done, Py_ssize_t n_bytes, Py_ssize_t most):
@@ -67,34 +66,34 @@ cdef class BlockJob(Job):
         self.share_out()
 
     def prepare(self):
-        """How many threads may work."""
+        """The number of threads that may work."""
         return self.threads
 
-    cdef Room new_room(self):
-        return BlockRoom(FRAGMENTS)
+    cdef Worker new_worker(self):
+        return BlockWorker(FRAGMENTS)
 
     def stop(self):
-        """As of any job."""
+        """As for any job."""
         self.over = True
-        Job.stop(self)
+        EncodeJob.stop(self)
 
-    cdef bint do_next(self, Workspace space, Room room) except -1 nogil:
+    cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
         """Take the next block and encode it; False if there is none."""
         cdef Py_ssize_t number = -1
         with gil:
             block = self.next_block(&number)
             if block is None:
                 return False
-            if not self.prepare_block(<BlockRoom>room, block, number):
+            if not self.prepare_block(<BlockWorker>worker, block, number):
                 return False
         if self.n_parts > 1:
-            self.do_part(space, room, number)
+            self.do_part(space, worker, number)
         else:
             if number == 0:
                 prepare_output(space, self.n_bytes)
-            self.encode_part(space, room, number)
+            self.encode_part(space, worker, number)
         with gil:
-            return self.end_block(<BlockRoom>room, number, space.unknown_at)
+            return self.end_block(<BlockWorker>worker, number, space.unknown_at)
 
     cdef object next_block(self, Py_ssize_t* number):
         """The next block, or None."""
@@ -113,8 +112,8 @@ cdef class BlockJob(Job):
                 self.taken += block.size
             return block
 
-    cdef bint prepare_block(self, BlockRoom room, block, Py_ssize_t number) except -1:
-        """Have a block's rows ready; False where something is wrong with it."""
+    cdef bint prepare_block(self, BlockWorker worker, block, Py_ssize_t number) except -1:
+        """Prepare the rows of a block; False after an error, which `result` raises."""
         cdef const byte_t[::1] text
         cdef const int64_t[::1] starts, sizes
         cdef int64_t[::1] lengths
@@ -131,30 +130,30 @@ cdef class BlockJob(Job):
             return False
         counted = np.empty(n, dtype=np.int64)
         lengths = counted
-        room.held = (text, starts, sizes)
-        room.note, room.lengths = note, counted
-        room.rows = Rows(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
+        worker.held = (text, starts, sizes)
+        worker.note, worker.lengths = note, counted
+        worker.rows = Rows(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
         if text.shape[0]:
-            room.rows.text = &text[0]
+            worker.rows.text = &text[0]
         if n:
-            room.rows.starts, room.rows.sizes, room.rows.lengths = &starts[0], &sizes[0], &lengths[0]
+            worker.rows.starts, worker.rows.sizes, worker.rows.lengths = &starts[0], &sizes[0], &lengths[0]
         return True
 
-    cdef bint end_block(self, BlockRoom room, Py_ssize_t number, Py_ssize_t bad) except -1:
-        """Keep what `done` says of a block that is encoded; False where something is wrong with it."""
-        room.held = None                                   # the buffer may be used again
+    cdef bint end_block(self, BlockWorker worker, Py_ssize_t number, Py_ssize_t bad) except -1:
+        """Call `done` for an encoded block, and keep its value; False after an error, which `result` raises."""
+        worker.held = None                                   # the buffer may be reused
         try:
-            self.results[number] = self.done_with(room.note, room.lengths, bad)
+            self.results[number] = self.done_with(worker.note, worker.lengths, bad)
         except Exception as error:
             self.over = True
             self.errors[number] = error
             return False
         return True
 
-    cdef Py_ssize_t encode_part(self, Workspace space, Room room, Py_ssize_t number) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil:
         """Encode a block."""
-        cdef Rows* rows = &(<BlockRoom>room).rows
-        cdef Fragment* fragments = room.fragments
+        cdef Rows* rows = &(<BlockWorker>worker).rows
+        cdef Fragment* fragments = worker.fragments
         cdef Py_ssize_t i, n, first = 0
         while first < rows.n:
             n = min(rows.n - first, <Py_ssize_t>FRAGMENTS)
@@ -174,10 +173,10 @@ cdef class BlockJob(Job):
         return -1
 
     def result(self):
-        """When all threads are done: (uint32 ids, what `done` answered for each block, in order).
+        """After all threads are done: (uint32 ids, the values of `done` in the order of the blocks).
 
         Raises:
-            Exception: the one that the first of the blocks raised for which there was any.
+            Exception: that of the first block with an error.
 
         """
         if self.errors:

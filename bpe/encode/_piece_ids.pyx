@@ -1,9 +1,8 @@
-"""The values of pieces: those of a chunk are looked up in the word cache, and what is new is merged and kept there.
+"""The values of pieces: those of a chunk are looked up in the word cache, and new ones are merged and entered there.
 
 A value stands for the ids of a piece (`_word_cache.pxd`). If the tokenizer has an end-of-word mark, the same bytes give
-different ids at the end of a word and before it. So the parts of a word that was cut, except the last, are merged
-without the mark and have a cache of their own. Not here: how a piece is merged (`merge/_merger.pyx`), who writes the
-ids (`_encoder.pyx`).
+different ids at the end of a word and before it. So the parts of a split word, except the last, are merged without the
+mark and have a cache of their own. Not here: merging (`merge/_merger.pyx`), writing the ids (`_encoder.pyx`).
 """
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -17,8 +16,8 @@ from bpe.encode._word_cache cimport (
     Words,
     enter_long,
     enter_word,
-    fetch_kept,
-    fetch_spilled,
+    prefetch_kept,
+    prefetch_spilled,
     find_long,
     find_middles,
     find_short,
@@ -43,9 +42,9 @@ cdef class Values:
         self.merger, self.marked = merger, marked
 
     cdef int look_up(self, Workspace space) except -1 nogil:
-        """Find the values of the pieces of the chunk that the front table does not have, and work out what is new.
+        """Find the values of the pieces of the chunk that the front table does not have; merge new ones.
 
-        A piece that comes twice in a chunk is there the second time.
+        A new piece that occurs twice in a chunk is found the second time.
         """
         cdef Chunk* chunk = space.chunk
         cdef Cache* cache = &space.cache
@@ -54,7 +53,7 @@ cdef class Values:
         cdef Py_ssize_t number
         cdef uint64_t key, value
         memset(chunk.found, 0, chunk.n_missed * sizeof(uint64_t))
-        if earlier == cache:                               # else some of the chunk's pieces are in the other table
+        if earlier == cache:                               # else some pieces are in the other table
             find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.found)
         for i in range(chunk.n_missed):
             key, number, value = chunk.missed_key[i], chunk.missed[i], chunk.found[i]
@@ -63,27 +62,27 @@ cdef class Values:
             else:
                 value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
             if value == 0:
-                self.work_out(
+                self.merge_and_cache(
                     space, <const byte_t*>&key, key_size(key), chunk.part[number], key, EMPTY_KEY, &value
                 )
             chunk.value[number] = value
-            fetch_spilled(cache, value)
+            prefetch_spilled(cache, value)
         memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
         if earlier == cache:
             find_middles(cache.words, chunk.key, chunk.hash, chunk.n_others, chunk.found)
         for i in range(chunk.n_others):
             if chunk.size[i] > MIDDLE_WORD:
-                fetch_kept(cache, chunk.hash[i])
+                prefetch_kept(cache, chunk.hash[i])
         for i in range(chunk.n_others):
             value = chunk.found[i]
             if value == 0:
                 self.find_other(space, i, &value)
             chunk.value[chunk.others[i]] = value
-            fetch_spilled(cache, value)
+            prefetch_spilled(cache, value)
         return 0
 
     cdef int find_other(self, Workspace space, size_t i, uint64_t* value) except -1 nogil:
-        """Find the value of one of the words that one key does not hold, and work it out if the word is new."""
+        """Find the value of a word without a key of 64 bits; merge it if it is new."""
         cdef Chunk* chunk = space.chunk
         cdef int part = chunk.part[chunk.others[i]]
         cdef const Words* words = cache_of(self, space, part).words
@@ -97,16 +96,16 @@ cdef class Values:
             value[0] = find_word(words, lo, hi, chunk.hash[i])
         else:
             value[0] = find_long(words, word, size, lo)
-        return 0 if value[0] else self.work_out(space, word, size, part, lo, hi, value)
+        return 0 if value[0] else self.merge_and_cache(space, word, size, part, lo, hi, value)
 
-    cdef int work_out(
+    cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil:
-        """Work out the value of a piece that is in no table, by merging, and enter it if there is room; else leave 0.
+        """Merge a piece that is in no table, and enter its value if there is room; else leave 0.
 
-        The ids of a piece without a value are worked out where they are written. That is so for a whole word whose
-        token is not what merging makes of it, where it is a part of a longer piece. `lo` and `hi` are the keys, of a
-        long word `lo` is the hash.
+        A piece without a value is merged again when its ids are written (`Encoder.emit_uncached`). This includes a
+        part of a longer piece that, as a whole word, is a token that merging does not give. `lo` and `hi` are the
+        keys; for a long word, `lo` is the hash.
         """
         cdef Cache* cache = cache_of(self, space, part)
         cdef size_t before = space.out.n
@@ -124,7 +123,7 @@ cdef class Values:
         if not space.unknown:
             value[0] = value_of(cache.words, space.out.data + before, space.out.n - before)
         space.out.n = before
-        space.unknown = False                              # until its turn comes
+        space.unknown = False                              # set again when its ids are written
         if value[0] == 0:
             return 0
         if not is_keyed(word, size):

@@ -1,64 +1,51 @@
-"""Cutting the pieces that a scanner found into shorter parts, where that is safe.
+"""Splitting the pieces that a scanner found into shorter parts, where the split filter (`_split_filter.pyx`) allows it.
 
-The split filter (`_split_filter.pyx`) says where a cut is safe. The parts are then looked up as pieces of their own.
-Not here: finding pieces, and what is done with them (`_chunk_filler.pyx`).
+The parts are then looked up as pieces of their own. Not here: finding pieces, looking them up (`_chunk_filler.pyx`).
 """
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.encode._chunk cimport ALL, EARLIER, LAST, Feed
-from bpe.encode._split_filter cimport Joints, SplitFilter, is_joint, may_cut
+from bpe.encode._split_filter cimport SplitTables, are_three_byte_chars, is_split_point
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "bpe/encode/_split_filter.h" nogil:
     enum:
-        SLICE_WORDS "BPE_SLICE_WORDS"  # text is cut so many times 64 bytes at a time
+        SLICE_WORDS "BPE_SLICE_WORDS"  # 64-byte blocks that are split at once, at most
 
-    ctypedef struct Parts "bpe_parts":
+    ctypedef struct SplitParts "bpe_split_parts":
         Py_ssize_t* start
         Py_ssize_t* end
         byte_t* part
         size_t room
         Py_ssize_t at
-        uint64_t fresh
+        uint64_t starts_piece
         size_t n
         size_t n_ended
 
-    void bpe_find_safe(const byte_t* slice, size_t words, const Joints* joints, uint64_t* safe)
-    void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, Parts* parts)
+    void bpe_find_splits(const byte_t* slice, size_t words, const SplitTables* splits, uint64_t* safe)
+    void bpe_list_parts(const uint64_t* safe, const uint64_t* ends, size_t words, Py_ssize_t text, SplitParts* parts)
     void use_level_split_filter "bpe_use_level_split_filter"(int level) noexcept
 
 
 follow_vector_level(use_level_split_filter)
 
 
-def safe_places(SplitFilter split not None, const byte_t[::1] text):
-    """The places where a text of at most one slice may be cut, as `SplitFilter.cuts` gives them; for the tests."""
-    cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
-    cdef uint64_t safe[SLICE_WORDS]
-    cdef Py_ssize_t i
-    memset(padded, 0, sizeof(padded))
-    for i in range(min(text.shape[0], 64 * <Py_ssize_t>SLICE_WORDS)):
-        padded[64 + i] = text[i]
-    bpe_find_safe(padded + 64, SLICE_WORDS, &split.joints, safe)
-    return [i for i in range(64 * SLICE_WORDS) if safe[i >> 6] >> (i & 63) & 1]
+cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t room, byte_t* part) noexcept nogil:
+    """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; the number of parts.
 
-
-cdef Py_ssize_t cut_found(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
-    """Move found pieces to `cut_start` and `cut_end`, cut where that is safe, while there is room; how many come.
-
-    `part` gets what each is of its piece; 64 more may be written behind those there is room for.
+    `part` gets ALL, LAST or EARLIER for each; up to 64 more elements may be written after `room`.
     """
-    cdef Py_ssize_t n = cut_slice(feed, joints, room, part) if feed.gapless else 0
-    return n if n else cut_pieces(feed, joints, room, part)
+    cdef Py_ssize_t n = split_slice(feed, splits, room, part) if feed.gapless else 0
+    return n if n else split_each(feed, splits, room, part)
 
 
-cdef Py_ssize_t cut_slice(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
-    """Move found pieces to `cut_start` and `cut_end`, cut where that is safe; how many parts, 0 if none ends in sight.
+cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t room, byte_t* part) noexcept nogil:
+    """Split the pieces in the next slice of text together; the number of parts, 0 if none ends in the slice.
 
-    Safe places and ends of pieces are bits of words, the text from the first piece on. Taking all pieces together
-    spares a branch per piece that would be guessed wrong, how many characters it has.
+    Safe positions and ends of pieces are bit masks of the text from the first piece on. Going through the pieces one by
+    one would branch on the length of each, which is mispredicted.
     """
     cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
     cdef uint64_t safe[SLICE_WORDS + 1]
@@ -66,76 +53,76 @@ cdef Py_ssize_t cut_slice(Feed* feed, const Joints* joints, Py_ssize_t room, byt
     cdef Py_ssize_t start = feed.start[feed.next] + feed.within, pos, i = feed.next
     cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, min(room * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS))
     cdef Py_ssize_t words = size // 64 + 1
-    cdef Parts parts
+    cdef SplitParts parts
     memset(padded, 0, 64)
     memcpy(padded + 64, feed.cursor.text + start, size)
     memset(padded + 64 + size, 0, 192)
     memset(ends, 0, words * sizeof(uint64_t))
-    bpe_find_safe(padded + 64, words, joints, safe)
+    bpe_find_splits(padded + 64, words, splits, safe)
     while i < feed.n_found and feed.end[i] - start <= size:
         pos = feed.end[i] - start
         ends[pos >> 6] |= <uint64_t>1 << (pos & 63)
         i += 1
-    parts.start, parts.end, parts.part, parts.room = feed.cut_start, feed.cut_end, part, room
-    parts.at, parts.fresh = start, feed.within == 0
+    parts.start, parts.end, parts.part, parts.room = feed.part_start, feed.part_end, part, room
+    parts.at, parts.starts_piece = start, feed.within == 0
     parts.n = parts.n_ended = 0
     bpe_list_parts(safe, ends, words, start, &parts)
     if parts.n:
         feed.next += parts.n_ended
-        feed.within = 0 if parts.fresh else parts.at - feed.start[feed.next]
+        feed.within = 0 if parts.starts_piece else parts.at - feed.start[feed.next]
     return parts.n
 
 
-cdef Py_ssize_t cut_pieces(Feed* feed, const Joints* joints, Py_ssize_t room, byte_t* part) noexcept nogil:
-    """Move found pieces to `cut_start` and `cut_end`, cut where that is safe, while there is room; how many come."""
+cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t room, byte_t* part) noexcept nogil:
+    """Split found pieces one by one while there is room; the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < room:
         start, end = feed.start[feed.next], feed.end[feed.next]
         if end - start <= 4:
-            feed.cut_start[n], feed.cut_end[n] = start, end
+            feed.part_start[n], feed.part_end[n] = start, end
             part[n] = ALL
             n += 1
         else:
-            n = cut(feed, joints, start, end, n, room, part)
-            if feed.within:                                # there was no room for all of it
+            n = split_one(feed, splits, start, end, n, room, part)
+            if feed.within:                                # no room for all of it
                 return n
         feed.next += 1
     return n
 
 
-cdef inline Py_ssize_t character(byte_t lead) noexcept nogil:
-    """The length of a character by its first byte; 1 for a byte that is none."""
+cdef inline Py_ssize_t char_length(byte_t lead) noexcept nogil:
+    """The length of a character by its first byte; 1 for a byte that starts none."""
     if lead < 0xC0:
         return 1
     return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
-cdef inline Py_ssize_t cut(
-    Feed* feed, const Joints* joints, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t room, byte_t* part
+cdef inline Py_ssize_t split_one(
+    Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t room, byte_t* part
 ) noexcept nogil:
-    """Cut the piece from `start` to `end` wherever that is safe; how many parts there are then.
+    """Add the parts of the piece from `start` to `end` to the n that are listed; the new number.
 
-    `feed.within` says how far it came, 0 where it came to the end.
+    If there is no room for all, `feed.within` is set to the bytes that were taken, else to 0.
     """
     cdef const byte_t* text = feed.cursor.text
-    cdef Py_ssize_t at = start + feed.within, pos = at + character(text[at])
+    cdef Py_ssize_t at = start + feed.within, pos = at + char_length(text[at])
     cdef bint safe
     while pos < end and pos - start < 3:
-        pos += character(text[pos])
+        pos += char_length(text[pos])
     while pos + 3 <= end and n < room:
-        safe = is_joint(text + pos - 3) and may_cut(joints, text + pos)
-        feed.cut_start[n], feed.cut_end[n] = at, pos
+        safe = are_three_byte_chars(text + pos - 3) and is_split_point(splits, text + pos)
+        feed.part_start[n], feed.part_end[n] = at, pos
         part[n] = EARLIER
         n += safe
         at = pos if safe else at
-        if text[pos] & 0xF0 == 0xE0:                       # nearly always, so that it need not wait for the byte
+        if text[pos] & 0xF0 == 0xE0:                       # predicted, so that the next load need not wait
             pos += 3
         else:
-            pos += character(text[pos])
+            pos += char_length(text[pos])
     if n == room:
         feed.within = at - start
         return n
-    feed.cut_start[n], feed.cut_end[n] = at, end
+    feed.part_start[n], feed.part_end[n] = at, end
     part[n] = LAST if at > start else ALL
     feed.within = 0
     return n + 1

@@ -4,7 +4,7 @@ from bpe.base._types cimport byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t
 
 cdef class WholeWords:
-    """A table of them; the first of two with the same bytes counts."""
+    """A hash table of whole words; of two with the same bytes, the first is found."""
 
     cdef uint32_t* slots      # index + 1 of a word by the hash of its bytes, 0 where empty
     cdef size_t mask

@@ -1,6 +1,6 @@
-"""Whole words that are a token whatever the merges say: a table of them by their bytes.
+"""Whole words that are a token whatever the merges say: a hash table by their bytes.
 
-Not here: when a piece is a whole word, and which words merging makes the same of (`_encoder.pyx`).
+Not here: which pieces are whole words, and which words need an entry (`_encoder.pyx`).
 """
 
 from bpe.base._bounds cimport check_offsets
@@ -18,7 +18,7 @@ cdef class WholeWords:
         const byte_t[::1] blob,            # word i is `blob[offsets[i]:offsets[i + 1]]`
         const int64_t[::1] offsets,
         const uint32_t[::1] ids,
-        const int64_t[::1] chosen,         # which of the words there are
+        const int64_t[::1] chosen,         # indexes of the words to enter
     ):
         cdef size_t size = 16, at
         cdef Py_ssize_t i, j
@@ -43,7 +43,7 @@ cdef class WholeWords:
         free(self.slots)
 
     cdef token_t find(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
-        """The token that a whole word is, or NO_TOKEN."""
+        """The token of a whole word, or NO_TOKEN."""
         cdef size_t at = hash_bytes(word, size) & self.mask
         cdef Py_ssize_t i
         while self.slots[at] != 0:

@@ -1,27 +1,27 @@
-"""The word cache: the ids of words that have been seen.
+"""The word cache: the ids of words that were seen before.
 
-A word's length says where it is, and every table gives a *value*, which stands for its ids:
+The length of a word determines its table. Every table gives a *value*, which stands for the word's ids:
 
     length    table            found by
     1 to 8    front, lines     its key: the bytes themselves, padded with 0xFF to 64 bits
     9 to 16   lines            two keys, of the first eight bytes and of the rest
-    17 to 256 longs            hash and length, then comparing the bytes, which are in `kept`
+    17 to 256 longs            hash and length, then the bytes, which are in `kept`
     more      none             such words are merged each time
 
-A short word is looked up in the front table first. Each thread has its own, with the recent short words only, which
-stays in the second-level cache. The other tables belong to the tokenizer, and all threads share them. Lines have 64
-bytes, as cache lines have:
+A short word is looked up in the front table first. Each thread has its own front table, of recent short words only,
+which stays in the second-level cache. The other tables belong to the tokenizer, and all threads share them. Lines have
+64 bytes, as cache lines do:
 
     front     key key key key | value value value value     a key of 0xFF.. is a free entry; they fill up in order
     lines     key value | lo hi value | lo hi value          a value of 0: a free entry, or one that is being written
 
-A value has at most two ids in itself. The ids of a longer word are in `spilled`, after their number:
+A value holds up to two ids. More ids are in `spilled`, after their number:
 
     upper half       lower half
     0                first id + 1     " the" in cl100k: 0, 280, as its id is 279
     second id + 1    first id + 1     " thermic", which is 30945 292: 293, 30946
     index            0                " unpronounceable": spilled[index : index + 5] is 4, 653, 72239, 9933, 481
-    0                0                no value: the word is not there
+    0                0                not found
 """
 
 from bpe.base._memory cimport prefetch
@@ -43,7 +43,7 @@ cdef extern from *:
     """
     #define BPE_EMPTY_KEY UINT64_MAX
     """
-    const uint64_t EMPTY_KEY "BPE_EMPTY_KEY"  # of a word of no bytes, which there is not
+    const uint64_t EMPTY_KEY "BPE_EMPTY_KEY"  # no word has it: it would be the empty word's
 
 cdef extern from "bpe/encode/_word_table.h" nogil:
     ctypedef struct WordLine "bpe_word_line":
@@ -61,11 +61,11 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
         size_t longs_mask
         byte_t* kept
         token_t* spilled
-        size_t most_entries
-        size_t most_longs
-        size_t most_kept
-        size_t most_spilled
-        size_t most_rejected
+        size_t max_entries
+        size_t max_longs
+        size_t max_kept
+        size_t max_spilled
+        size_t max_rejected
         size_t n_entries
         size_t n_longs
         size_t n_kept
@@ -95,8 +95,8 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     bint change_state "bpe_change_state"(Words* words, int old, int new)
 
 cdef enum:
-    SHORT_WORD = 8            # bytes: a word of at most so many is its own key
-    MIDDLE_WORD = 16          # of two keys
+    SHORT_WORD = 8            # bytes of a word with one key, at most
+    MIDDLE_WORD = 16          # of a word with two keys
     LONG_WORD = 256           # longer ones are not cached
 
 
@@ -104,21 +104,21 @@ cdef class WordTable:
     """The words of one tokenizer, shared by its threads until it is replaced by another table."""
 
     cdef Words words
-    cdef Words parts          # of words' parts that are not the end of one, where that is marked
+    cdef Words parts          # parts of words, except last ones, if ends of words are marked
     cdef int state
     cdef int size             # log2 of the number of lines
-    cdef int largest          # what `size` may be, by the memory given
+    cdef int largest          # `size` at most, by the memory given
     cdef bint marked
 
-    cdef char* block[2]       # the memory of the lines of both, and of spilled ids
+    cdef char* block[2]       # memory of the lines of both, and of spilled ids
     cdef size_t block_size[2]
 
     cdef int open(self, Words* words, int n) except -1
 
 
-cdef struct Cache:            # what a thread looks words up in
-    Line* front               # the recent short words: 256 KB, which stay in the second-level cache
-    int front_shift           # 64 - log2 of how many lines it has: the upper bits of a hash are the number of a line
+cdef struct Cache:            # the tables that a thread looks words up in
+    Line* front               # recent short words: 256 KB, which stay in the second-level cache
+    int front_shift           # 64 - log2 of the number of lines: the upper bits of a hash are the index of a line
     Words* words              # shared with other threads
 
 
@@ -142,7 +142,7 @@ cdef inline Py_ssize_t key_size(uint64_t key) noexcept nogil:
 
 
 cdef inline bint has_ids(uint64_t value) noexcept nogil:
-    """Whether a value has its word's ids in itself."""
+    """Whether a value holds its word's ids; else they are spilled."""
     return <uint32_t>value != 0
 
 
@@ -157,9 +157,9 @@ cdef inline uint64_t find_front(const Cache* cache, uint64_t key) noexcept nogil
 
 
 cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept nogil:
-    """Enter a word into the front table; of a full line the oldest goes.
+    """Enter a word at the start of its line of the front table; in a full line it replaces the oldest word.
 
-    A word that is there moves to the first place: two values of one key would be joined into one that is neither.
+    A word that the line has already moves to the start: a look-up combines the values of equal keys with `or`.
     """
     cdef Line* line = &cache.front[key * SHORT_KEY_FACTOR >> cache.front_shift]
     cdef int i = 0
@@ -172,30 +172,30 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
 
 
 cdef inline uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
-    """The value of a key that the front table does not have, which then has it; 0 if there is none."""
+    """The shared value of a key that the front table does not have, entered there; 0 if there is none."""
     cdef uint64_t value = find_word(cache.words, key, EMPTY_KEY, hash_word(key, EMPTY_KEY))
     if value:
         put_front(cache, key, value)
     return value
 
 
-cdef inline void fetch_line(const Words* words, uint64_t hashed) noexcept nogil:
+cdef inline void prefetch_line(const Words* words, uint64_t hashed) noexcept nogil:
     """Prefetch the line of a word of at most 16 bytes."""
     prefetch(&words.lines[hashed >> words.shift])
 
 
-cdef inline void fetch_spilled(const Cache* cache, uint64_t value) noexcept nogil:
-    """Prefetch the ids of a value that does not have them in itself; no branch, since it would be guessed wrong."""
+cdef inline void prefetch_spilled(const Cache* cache, uint64_t value) noexcept nogil:
+    """Prefetch the spilled ids of a value, if any; without a branch, which would be mispredicted."""
     prefetch(&cache.words.spilled[value >> 32 & -<uint64_t>(not has_ids(value))])
 
 
-cdef inline void fetch_kept(const Cache* cache, uint64_t hashed) noexcept nogil:
-    """Prefetch the bytes of the first word that may be a long one with this hash."""
+cdef inline void prefetch_kept(const Cache* cache, uint64_t hashed) noexcept nogil:
+    """Prefetch the bytes of the first long word that this hash leads to."""
     prefetch(cache.words.kept + cache.words.longs[hashed & cache.words.longs_mask].offset)
 
 
 cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:
-    """Whether a word is found by its keys."""
+    """Whether a word is found by its keys, not by a hash."""
     return size <= MIDDLE_WORD and word[size - 1] != 0xFF
 
 

@@ -1,17 +1,16 @@
 """The word cache: a bounded table from the bytes of a word to its ids, shared by all threads of a tokenizer.
 
 Most words are at most 8 bytes long. Such a word is a 64-bit key, looked up in the thread's front table, which stays in
-its second-level cache, then in the table of words of up to 16 bytes. Longer words lie in an arena and are found by
-hash, length and comparison. `_word_table.h` says why neither readers nor writers need a lock. Not here: what the ids of
-a word are (`_piece_ids.pyx`), and when another table takes the place of one that is full (`_encoder.pyx`).
+its second-level cache, then in the table of words of up to 16 bytes. The bytes of longer words are in an arena, and
+these are found by hash, length and comparison. `_word_table.h` explains why neither readers nor writers need a lock.
+Not here: computing the ids of a word (`_piece_ids.pyx`), and replacing a full table (`_encoder.pyx`).
 
-Where there is no room for a word, it is rejected. The words that came first are the frequent ones, and a text with more
-words than there is room for finds them when it is read again; if all of them went to make room for new ones, it would
-find none. After as many rejected words as there are entries an empty table takes the place of a full one, as the text
-may be in another language by now.
+A word for which there is no room is rejected. The first words of a text are its frequent ones, and a text with more
+words than fit finds those again on the next pass; if new words replaced them, it would find none. When as many words
+were rejected as the table has entries, an empty table replaces it, since the text may be in another language by now.
 
-Measured against a cache per thread, with tables of the same size: the same speed on one thread, as many words merged by
-two threads as by one, and no memory for a second table.
+Measured against a cache per thread, with tables of the same size: the same speed on one thread, two threads merge as
+many words as one does, and a second thread takes no memory for another table.
 """
 
 from bpe.base._pages cimport release, zeroed
@@ -22,9 +21,9 @@ from libc.string cimport memset
 cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
-    KEPT = 16                 # bytes of long words, by line
+    KEPT = 16                 # bytes of long words, per line
     MOST_LINES = 26           # log2: offsets of long words and of spilled ids have 32 bits
-    SPILLED = 24              # bytes of spilled ids, by line: with what a line and a long word take, 128
+    SPILLED = 24              # bytes of spilled ids, per line; with a line and a long word, 128 bytes
 
 
 cdef class WordTable:
@@ -45,37 +44,37 @@ cdef class WordTable:
         free(self.parts.longs)
 
     cdef int open(self, Words* words, int n) except -1:
-        """Have empty tables of words: their lines take half of the memory, long words most of the rest.
+        """Allocate empty tables: lines take half of the memory, long words most of the rest.
 
-        A word of 17 bytes and more takes 80 to 120. Words are phrases in scripts without spaces, such as Thai with
-        o200k, which have as many of those as short ones. Values of both tables refer to one array of spilled ids.
+        A word of 17 bytes and more takes 80 to 120 bytes. In scripts without spaces, words are phrases, and long
+        ones can be as many as short ones: Thai with o200k. Values of both tables refer to one array of spilled ids.
         """
         cdef size_t lines = <size_t>1 << self.size
         cdef size_t spilled = 0 if n else lines * SPILLED * (1 + self.marked)
         self.block_size[n] = lines * sizeof(WordLine) + spilled
         self.block[n] = <char*>zeroed(self.block_size[n])
-        words.longs = <Long*>calloc(lines, sizeof(Long) + KEPT)   # takes memory only where it is written to
+        words.longs = <Long*>calloc(lines, sizeof(Long) + KEPT)   # takes memory only for pages that are written
         if self.block[n] == NULL or words.longs == NULL:
             raise MemoryError(f"no memory for a table of {3 * lines} words; lower cache_memory")
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
         words.kept = <byte_t*>(words.longs + lines)
-        words.n_spilled = 8                                # index 0 would be no value
-        words.most_spilled = lines * SPILLED // sizeof(token_t)
+        words.n_spilled = 8                                # index 0 means no value
+        words.max_spilled = lines * SPILLED // sizeof(token_t)
         if n:
             words.spilled = self.words.spilled
-            words.n_spilled, words.most_spilled = words.most_spilled, 2 * words.most_spilled
+            words.n_spilled, words.max_spilled = words.max_spilled, 2 * words.max_spilled
         words.state = &self.state
         words.shift, words.longs_mask = 64 - self.size, lines - 1
-        words.most_longs, words.most_kept = lines // 2, lines * KEPT
-        words.most_entries = lines * 5 // 4                # then one word in fifty is in a later line than the first
+        words.max_longs, words.max_kept = lines // 2, lines * KEPT
+        words.max_entries = lines * 5 // 4                # then one word in fifty is not in its first line
         if self.size == self.largest:
-            words.most_entries, words.most_rejected = lines * 9 // 4, 3 * lines
+            words.max_entries, words.max_rejected = lines * 9 // 4, 3 * lines
         return 0
 
 
 cdef int log2_of(size_t n) noexcept nogil:
-    """The greatest k with 2**k at most n, and at least FIRST_LINES."""
+    """The greatest k such that 2**k is at most n, but at least FIRST_LINES."""
     cdef int k = FIRST_LINES
     while <size_t>2 << k <= n:
         k += 1
@@ -83,7 +82,7 @@ cdef int log2_of(size_t n) noexcept nogil:
 
 
 cdef int open_front(Cache* cache, size_t memory) except -1 nogil:
-    """An empty front table; a small one where there is little memory for words."""
+    """Allocate an empty front table, a small one if there is little memory for words."""
     cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
     cache.front = new_lines(<size_t>1 << (64 - cache.front_shift))
     if cache.front == NULL:

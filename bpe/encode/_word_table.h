@@ -50,11 +50,11 @@ typedef struct {
     size_t longs_mask;
     uint8_t *kept;     /* bytes of the longer words */
     uint32_t *spilled; /* ids of words that have more than two, after their number */
-    size_t most_entries;
-    size_t most_longs;
-    size_t most_kept;
-    size_t most_spilled;
-    size_t most_rejected;
+    size_t max_entries;
+    size_t max_longs;
+    size_t max_kept;
+    size_t max_spilled;
+    size_t max_rejected;
     char apart[64]; /* the counts below, which writers change, are in other cache lines than what readers need */
     size_t n_entries;
     size_t n_longs;
@@ -183,9 +183,9 @@ static inline uint64_t bpe_find_long(const bpe_words *words, const uint8_t *word
  * enter the same word twice, which is harmless. */
 static inline void bpe_enter_long(bpe_words *words, const uint8_t *word, size_t size, uint64_t hash, uint64_t value) {
     size_t at = hash & words->longs_mask, offset;
-    if (hash == 0 || BPE_ADD(words->n_longs, 1) >= words->most_longs) return;
+    if (hash == 0 || BPE_ADD(words->n_longs, 1) >= words->max_longs) return;
     offset = BPE_ADD(words->n_kept, size);
-    if (offset + size > words->most_kept) return;
+    if (offset + size > words->max_kept) return;
     memcpy(words->kept + offset, word, size);
     for (uint64_t none = 0; !BPE_CLAIM(words->longs[at].hash, none, hash); none = 0) at = (at + 1) & words->longs_mask;
     BPE_SET(words->longs[at].offset, (uint32_t)offset);
@@ -203,7 +203,7 @@ static inline uint64_t bpe_value_of(bpe_words *words, const uint32_t *ids, size_
     if (n == 0) return 0;
     if (n <= 2) return ((uint64_t)ids[0] + 1) | (n > 1 ? ((uint64_t)ids[1] + 1) << 32 : 0);
     at = BPE_ADD(words->n_spilled, room);
-    if (at + room > words->most_spilled) return 0;
+    if (at + room > words->max_spilled) return 0;
     words->spilled[at] = (uint32_t)n;
     memcpy(words->spilled + at + 1, ids, n * sizeof *ids);
     return (uint64_t)at << 32;
@@ -246,10 +246,10 @@ static inline int bpe_change_state(bpe_words *words, int old, int state) {
 
 /* Whether there is room for another word; if not, the word is rejected. */
 static inline int bpe_has_room(bpe_words *words) {
-    if (BPE_GET(words->n_entries) < words->most_entries && BPE_GET(words->n_longs) < words->most_longs &&
-        BPE_GET(words->n_kept) < words->most_kept && BPE_GET(words->n_spilled) < words->most_spilled)
+    if (BPE_GET(words->n_entries) < words->max_entries && BPE_GET(words->n_longs) < words->max_longs &&
+        BPE_GET(words->n_kept) < words->max_kept && BPE_GET(words->n_spilled) < words->max_spilled)
         return 1;
-    if (BPE_ADD(words->n_rejected, 1) >= words->most_rejected) bpe_change_state(words, BPE_CURRENT, BPE_EXHAUSTED);
+    if (BPE_ADD(words->n_rejected, 1) >= words->max_rejected) bpe_change_state(words, BPE_CURRENT, BPE_EXHAUSTED);
     return 0;
 }
 

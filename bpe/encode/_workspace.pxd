@@ -1,4 +1,4 @@
-"""What one call needs for itself."""
+"""The memory of one call."""
 
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport Block, ResultPool
@@ -11,20 +11,20 @@ from libc.string cimport memcpy
 
 
 cdef class Workspace:
-    """What one call needs for itself: the word cache, a chunk, the output, room to merge in."""
+    """The memory of one call: front tables, a chunk, the output, scratch memory for merging."""
 
-    cdef WordTable table      # of words, shared with other workspaces
-    cdef Cache cache          # its words
-    cdef Cache earlier        # those of parts of words that are not the end of one, where that is marked
+    cdef WordTable table      # shared with other workspaces
+    cdef Cache cache          # of its words
+    cdef Cache earlier        # of its parts that do not end a word, if ends of words are marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
-    cdef ResultPool pool      # which lends memory for a large output, or None
+    cdef ResultPool pool      # lends memory for a large output, or None
     cdef Block block          # that memory
-    cdef Workspace next       # of the idle ones
-    cdef bint unknown         # a symbol without an id was met
-    cdef Py_ssize_t unknown_at   # the first fragment that has one, or -1
+    cdef Workspace next       # in the chain of idle ones
+    cdef bint unknown         # a symbol has no id
+    cdef Py_ssize_t unknown_at   # the first fragment that has such a symbol, or -1
 
     cdef int use(self, WordTable table) noexcept
     cdef int reset(self) noexcept nogil
@@ -34,12 +34,12 @@ cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil
 
 
 cdef inline int emit_spilled(Workspace space, uint64_t value) except -1 nogil:
-    """Write the ids, more than a few, of a value that says where they are."""
+    """Write the spilled ids of a value."""
     cdef const token_t* spilled = space.cache.words.spilled + (value >> 32)
     cdef size_t n = spilled[0]
     cdef Ids* out = &space.out
     reserve(out, max(n, <size_t>FEW_IDS))
-    if n <= FEW_IDS:                                       # a few instructions; a call would take longer
+    if n <= FEW_IDS:                                       # a constant size: a few instructions, no call
         memcpy(out.data + out.n, spilled + 1, FEW_IDS * sizeof(token_t))
     else:
         memcpy(out.data + out.n, spilled + 1, n * sizeof(token_t))

@@ -1,6 +1,6 @@
-"""What one call needs for itself: the recent words, a chunk of pieces on their way, the output, room to merge in.
+"""The memory of one call: tables of recent words, a chunk of pieces, the output, scratch memory for merging.
 
-Not here: which calls have it when (`_encoder.pyx`), and how a cache finds a word (`_word_cache.pyx`).
+Not here: which call uses which workspace (`_encoder.pyx`), looking up words (`_word_cache.pyx`).
 """
 
 cimport cython
@@ -15,14 +15,14 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 cdef enum:
-    KEPT_SCRATCH = 1 << 17    # items: larger buffers for long pieces are let go after the call
+    KEPT_SCRATCH = 1 << 17    # symbols: larger buffers for long pieces are freed after the call
 
 
 @cython.no_gc_clear           # the garbage collector would take the pool away before the block is given back
 cdef class Workspace:
 
     def __cinit__(self, size_t memory, bint marked=False):
-        """With tables of recent words as they suit a word table of so many bytes."""
+        """`memory` is the size of the word table in bytes; a small one goes with small tables of recent words."""
         open_front(&self.cache, memory)
         if marked:
             open_front(&self.earlier, memory)
@@ -46,7 +46,7 @@ cdef class Workspace:
             self.pool.take_back(self.block)
 
     cdef int use(self, WordTable table) noexcept:
-        """Look words up in this table from here on; values of another one are forgotten."""
+        """Look words up in this table from now on; forget the values of another one."""
         if table is not self.table:
             self.table = table
             self.cache.words, self.earlier.words = &table.words, &table.parts
@@ -56,7 +56,7 @@ cdef class Workspace:
         return 0
 
     cdef int reset(self) noexcept nogil:
-        """Ready for the next call; the recent words stay."""
+        """Prepare for the next call; the recent words stay."""
         self.out.n = 0
         self.unknown = False
         self.unknown_at = -1
@@ -76,6 +76,6 @@ cdef class Workspace:
 
 
 cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil:
-    """Have room for the ids of a text of so many bytes, if they may be many: an id a byte, of which few are used."""
+    """Reserve memory for the ids of a large text: one id per byte, of which few are touched."""
     if n_bytes > 2 * LARGE and not space.out.lent and space.pool is not None:
         large_output(&space.out, space.pool, &space.block, n_bytes + 1024)

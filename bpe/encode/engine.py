@@ -21,10 +21,11 @@ from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
-from bpe.encode._batch import Job
+from bpe.encode._batch import EncodeJob
 from bpe.encode._file_blocks import BlockJob
 from bpe.errors import error_context, shown
 from bpe.merge._merger import Merger
+from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.pretokenizer import prepared, scanner_of
 from bpe.text import normalizers
@@ -103,43 +104,30 @@ class Engine:
         spec, (inner, last, mark) = self.spec, self.symbols
         # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
         # arrays of the spec.
-        merges, ids = np.array(spec.merges, dtype=np.int32, order="C"), np.array(spec.merge_results, dtype=np.int32)
+        known = spec.ignore_merges and spec.unreachable is not None
+        ranks = np.arange(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks
+        merges = MergeList(
+            np.array(spec.merges, dtype=np.int32, order="C"),
+            np.array(spec.merge_results, dtype=np.int32),
+            np.array(ranks, dtype=np.int32),
+            spec.vocabulary.limit,
+            np.array(spec.unreachable, dtype=np.int32) if known else None,
+        )
+        self.merger = Merger(merges, SymbolTables(inner, last, mark, self._unk, spec.fuse_unk, self._chars))
         ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
         if ends is not None and spec.ends_word is not None:
             ends[:] = spec.ends_word
-        ranks = np.arange(len(merges)) if spec.merge_ranks is None else spec.merge_ranks
+        mark_size = 0 if spec.end_of_word is None else len(spec.end_of_word.encode())
+        tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends, mark_size)
         scanner = scanner_of(spec.pretokenizer)
-        self.merger = Merger(
-            inner,
-            last,
-            merges,
-            ids,
-            np.array(ranks, dtype=np.int32),
-            spec.vocabulary.limit,
-            mark,
-            self._unk,
-            spec.fuse_unk,
-            self._chars,
-            np.array(spec.unreachable, dtype=np.int32) if spec.ignore_merges and spec.unreachable is not None else None,
-        )
-        return core.Encoder(
-            self.merger,
-            merges,
-            ids,
-            spec.vocabulary.blob,
-            spec.vocabulary.offsets.copy(),
-            ends,
-            0 if spec.end_of_word is None else len(spec.end_of_word.encode()),
-            -1 if scanner is None else scanner,
-            self.cache_memory,
-        )
+        return core.Encoder(self.merger, tokens, -1 if scanner is None else scanner, self.cache_memory)
 
     def _tokens_that_are_words(self) -> NDArray[np.bool_]:
         """With `ignore_merges`, by id: whether merging the bytes of an ordinary token may give another id."""
         vocabulary, known = self.spec.vocabulary, self.spec.unreachable
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
         if known is None:
-            known = self.kernel.unreached_of(ordinary.astype(np.uint8))
+            known = self.kernel.unreachable_of(ordinary.astype(np.uint8))
         if known is None:
             return ordinary
         wanted = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -249,7 +237,7 @@ class Engine:
         """The ids of many texts. A large batch is encoded by several threads."""
         if scanner_of(self.spec.pretokenizer) is None:
             return self._encode_one_by_one(texts, threads, allowed, around)
-        job = Job(self.kernel, threads)
+        job = EncodeJob(self.kernel, threads)
         job.surround(*around)
         if self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
             job.add_texts(list(texts), self.checked)
@@ -284,7 +272,7 @@ class Engine:
         if not self.direct or self._chars:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
-        job = Job(self.kernel, threads)
+        job = EncodeJob(self.kernel, threads)
         job.surround(*around)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         batch, bad = self._run(job, threads)
@@ -297,7 +285,7 @@ class Engine:
 
         Symbols without an id are NO_TOKEN. The tokenizer must have no pretokenizer and no normalizer.
         """
-        job = Job(self.kernel, 1)
+        job = EncodeJob(self.kernel, 1)
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run(job, 1)[0]
 
@@ -364,7 +352,7 @@ class Engine:
             parts.append(part)
         return _joined_blocks(_end_to_end(batches), parts)
 
-    def _run(self, job: Job, threads: int) -> tuple[TokenBatch, int]:
+    def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
         parts = job.prepare()
         together(job.work, min(threads, parts), job.stop)

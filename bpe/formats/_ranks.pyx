@@ -12,7 +12,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._memory cimport grown, mix, prefetch
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.merge._merge_table cimport Pairs, PairTable, find_pair, pair_hash
+from bpe.merge._merge_table cimport Merges, MergeTable, find_pair, pair_hash
 from bpe.merge._merging cimport Scratch, free_scratch, merge_with_heap
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -54,7 +54,7 @@ cdef struct MergedPair:       # the two tokens that a token is merged from; -1, 
     int right
 
 cdef struct FoundMerges:
-    const Pairs* pairs        # a pair's merge result is token << 32 | token, so that NO_MERGE is greater
+    const Merges* pairs       # a pair's merge result is token << 32 | token, so that NO_MERGE is greater
     MergedPair* pair_of       # by token
 
 cdef struct SplitWork:        # on one token; while it waits for memory, the next ones are worked on
@@ -358,7 +358,7 @@ cdef inline bint is_reachable(const TokenStrings* strings, const FoundMerges* me
 
 
 cdef bint find_merge(
-    const TokenStrings* strings, const FoundMerges* merges, PairTable table, token_t token, const SplitWork* work
+    const TokenStrings* strings, const FoundMerges* merges, MergeTable table, token_t token, const SplitWork* work
 ) noexcept nogil:
     """Find the two tokens that a token is merged from and enter the pair; False where its bytes give other tokens."""
     cdef Py_ssize_t i
@@ -438,11 +438,11 @@ cdef class RankTable:
         cdef Py_ssize_t i, n = self.n
         found = np.full((n, 2), -1, dtype=np.int32)
         cdef int[:, ::1] pair_of = found
-        cdef PairTable table = PairTable.__new__(PairTable)
+        cdef MergeTable table = MergeTable.__new__(MergeTable)
         if n == 0:
             return found
         table.allocate(n // 2 + n // 8)                    # fuller than for encoding, to stay in a cache
-        merges.pairs, merges.pair_of = &table.pairs, <MergedPair*>&pair_of[0, 0]
+        merges.pairs, merges.pair_of = &table.merges, <MergedPair*>&pair_of[0, 0]
         with nogil:
             for i in range(n + 2):
                 if i < n:
@@ -496,7 +496,7 @@ def any_comes_together(
     cdef Ids out
     cdef bint found = False
     made = np.ascontiguousarray(splits[:, 2])
-    cdef PairTable table = PairTable(np.ascontiguousarray(splits[:, :2]), made, made)
+    cdef MergeTable table = MergeTable(np.ascontiguousarray(splits[:, :2]), made, made)
     memset(of_byte, 0xFF, sizeof(of_byte))
     for i in range(offsets.shape[0] - 1):
         if offsets[i + 1] - offsets[i] == 1:
@@ -511,7 +511,7 @@ def any_comes_together(
                 for at in range(size):
                     symbols[at] = of_byte[data[offsets[wanted[i]] + at]]
                 out.n = 0
-                merge_with_heap(&table.pairs, &symbols[0], size, &scratch, &out)
+                merge_with_heap(&table.merges, &symbols[0], size, &scratch, &out)
                 if out.n == 1:
                     found = True
                     break

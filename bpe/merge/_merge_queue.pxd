@@ -1,12 +1,13 @@
-"""A queue of numbers, the least on top: the merges of one piece of text as rank << 32 | place.
+"""A priority queue of numbers, the least first: the merges of one piece as rank << 32 | position.
 
-So the lowest rank comes first, and of equal ones the leftmost. The trainer's queue is `heap`, in its tie rule's order.
+So the merge of the lowest rank is first, and of equal ones the leftmost. Training has a queue of its own, ordered by
+its tie rule (`training/_pair_heap.pyx`).
 """
 
 from bpe.base._memory cimport grown
 from libc.stdint cimport uint64_t
 
-cdef struct Queue:            # a binary heap; its owner begins with NULL and zeros, and frees `entries`
+cdef struct Queue:            # a binary heap; its owner sets it to NULL and zeros first, and frees `entries` last
     uint64_t* entries
     size_t n
     size_t room

@@ -1,7 +1,7 @@
-"""How each token is made, and which two may be adjacent."""
+"""The parts of each token, and which two tokens may be adjacent."""
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.merge._merge_table cimport Pairs, PairTable
+from bpe.merge._merge_table cimport Merges, MergeTable
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from *:
@@ -10,18 +10,18 @@ cdef extern from *:
     """
     const uint64_t NO_LIMIT "BPE_NO_LIMIT"
 
-cdef struct Parts:            # what a token is made of
+cdef struct TokenParts:       # the two tokens that a token was merged from
     uint32_t left
     uint32_t right
     uint32_t order            # 0 for a symbol, else the rank of its merge + 1
     uint32_t size             # in symbols
 
 cdef class Origins:
-    """Of which two tokens each token is made, and by which rank."""
+    """The parts of all tokens."""
 
-    cdef Parts* parts
-    cdef byte_t* reached      # whether merging a token's own symbols gives the token
-    cdef size_t limit         # of the arrays: one more than the greatest id
+    cdef TokenParts* parts
+    cdef byte_t* reachable    # whether merging a token's own symbols gives the token
+    cdef size_t limit         # of the arrays: the largest id + 1
     cdef readonly bint ordered
 
-    cdef bint side_by_side(self, const Pairs* pairs, token_t a, token_t b, uint64_t limit) noexcept nogil
+    cdef bint is_valid_pair(self, const Merges* merges, token_t a, token_t b, uint64_t limit) noexcept nogil

@@ -1,92 +1,92 @@
-"""How each token of a vocabulary is made, and which two tokens may be adjacent.
+"""The parts of each token of a vocabulary, and which two tokens may be adjacent.
 
-What merging makes of a text is the only sequence of tokens in which each two neighbours may be adjacent: merging their
-bytes, joined, gives the two again. That is checked in a few steps by taking both tokens apart, the one made last first.
-It needs ranks in order (a token's rank is worse than its parts') and one merge per token, as training makes them; the
-method is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces by it.
+What merging gives for a text is the only sequence of tokens in which every two adjacent tokens are a valid pair:
+merging their joined bytes gives the two again. `is_valid_pair` checks this in a few steps, by undoing the merges of
+both tokens. It requires that each token has one merge and ranks worse than its parts, as training ensures. The method
+is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces with it.
 """
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.merge._merge_table cimport NO_MERGE, Pairs, PairTable, find_pair
+from bpe.merge._merge_table cimport NO_MERGE, Merges, MergeTable, find_pair
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 cdef enum:
-    LONGEST = 0x7FFFFFFF      # symbols of a token
+    MAX_SIZE = 0x7FFFFFFF     # symbols of a token, at most
 
 
 cdef class Origins:
 
-    def __cinit__(
-        self, PairTable table, const uint32_t[::1] symbols, const int[:, ::1] merges, const int[::1] ids,
-        const int[::1] ranks, limit, const int[::1] unreached,
-    ):
-        """Note the parts of each token, and which tokens are ever reached.
+    def __cinit__(self, MergeTable table, const uint32_t[::1] symbols, merges):
+        """Find the parts of each token, and which tokens are reachable.
 
         Args:
-            symbols: the tokens of single symbols, without NO_TOKEN.
-            merges, ids, ranks: merge i joins `merges[i]` to `ids[i]` by the rank `ranks[i]`.
-            limit: one more than the greatest id.
-            unreached: the tokens that merging their own symbols does not give, or None: they are found out then.
+            table: a table of the merges.
+            symbols: the tokens of single symbols.
+            merges: a `MergeList`; with `unreachable` None, these tokens are found here.
 
-        `ordered` says whether the ranks are in order; if not, nothing is known of tokens.
+        `ordered` is whether merges have different ranks and results, and each ranks worse than those that made its
+        parts; if not, nothing is known of tokens.
 
         """
-        cdef Py_ssize_t n = merges.shape[0], i
-        cdef token_t a, b, made
-        cdef bint known = unreached is not None
-        self.limit = limit
-        self.parts = <Parts*>calloc(self.limit + 1, sizeof(Parts))
-        self.reached = <byte_t*>calloc(self.limit + 1, 1)
-        if self.parts == NULL or self.reached == NULL:
-            raise MemoryError(f"no memory for the parts of {limit} tokens")
+        cdef const int[:, ::1] pairs = merges.pairs
+        cdef const int[::1] results = merges.results, ranks = merges.ranks, unreachable
+        cdef Py_ssize_t n = pairs.shape[0], i
+        cdef token_t a, b, result
+        cdef bint known = merges.unreachable is not None
+        self.limit = merges.limit
+        self.parts = <TokenParts*>calloc(self.limit + 1, sizeof(TokenParts))
+        self.reachable = <byte_t*>calloc(self.limit + 1, 1)
+        if self.parts == NULL or self.reachable == NULL:
+            raise MemoryError(f"no memory for the parts of {merges.limit} tokens")
         with nogil:
             for i in range(symbols.shape[0]):
-                self.reached[symbols[i]] = 1
+                self.reachable[symbols[i]] = 1
                 self.parts[symbols[i]].size = 1
             self.ordered = True
             for i in range(n):
                 if not self.ordered:
                     break
-                a, b, made = <token_t>merges[i, 0], <token_t>merges[i, 1], <token_t>ids[i]
-                if self.parts[made].order or self.reached[made] or (i and ranks[i] <= ranks[i - 1]):
+                a, b, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
+                if self.parts[result].order or self.reachable[result] or (i and ranks[i] <= ranks[i - 1]):
                     self.ordered = False                   # two merges make it, or it is a symbol too; or ranks tie
-                self.parts[made] = Parts(left=a, right=b, order=<uint32_t>ranks[i] + 1, size=0)
+                self.parts[result] = TokenParts(left=a, right=b, order=<uint32_t>ranks[i] + 1, size=0)
             for i in range(n):
                 if not self.ordered:
                     break
-                a, b, made = <token_t>merges[i, 0], <token_t>merges[i, 1], <token_t>ids[i]
-                if self.parts[a].order >= self.parts[made].order or self.parts[b].order >= self.parts[made].order:
+                a, b, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
+                if self.parts[a].order >= self.parts[result].order or self.parts[b].order >= self.parts[result].order:
                     self.ordered = False
-                if <uint64_t>self.parts[a].size + self.parts[b].size > LONGEST:
+                if <uint64_t>self.parts[a].size + self.parts[b].size > MAX_SIZE:
                     self.ordered = False
                     break
-                self.parts[made].size = self.parts[a].size + self.parts[b].size
-                self.reached[made] = known or (
-                    self.reached[a] and self.reached[b] and self.side_by_side(&table.pairs, a, b, <uint64_t>ranks[i])
+                self.parts[result].size = self.parts[a].size + self.parts[b].size
+                self.reachable[result] = known or (
+                    self.reachable[a] and self.reachable[b]
+                    and self.is_valid_pair(&table.merges, a, b, <uint64_t>ranks[i])
                 )
-
         if known and self.ordered:
-            for i in range(unreached.shape[0]):
-                if <size_t>unreached[i] < self.limit:
-                    self.reached[unreached[i]] = 0
+            unreachable = merges.unreachable
+            for i in range(unreachable.shape[0]):
+                if <size_t>unreachable[i] < self.limit:
+                    self.reachable[unreachable[i]] = 0
 
     def __dealloc__(self):
         free(self.parts)
-        free(self.reached)
+        free(self.reachable)
 
-    cdef bint side_by_side(self, const Pairs* pairs, token_t a, token_t b, uint64_t limit) noexcept nogil:
-        """Whether no merge of a rank below `limit` is made across the border of two tokens while they come about.
+    cdef bint is_valid_pair(self, const Merges* merges, token_t a, token_t b, uint64_t limit) noexcept nogil:
+        """Whether no merge of a rank below `limit` would join symbols across the position between two tokens.
 
-        Going back in time, the token made last is taken apart; its part at the border stood there before. Of two equal
-        tokens the left one was made first. Worked example: for `ab|c` with the merges (b, c) 0 and (a, b) 1, a + b is
-        undone, and b|c would have merged before it: they may not stand side by side.
+        Undo the merges of both tokens, the last one first: the part that is left at the position was there before. Of
+        two merges of equal rank the left one was first. Example: for `ab|c` with the merges (b, c) 0 and (a, b) 1,
+        undoing a + b leaves b|c, which would have merged before it: not a valid pair.
         """
         cdef uint64_t merge
-        cdef const Parts* left
-        cdef const Parts* right
+        cdef const TokenParts* left
+        cdef const TokenParts* right
         while True:
-            merge = find_pair(pairs, a, b)
+            merge = find_pair(merges, a, b)
             if merge != NO_MERGE and merge >> 32 < limit:
                 return False
             left, right = &self.parts[a], &self.parts[b]
@@ -94,7 +94,7 @@ cdef class Origins:
                 limit = left.order - 1
                 a = left.right
             elif right.order:
-                limit = right.order                        # a merge of the same rank to its left comes first
+                limit = right.order                        # a merge of equal rank to its left was first
                 b = right.left
             else:
                 return True

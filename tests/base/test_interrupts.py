@@ -38,9 +38,9 @@ def model(kind: str) -> bpe.Tokenizer:
 def polling_often() -> Iterator[None]:
     """Threads check for signals often, and Ctrl-C raises even if the process that runs the tests ignores it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = interrupts.look_after(POLL_INTERVAL)
+    before = interrupts.set_poll_interval(POLL_INTERVAL)
     yield
-    interrupts.look_after(before)
+    interrupts.set_poll_interval(before)
     signal.signal(signal.SIGINT, handler)
 
 
@@ -55,8 +55,8 @@ def with_signal(call: Callable[[], object]) -> bool:
     return bool(ended)
 
 
-def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> gather.Job:
-    job = gather.Job(engine_of(tok).kernel, threads)
+def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> gather.EncodeJob:
+    job = gather.EncodeJob(engine_of(tok).kernel, threads)
     job.add_items([text], np.array([0, 1], dtype=np.int64))
     job.prepare()
     return job

@@ -144,7 +144,7 @@ def test_a_forked_process_has_its_own_pool() -> None:
     subprocess.run([sys.executable, "-c", FORKING], check=True, timeout=120)
 
 
-def test_a_result_that_outgrows_its_memory() -> None:
+def test_a_result_that_outgrows_its_memory(hooks: Any) -> None:
     """There are two ids for each byte: the letter or digit, and the mark after it."""
     options: dict[str, Any] = {"pretokenizer": "gpt2", "end_of_word": "</w>", "end_of_word_glued": False}
     tok = bpe.train(texts=["a1"], num_merges=0, model="char", **options)
@@ -153,12 +153,8 @@ def test_a_result_that_outgrows_its_memory() -> None:
     assert len(expected) == 4 * MB
     for _ in range(2):
         assert np.array_equal(tok.encode(text), expected)
-        job = gather.Job(engine_of(tok).kernel, 2)
+        job = gather.EncodeJob(engine_of(tok).kernel, 2)
         job.add_items([text.encode()], np.array([0, 1], dtype=np.int64))
         job.prepare()
-        rooms = [job.enter(), job.enter()]
-        while sum(job.step(room) for room in rooms):
-            pass
-        for room in rooms:
-            job.leave(room)
+        hooks.work_alternated(job, 2)
         assert np.array_equal(job.result()[0], expected)

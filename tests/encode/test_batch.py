@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
     for each in (text, text.encode(), "\U0001f431猫" + text):
-        job = gather.Job(engine_of(tok).kernel, 2)
+        job = gather.EncodeJob(engine_of(tok).kernel, 2)
         job.add_items([each], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
@@ -93,21 +94,17 @@ def test_changing_a_result_does_not_affect_others() -> None:
         result[:] = 0
 
 
-def encode_alternated(encoder: Engine, texts: list[str], workers: int) -> list[int]:
+def encode_alternated(hooks: Any, encoder: Engine, texts: list[str], workers: int) -> list[int]:
     """As that many threads do that are equally fast."""
-    job = gather.Job(encoder.kernel, workers)
+    job = gather.EncodeJob(encoder.kernel, workers)
     job.add_items(list(texts), np.arange(len(texts) + 1, dtype=np.int64))
     assert job.prepare() >= 3 * workers
-    rooms = [job.enter() for _ in range(workers)]
-    while sum(job.step(room) for room in rooms):
-        pass
-    for room in rooms:
-        job.leave(room)
+    hooks.work_alternated(job, workers)
     ids, _, _ = job.result()
     return ids.tolist()
 
 
-def test_threads_share_the_words_of_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_the_words_of_one_table(hooks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short, middle and long words, with one id to many: no thread gets a wrong one from another.
 
     In tables that are full and replaced again and again, and in one that has room for all.
@@ -126,6 +123,6 @@ def test_threads_share_the_words_of_one_table(monkeypatch: pytest.MonkeyPatch) -
         assert encoder.encode_batch(texts, 3).to_list() == expected
     encoder = Engine(tok.spec)
     for _ in range(2):
-        assert encode_alternated(encoder, texts, 3) == flat
+        assert encode_alternated(hooks, encoder, texts, 3) == flat
     known = encoder.kernel.cache_state()
     assert known["words"] + known["long"] + known["rejected"] > 0.99 * len(set(" ".join(texts).split()))

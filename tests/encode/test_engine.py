@@ -19,13 +19,12 @@ import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.base.threads import shared_out, together
 from bpe.encode import _batch as gather
-from bpe.encode import _pieces as pieces
-from bpe.encode._batch import Job
+from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
-from bpe.merge import _long_merge as windows
 from bpe.merge._merger import Merger
+from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
@@ -237,33 +236,24 @@ def test_long_words_of_a_character_model_equal_the_oracle(glued: bool) -> None:
         assert found == ["<unk>" if "?" in token else token for token in expected]
 
 
-@pytest.fixture
-def few_symbols() -> Iterator[None]:
-    """Few symbols of a long piece are held at once."""
-    before = windows.hold_symbols(0)
-    yield
-    windows.hold_symbols(before)
-
-
-@pytest.mark.usefixtures("few_symbols")
 @pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("mark", [{}, {"end_of_word": "</w>"}, {"end_of_word": "</w>", "end_of_word_glued": True}])
-def test_words_longer_than_the_symbols_held(mark: dict[str, Any], fuse: bool) -> None:
-    """The same ids as with all symbols at once; one word is compared with the reference too."""
+def test_words_of_many_windows(mark: dict[str, Any], fuse: bool) -> None:
+    """The same ids as the heap gives; one word is compared with the reference too."""
     choose = random.Random(7)
     texts = ["".join(choose.choices("ab", k=40)) + "a" * choose.randrange(70) for _ in range(60)]
     tok = bpe.train(texts=texts, num_merges=100, model="char", pretokenizer=None, unk_token="<unk>", **mark)
     spec = replace(tok.spec, fuse_unk=fuse)
+    large = replace(spec, merge_ranks=np.arange(len(spec.merges), dtype=np.int32) + (1 << 26))  # for the heap only
     runs = "a" * 5000 + "?" * 9000 + "ba" * 3000
     words = ["".join(choose.choices(letters, k=9000)) for letters in ("ab", "aaaaaaab", "ab?", "a", "?")]
     words += [runs, "é" * 4095 + "?", *("ab" * 2048 + tail for tail in ("", "a", "é"))]
-    few = [Engine(spec).encode(word).tolist() for word in words]
-    windows.hold_symbols(1 << 20)
-    assert few == [Engine(spec).encode(word).tolist() for word in words]
+    found = [Engine(spec).encode(word).tolist() for word in words]
+    assert found == [Engine(large).encode(word).tolist() for word in words]
     spelled = {number: token.decode() for token, number in tok.spec.vocabulary.ids.items()}
     ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
     word = reference.char_word("ab" * 2048 + "a", mark.get("end_of_word"), "end_of_word_glued" in mark)
-    assert fuse or tuple(spelled[number] for number in few[-2]) == tuple(reference.encode_word(word, ranks))
+    assert fuse or tuple(spelled[number] for number in found[-2]) == tuple(reference.encode_word(word, ranks))
 
 
 def test_a_token_that_is_never_made_inside_some_words() -> None:
@@ -294,7 +284,9 @@ def held(tokens: list[bytes], text: bytes, place: int) -> bool:
     st.text(alphabet=CLOSE, max_size=30),
     st.data(),
 )
-def test_cuts_are_where_no_token_reaches_across(words: list[str], text: str, data: st.DataObject) -> None:
+def test_split_points_are_where_no_token_reaches_across(
+    hooks: Any, words: list[str], text: str, data: st.DataObject
+) -> None:
     """Tokens are characters, parts of them, and what begins or ends within one."""
     raw = text.encode()
     tokens: list[bytes] = []
@@ -305,19 +297,19 @@ def test_cuts_are_where_no_token_reaches_across(words: list[str], text: str, dat
         end = data.draw(st.integers(start + 1, len(token)))
         tokens.append(token[start:end])
         split.add_word(token[start:end])
-    unfolded = set(split.cuts(raw))
+    unfolded = set(hooks.split_points(split, raw))
     split.fold()
-    cuts = split.cuts(raw)
-    assert set(cuts) <= unfolded
-    for place in cuts:
-        assert not held(tokens, raw, place)
+    found = hooks.split_points(split, raw)
+    assert set(found) <= unfolded
+    for at in found:
+        assert not held(tokens, raw, at)
     if not tokens:  # then any border between characters of three bytes is one to cut at
         chars = np.cumsum([0, *(len(char.encode()) for char in text)]).tolist()
         wide = {b for (a, b), (_, c) in zip(pairwise(chars), pairwise(chars[1:]), strict=False) if b - a == c - b == 3}
-        assert set(cuts) == unfolded == wide
+        assert set(found) == unfolded == wide
 
 
-def test_merges_and_whole_tokens_fill_the_filter_alike() -> None:
+def test_merges_and_whole_tokens_fill_the_filter_alike(hooks: Any) -> None:
     merges = bpe.train(
         texts=["吾輩は猫である。名前はまだ無い。" * 4, "영화를 영화관에서"], vocab_size=330, pretokenizer=None
     )
@@ -327,11 +319,11 @@ def test_merges_and_whole_tokens_fill_the_filter_alike() -> None:
     for token in spec.vocabulary.ids:
         by_tokens.add_word(token)
     text = "吾輩は猫である無輩영관화에서を名".encode() * 2
-    assert by_merges.cuts(text) == by_tokens.cuts(text) != []
+    assert hooks.split_points(by_merges, text) == hooks.split_points(by_tokens, text) != []
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
-def test_safe_places_of_a_slice(level: str) -> None:
+def test_split_points_of_a_slice(hooks: Any, level: str) -> None:
     """Every level finds those that the filter gives one at a time, in texts of all lengths, wherever words begin."""
     random_ = random.Random(3)
     split = SplitFilter()
@@ -342,19 +334,19 @@ def test_safe_places_of_a_slice(level: str) -> None:
         set_vector_level(LEVELS[level])
         for size in [*range(200), *range(2300, 2560, 13), 2560]:
             text = "".join(random_.choices(CLOSE, k=size)).encode()[random_.randrange(3) :][:size]
-            assert pieces.safe_places(split, text) == split.cuts(text)
+            assert hooks.split_points_of_slice(split, text) == hooks.split_points(split, text)
         text = ("あ" * 900).encode()[:2560]
-        assert pieces.safe_places(split, text) == split.cuts(text) == list(range(3, 2557, 3))
+        assert hooks.split_points_of_slice(split, text) == hooks.split_points(split, text) == list(range(3, 2557, 3))
     finally:
         set_vector_level(VECTORS)
 
 
-def test_a_filter_of_too_many_pairs_is_given_up() -> None:
+def test_a_filter_of_too_many_pairs_is_given_up(hooks: Any) -> None:
     split = SplitFilter()
     for code in range(0x4E00, 0x4E00 + 64):
         for lead in range(0xE0, 0xF0):
             split.add_word(chr(code).encode() + bytes([lead]))
-    assert split.cuts("日本語猫無".encode()) == []
+    assert hooks.split_points(split, "日本語猫無".encode()) == []
 
 
 # Unreachable tokens --------------------------------------------------------------------------------------------------
@@ -379,10 +371,9 @@ def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     inner, last, _ = symbol_tables(spec)
     n = len(spec.merges)
     ranks, vocabulary = np.arange(n, dtype=np.int32), spec.vocabulary
-    merger = Merger(
-        inner, last, spec.merges, spec.merge_results, ranks, vocabulary.limit, NO_TOKEN, NO_TOKEN, False, False, None
-    )
-    kernel = Kernel(merger, spec.merges, spec.merge_results, vocabulary.blob, vocabulary.offsets, None, 0, 1, memory)
+    merges = MergeList(spec.merges, spec.merge_results, ranks, vocabulary.limit)
+    merger = Merger(merges, SymbolTables(inner, last, NO_TOKEN, NO_TOKEN, False, False))
+    kernel = Kernel(merger, TokenBytes(vocabulary.blob, vocabulary.offsets, None, 0), 1, memory)
     kernel.finish()
     return kernel
 
@@ -647,7 +638,7 @@ def test_each_part_is_run_once_and_the_first_error_is_raised(threads: int) -> No
 
 def test_eight_threads_share_a_small_job() -> None:
     encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
-    job = Job(encoder.kernel, 8)
+    job = EncodeJob(encoder.kernel, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
     together(job.work, 8, job.stop)

@@ -111,7 +111,7 @@ def word(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("kind", [str, str.encode])
 def test_one_word_is_divided_among_threads(word: str, kind: Callable[[str], str | bytes]) -> None:
     kernel = encoder("cl100k")
-    job = gather.Job(kernel.kernel, 2)
+    job = gather.EncodeJob(kernel.kernel, 2)
     job.add_texts([kind(word)], lambda text: text)
     assert job.prepare() > 10
     assert kernel.encode_batch([kind(word)], 2).to_list() == [kernel.encode(word.encode()).tolist()]

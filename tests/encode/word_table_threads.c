@@ -25,11 +25,11 @@ static void open_table(bpe_words *words, int log2_lines) {
     words->spilled = calloc(lines, 64);
     words->shift = 64 - log2_lines;
     words->longs_mask = lines - 1;
-    words->most_entries = lines * 9 / 4;
-    words->most_longs = lines / 2;
-    words->most_kept = lines * 32;
-    words->most_spilled = lines * 16;
-    words->most_rejected = lines;
+    words->max_entries = lines * 9 / 4;
+    words->max_longs = lines / 2;
+    words->max_kept = lines * 32;
+    words->max_spilled = lines * 16;
+    words->max_rejected = lines;
     words->n_spilled = 8;
     words->state = &state;
 }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strategies import rules
 
 import bpe
-from bpe.base._team import Team, try_out
+from bpe.base._team import Team
 from bpe.base.threads import helped
 from bpe.training import kernel_input
 from bpe.training import trainer as learning
@@ -157,20 +157,20 @@ def test_a_mark_that_is_a_symbol_is_refused() -> None:
 # Threads ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_team_runs_every_part_once() -> None:
+def test_a_team_runs_every_part_once(hooks: Any) -> None:
     team = Team(5)
     with helped(team):
         for parts in (1, 2, 5, 3) * 50:
-            assert try_out(team, parts, -1) == [1] * parts
+            assert hooks.share_trial(team, parts, -1) == [1] * parts
 
 
-def test_an_error_in_one_part_is_raised_and_the_team_can_continue() -> None:
+def test_an_error_in_one_part_is_raised_and_the_team_can_continue(hooks: Any) -> None:
     team, before = Team(3), threading.active_count()
     with helped(team):
         for part in (0, 1, 2, 1):
             with pytest.raises(MemoryError, match=f"part {part}"):
-                try_out(team, 3, part)
-            assert try_out(team, 3, -1) == [1, 1, 1]
+                hooks.share_trial(team, 3, part)
+            assert hooks.share_trial(team, 3, -1) == [1, 1, 1]
     assert threading.active_count() == before
 
 

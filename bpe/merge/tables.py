@@ -1,0 +1,71 @@
+"""The merges, symbols and tokens of a vocabulary, as the kernels take them.
+
+The kernels check these arrays once and read them as long as they live: nobody may write to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class MergeList:
+    """Merges, best rank first.
+
+    Attributes:
+        pairs: int32, shape (n, 2): the two tokens of each merge.
+        results: int32, shape (n,): the token that each makes.
+        ranks: int32, shape (n,): rising; merges of equal rank have one result.
+        limit: the largest id + 1.
+        unreachable: int32: tokens that merging their own bytes does not give; None if unknown.
+
+    """
+
+    pairs: NDArray[np.int32]
+    results: NDArray[np.int32]
+    ranks: NDArray[np.int32]
+    limit: int
+    unreachable: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True)
+class SymbolTables:
+    """The tokens of single symbols.
+
+    Attributes:
+        inner: uint32: the token of each byte or code point; NO_TOKEN outside the alphabet.
+        last: uint32: the same at the last position of a word.
+        mark: the end-of-word mark if it is a symbol of its own, else NO_TOKEN.
+        unk: the unknown token, or NO_TOKEN.
+        fuse_unk: whether adjacent unknown symbols become one unknown token.
+        chars: whether symbols are characters, not bytes.
+
+    """
+
+    inner: NDArray[np.uint32]
+    last: NDArray[np.uint32]
+    mark: int
+    unk: int
+    fuse_unk: bool
+    chars: bool
+
+
+@dataclass(frozen=True)
+class TokenBytes:
+    """The bytes of all tokens.
+
+    Attributes:
+        blob: token i is `blob[offsets[i]:offsets[i + 1]]`.
+        offsets: int64.
+        ends_word: uint8: of each token, whether it ends with the end-of-word mark; None without marks.
+        mark_size: the bytes of the mark.
+
+    """
+
+    blob: bytes
+    offsets: NDArray[np.int64]
+    ends_word: NDArray[np.uint8] | None
+    mark_size: int

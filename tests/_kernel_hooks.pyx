@@ -1,0 +1,103 @@
+"""What tests reach inside the kernels for. Compiled only for development (setup.py), into `bpe._kernel_hooks`."""
+
+from bpe.base._cpu cimport follow_vector_level
+from bpe.base._ids cimport Ids
+from bpe.base._team cimport MOST_PARTS, Team
+from bpe.base._types cimport byte_t, token_t
+from bpe.encode._batch cimport EncodeJob, Worker
+from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, is_split_point
+from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair
+from bpe.merge._merger cimport Merger
+from bpe.merge._merging cimport Scratch, free_scratch
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+cdef extern from "bpe/encode/_split_filter.h" nogil:
+    enum:
+        SLICE_WORDS "BPE_SLICE_WORDS"
+
+    void bpe_find_splits(const byte_t* slice, size_t words, const SplitTables* splits, uint64_t* safe)
+    void use_level_split_filter "bpe_use_level_split_filter"(int level) noexcept
+
+cdef Py_ssize_t LARGE = <Py_ssize_t>1 << 60    # more work than any test does
+
+follow_vector_level(use_level_split_filter)
+
+
+cdef struct Trial:
+    int fails
+    int done[MOST_PARTS]
+
+
+cdef int try_part(void* job, int part) except -1 nogil:
+    cdef Trial* trial = <Trial*>job
+    if part == trial.fails:
+        with gil:
+            raise MemoryError(f"part {part}")
+    trial.done[part] += 1
+    return 0
+
+
+def share_trial(Team team, int parts, int fails):
+    """Share a job of which part `fails` raises MemoryError; how often each part was done."""
+    cdef Trial trial
+    memset(&trial, 0, sizeof(trial))
+    trial.fails = fails
+    with nogil:
+        team.share(parts, try_part, &trial)
+    return [trial.done[part] for part in range(parts)]
+
+
+def merge_of(MergeTable table, token_t left, token_t right):
+    """The merge of two tokens as (rank, id), or None."""
+    cdef uint64_t merge = find_pair(&table.merges, left, right)
+    return None if merge == NO_MERGE else (merge >> 32, merge & 0xFFFFFFFF)
+
+
+def merging_work(Merger merger, bytes piece):
+    """The work that merging a piece takes, in the ids that a kernel writes in the same time."""
+    cdef Scratch scratch
+    cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
+    cdef bint unknown = False
+    memset(&scratch, 0, sizeof(scratch))
+    scratch.watch.next = LARGE
+    merger.merge(piece, len(piece), False, &scratch, &out, &unknown)
+    free_scratch(&scratch)
+    free(out.data)
+    return LARGE - scratch.watch.next
+
+
+def split_points(SplitFilter split not None, const byte_t[::1] text):
+    """The offsets where a text may be split, looked up one by one."""
+    cdef Py_ssize_t at
+    return [
+        at
+        for at in range(3, text.shape[0] - 2)
+        if split.tables.bits and are_three_byte_chars(&text[at - 3]) and is_split_point(&split.tables, &text[at])
+    ]
+
+
+def split_points_of_slice(SplitFilter split not None, const byte_t[::1] text):
+    """The same of a text of at most one slice, by vector instructions."""
+    cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
+    cdef uint64_t safe[SLICE_WORDS]
+    cdef Py_ssize_t i
+    memset(padded, 0, sizeof(padded))
+    for i in range(min(text.shape[0], 64 * <Py_ssize_t>SLICE_WORDS)):
+        padded[64 + i] = text[i]
+    bpe_find_splits(padded + 64, SLICE_WORDS, &split.tables, safe)
+    return [i for i in range(64 * SLICE_WORDS) if safe[i >> 6] >> (i & 63) & 1]
+
+
+def work_alternated(EncodeJob job, int n):
+    """Do a job as n threads of equal speed do, a part each in turn."""
+    cdef list workers = [job.start() for _ in range(n)]
+    cdef Worker worker
+    cdef bint found = True
+    while found:
+        found = False
+        for worker in workers:
+            found |= job.do_next(worker.space, worker)
+    for worker in workers:
+        job.finish(worker)
