@@ -355,16 +355,19 @@ cdef class WordTable:
         self.total = total
         return True
 
-    cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t place) except -1 nogil:
+    cdef inline Slot* slot_of(self, Key key, uint64_t hashed) noexcept nogil:
+        """The slot of a word of at most 15 bytes, or the empty one where it would be entered."""
         cdef size_t mask = self.n_slots - 1, at = hashed & mask
-        cdef Slot* slot = &self.slots[at]
-        while slot.key.hi != 0:
-            if slot.key.lo == key.lo and slot.key.hi == key.hi:
-                slot.count += count
-                slot.first = min(slot.first, place)
-                return 0
+        while self.slots[at].key.hi != 0 and (self.slots[at].key.lo != key.lo or self.slots[at].key.hi != key.hi):
             at = (at + 1) & mask
-            slot = &self.slots[at]
+        return &self.slots[at]
+
+    cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t place) except -1 nogil:
+        cdef Slot* slot = self.slot_of(key, hashed)
+        if slot.key.hi != 0:
+            slot.count += count
+            slot.first = min(slot.first, place)
+            return 0
         slot.key = key
         slot.count = count
         slot.first = place
@@ -407,18 +410,26 @@ cdef class WordTable:
             self.insert_long(&words[i])
         return 0
 
-    cdef int insert_long(self, const Longer* word) except -1 nogil:
+    cdef inline LongSlot* long_slot_of(self, const Longer* word) noexcept nogil:
+        """The index entry of a longer word, or the empty one where it would be entered."""
         cdef size_t mask = self.n_index - 1, at = word.hashed & mask
-        cdef LongSlot* slot = &self.index[at]
-        cdef LongWord* entry
-        while slot.unit != 0:
-            entry = <LongWord*>(self.arena + slot.unit - 1)
-            if slot.hashed == word.hashed and entry.size == word.size and memcmp(entry + 1, word.word, word.size) == 0:
-                entry.count += word.count
-                entry.first = min(entry.first, word.place)
-                return 0
+        cdef const LongWord* entry
+        while self.index[at].unit != 0:
+            entry = <LongWord*>(self.arena + self.index[at].unit - 1)
+            if self.index[at].hashed == word.hashed and entry.size == word.size:
+                if memcmp(entry + 1, word.word, word.size) == 0:
+                    break
             at = (at + 1) & mask
-            slot = &self.index[at]
+        return &self.index[at]
+
+    cdef int insert_long(self, const Longer* word) except -1 nogil:
+        cdef LongSlot* slot = self.long_slot_of(word)
+        cdef LongWord* entry
+        if slot.unit != 0:
+            entry = <LongWord*>(self.arena + slot.unit - 1)
+            entry.count += word.count
+            entry.first = min(entry.first, word.place)
+            return 0
         entry = self.new_long(word.size)
         entry.count = word.count
         entry.first = word.place
@@ -477,26 +488,15 @@ cdef class WordTable:
         """The count of a word, 0 if it was never seen."""
         cdef Py_ssize_t size = len(word)
         cdef const byte_t* data = word
-        cdef size_t at
         cdef Key key
         cdef Longer sought
-        cdef LongWord* entry
+        cdef LongSlot* slot
         if 0 < size <= INLINE_BYTES:
             key = load_key(data, 0, size, size)
-            at = hash_key(key) & (self.n_slots - 1)
-            while self.slots[at].key.hi != 0:
-                if self.slots[at].key.lo == key.lo and self.slots[at].key.hi == key.hi:
-                    return self.slots[at].count
-                at = (at + 1) & (self.n_slots - 1)
-        elif size:
-            sought = longer(data, size, 0, 0)
-            at = sought.hashed & (self.n_index - 1)
-            while self.index[at].unit != 0:
-                entry = <LongWord*>(self.arena + self.index[at].unit - 1)
-                if entry.size == <size_t>size and memcmp(entry + 1, data, size) == 0:
-                    return entry.count
-                at = (at + 1) & (self.n_index - 1)
-        return 0
+            return self.slot_of(key, hash_key(key)).count  # 0 in an empty slot
+        sought = longer(data, size, 0, 0)
+        slot = self.long_slot_of(&sought)
+        return (<LongWord*>(self.arena + slot.unit - 1)).count if slot.unit != 0 else 0
 
     @property
     def memory(self):
@@ -549,7 +549,8 @@ cdef class WordTable:
     cdef Py_ssize_t words_in(self, size_t part, size_t parts, uint64_t* places, int64_t* which) noexcept nogil:
         """How many words a part has; with arrays to write to, where each was first seen and where it lies."""
         cdef Py_ssize_t n = 0
-        cdef size_t s
+        cdef size_t s, unit = 0
+        cdef LongWord* entry
         for s in range(self.n_slots):
             if self.slots[s].key.hi == 0 or (parts > 1 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 != part):
                 continue
@@ -557,29 +558,15 @@ cdef class WordTable:
                 places[n] = self.slots[s].first
                 which[n] = <int64_t>s
             n += 1
-        if parts == 1:
-            return n + self.all_longer(places, which, n)
-        for s in range(self.n_index):
-            if self.index[s].unit != 0 and <uint64_t>self.index[s].hashed * parts >> 32 == part:
-                if places != NULL:
-                    places[n] = (<LongWord*>(self.arena + self.index[s].unit - 1)).first
-                    which[n] = -<int64_t>self.index[s].unit
-                n += 1
-        return n
-
-    cdef Py_ssize_t all_longer(self, uint64_t* places, int64_t* which, Py_ssize_t n) noexcept nogil:
-        """The longer words as `words_in` has them, from item n on: by entry, so that sorting finds long runs."""
-        cdef size_t unit = 0
-        cdef LongWord* entry
-        if places == NULL:
-            return self.n_longs
-        while unit < self.arena_units:
+        while unit < self.arena_units:                     # by entry, so that sorting finds long runs
             entry = <LongWord*>(self.arena + unit)
-            places[n] = entry.first
-            which[n] = -<int64_t>unit - 1
+            if parts == 1 or (hash_bytes(<byte_t*>(entry + 1), entry.size) >> 32) * parts >> 32 == part:
+                if places != NULL:
+                    places[n] = entry.first
+                    which[n] = -<int64_t>unit - 1
+                n += 1
             unit += units_of(entry.size)
-            n += 1
-        return self.n_longs
+        return n
 
     cdef inline const void* word_at(self, int64_t at) noexcept nogil:
         """The slot or the entry of the arena that an item of `which` stands for."""
