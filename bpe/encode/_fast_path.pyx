@@ -53,6 +53,8 @@ cdef enum:
     TINY_TEXT = 128           # bytes: a shorter text is encoded faster without a chunk
     SMALL_BATCH = 1 << 16     # characters: releasing the GIL does not pay for less
 
+cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
+
 
 def with_fast_encode(method):
     """`Tokenizer.encode` with a fast path; `method` handles all other calls.
@@ -63,7 +65,7 @@ def with_fast_encode(method):
     def encode(self, text, **options):
         cdef Encoder encoder
         cdef Workspace space
-        if not options:
+        if are_plain(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
                 space = encoder.workspace()
@@ -83,9 +85,7 @@ def with_fast_batch(method, kind):
 
     def encode_batch(self, texts, **options):
         cdef Encoder encoder
-        if type(texts) is list and (
-            not options or (len(options) == 1 and is_valid_thread_count(options.get("threads", 0)))
-        ):
+        if type(texts) is list and are_plain(options, True):
             encoder = self._fast_kernel
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
@@ -96,9 +96,15 @@ def with_fast_batch(method, kind):
     return encode_batch
 
 
-cdef bint is_valid_thread_count(threads) except -1:
-    """Whether a number of threads needs no checks."""
-    return threads is None or (type(threads) is int and 0 < threads <= 64)
+cdef bint are_plain(dict options, bint batch) except -1:
+    """Whether options need no check: no special tokens and, for a batch, a valid number of threads."""
+    for name, value in options.items():
+        if batch and name == "threads":
+            if not (value is None or (type(value) is int and 0 < value <= 64)):
+                return False
+        elif value is not NO_NAMES or name not in ("allowed_special", "disallowed_special"):
+            return False
+    return True
 
 
 cdef object encode_short_texts(Encoder encoder, list texts, kind):

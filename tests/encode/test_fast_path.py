@@ -33,7 +33,10 @@ def test_the_fast_path_gives_the_ids_of_the_method(tok: bpe.Tokenizer, text: str
         found = tok.encode(text)
         assert found.dtype == np.uint32
         assert np.array_equal(found, expected)
-    assert tok.encode(text, dropout=0.0, allowed_special=frozenset()).tolist() == expected.tolist()
+    for options in ({"disallowed_special": ()}, {"allowed_special": (), "disallowed_special": ()}, {"dropout": 0.0}):
+        assert tok.encode(text, **options).tolist() == expected.tolist()
+    with pytest.raises(TypeError, match="threads"):
+        tok.encode(text, threads=2)  # type: ignore[call-arg]
 
 
 @given(st.sampled_from(TOKENIZERS[:6]), st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.binary())
