@@ -1,9 +1,9 @@
-"""The table of word counts: distinct byte strings, how often each occurs, and where each was seen first.
+"""The table of word counts: distinct byte strings, the count of each, and the position of its first occurrence.
 
-Keys of at most 15 bytes lie in the slots themselves; longer ones in an arena, found by hash. Each word keeps the
-smallest place at which it was seen, so that tables filled from parts of a corpus, in any order and on any thread,
-merge into one whose order is that of the corpus. Not here: what a word is (scan, pretokenizers) and files
-(`bpe/count/counting.py`).
+Two hash tables with linear probing. A word of at most 15 bytes is stored in its slot; a longer one in an arena, which
+an index of hashes points into. Each word keeps the smallest position at which it occurs, so tables filled from parts of
+a corpus, in any order and by any thread, merge into one in the order of the corpus. Not here: splitting text into words
+(`bpe/pretokenize`), and files (`bpe/count/counting.py`).
 
 Measured, English from a file, one thread: 384 MB/s at first, 733 with keys in slots, prefetch and no branches on keys.
 """
@@ -31,15 +31,15 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
-    AHEAD = 16                # words prefetched ahead of the one that is copied
-    BATCH = 256               # pieces scanned, hashed and prefetched before they are counted
-    FAR = 1 << 30             # a batch's pieces begin within so many bytes of its first
-    OFTEN = 8                 # words seen so often by the time a table grows get the first choice of slots
+    PREFETCH_AHEAD = 16       # words between the one that is prefetched and the one that is copied
+    BATCH = 256               # pretokens scanned, hashed and prefetched before they are counted
+    MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
+    FREQUENT = 8              # words with this count are entered first when a table grows
 
-cdef struct Batch:            # pieces of a text on their way into the table
-    const byte_t* text        # starts count from here
-    Py_ssize_t readable       # bytes from there on that may be read
-    uint64_t place            # of the first of them
+cdef struct Batch:            # pretokens that are about to be counted
+    const byte_t* text        # `start` is relative to this
+    Py_ssize_t readable       # bytes from `text` on that may be read
+    uint64_t position         # of `text` in the corpus
     Py_ssize_t n
     uint32_t start[BATCH]     # ascending
     uint32_t size[BATCH]
@@ -47,44 +47,44 @@ cdef struct Batch:            # pieces of a text on their way into the table
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
     count_t count
-    uint64_t first            # the place of its first occurrence
+    uint64_t first            # the position of its first occurrence
 
-cdef struct LongWord:         # a longer word in the arena, its bytes behind it, padded to whole units
+cdef struct LongWord:         # a longer word in the arena; its bytes follow, padded to whole units
     count_t count
     uint64_t first
     size_t size
 
 cdef struct LongSlot:         # an index entry; empty where unit is 0
-    uint32_t hashed           # the upper half of the hash: where the search begins, and what is compared first
-    uint32_t unit             # where its LongWord lies in the arena, in units of 8 bytes, and 1 more
+    uint32_t hashed           # the upper half of the hash: selects the entry, and is compared before the bytes
+    uint32_t unit             # the offset of its LongWord in the arena, in units of 8 bytes, plus 1
 
 cdef enum:
     UNIT = 8
 
-cdef struct Longer:           # a longer word on its way into the table
+cdef struct LongKey:          # a longer word that is looked up or about to be counted
     const byte_t* word
     size_t size
     uint32_t hashed
     count_t count
-    uint64_t place
+    uint64_t position
 
 
 cdef inline size_t units_of(size_t size) noexcept nogil:
-    """How many units of the arena a word of `size` bytes takes."""
+    """The number of arena units that a word of `size` bytes takes."""
     return (sizeof(LongWord) + size + UNIT - 1) // UNIT
 
 
 cdef inline void begin_batch(
-    Batch* batch, const byte_t* text, Py_ssize_t pos, Py_ssize_t size, uint64_t place
+    Batch* batch, const byte_t* text, Py_ssize_t pos, Py_ssize_t size, uint64_t position
 ) noexcept nogil:
-    """Make an empty batch ready for pieces from `text[pos:size]`; the text lies at `place` of the corpus."""
+    """Prepare an empty batch for pretokens from `text[pos:size]`; the text is at `position` of the corpus."""
     batch.text = text + pos
     batch.readable = size - pos
-    batch.place = place + <uint64_t>pos
+    batch.position = position + <uint64_t>pos
 
 
 cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
-    """Add the next pieces that a scanner finds, if they have no gaps and fit; how many come."""
+    """Add the next pretokens that a scanner finds, if they have no gaps and fit; returns their number."""
     cdef uint32_t bounds[BATCH + 1]
     cdef uint32_t at = <uint32_t>(cursor.text + cursor.pos - batch.text)
     cdef Py_ssize_t found = scan_bounds(cursor, bounds, BATCH - batch.n), n = batch.n, i
@@ -95,18 +95,18 @@ cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
     return found
 
 
-cdef inline Longer longer(const byte_t* word, size_t size, count_t count, uint64_t place) noexcept nogil:
-    cdef Longer made
-    made.word = word
-    made.size = size
-    made.hashed = <uint32_t>(hash_bytes(word, size) >> 32)
-    made.count = count
-    made.place = place
-    return made
+cdef inline LongKey long_key(const byte_t* word, size_t size, count_t count, uint64_t position) noexcept nogil:
+    cdef LongKey key
+    key.word = word
+    key.size = size
+    key.hashed = <uint32_t>(hash_bytes(word, size) >> 32)
+    key.count = count
+    key.position = position
+    return key
 
 
 cdef class WordTable:
-    """Counts of distinct words. Filled by one thread at a time; `place` grows along the corpus."""
+    """Counts of distinct words. One thread at a time may fill it. `position` is a word's position in the corpus."""
 
     cdef Slot* slots          # `n_slots`, a power of two, at most 5 of 8 used
     cdef size_t n_slots
@@ -117,12 +117,12 @@ cdef class WordTable:
     cdef uint64_t* arena      # LongWords
     cdef size_t arena_units
     cdef size_t arena_room
-    cdef uint64_t behind      # all words counted so far were first seen before this place
+    cdef uint64_t seen_until  # all words counted so far occur before this position
     cdef readonly count_t total    # of all counts
-    cdef bint overflowed           # a word was refused since the last check
+    cdef bint overflowed           # a word was not counted since the last check
 
     def __cinit__(self, size_t slots=0):
-        """Make an empty table, with room for some 5 words in 8 of so many slots before it first grows."""
+        """An empty table with at least so many slots. It grows when 5 of 8 are used."""
         self.n_slots = 1 << 12
         while self.n_slots < slots:
             self.n_slots *= 2
@@ -143,9 +143,9 @@ cdef class WordTable:
     # Filling ----------------------------------------------------------------------------------------------------------
 
     def count_scanned(
-        self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place
+        self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
     ):
-        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` lies at `place`."""
+        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` is at `position`."""
         cdef Batch batch
         cdef Py_ssize_t i, size = text.shape[0]
         cdef Cursor cursor
@@ -156,27 +156,29 @@ cdef class WordTable:
         with nogil:
             for i in range(starts.shape[0]):
                 begin(&cursor, scanner, &text[0], starts[i], ends[i])
-                while cursor.pos < cursor.end:         # a batch takes from as many pieces as it needs
-                    if batch.n + LEAST > BATCH or &text[0] + cursor.pos - batch.text >= FAR:
+                while cursor.pos < cursor.end:         # a batch may hold pretokens of several documents
+                    if batch.n + LEAST > BATCH or &text[0] + cursor.pos - batch.text >= MAX_SPAN:
                         self.count_batch(&batch)
                     if batch.n == 0:
-                        begin_batch(&batch, &text[0], cursor.pos, size, place)
+                        begin_batch(&batch, &text[0], cursor.pos, size, position)
                     if not scan_into(&batch, &cursor):
-                        self.count_scanned_apart(&cursor, size, place)
+                        self.count_scanned_singly(&cursor, size, position)
             self.count_batch(&batch)
         self.check()
 
-    cdef int count_scanned_apart(self, Cursor* cursor, Py_ssize_t size, uint64_t place) except -1 nogil:
-        """Count the next pieces, which have gaps between them or whose sizes 32 bits do not hold."""
+    cdef int count_scanned_singly(self, Cursor* cursor, Py_ssize_t size, uint64_t position) except -1 nogil:
+        """Count the next pretokens one by one: there are gaps between them, or sizes of over 32 bits."""
         cdef Py_ssize_t start[LEAST]
         cdef Py_ssize_t end[LEAST]
         cdef Py_ssize_t n = scan(cursor, start, end, LEAST), i
         for i in range(n):
-            self.insert(cursor.text, start[i], end[i] - start[i], size, 1, place + <uint64_t>start[i])
+            self.insert(cursor.text, start[i], end[i] - start[i], size, 1, position + <uint64_t>start[i])
         return 0
 
-    def count_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t place):
-        """Count the pretokens that lie at the given byte offsets of a text, which lies at `place` of the corpus."""
+    def count_spans(
+        self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
+    ):
+        """Count the pretokens `text[starts[i]:ends[i]]`; `text` is at `position` of the corpus."""
         cdef Batch batch
         cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size, False)
@@ -185,35 +187,36 @@ cdef class WordTable:
         batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
-                if batch.n == BATCH or (batch.n and ends[i] - (batch.text - &text[0]) > FAR):
+                if batch.n == BATCH or (batch.n and ends[i] - (batch.text - &text[0]) > MAX_SPAN):
                     self.count_batch(&batch)
-                if ends[i] - starts[i] > FAR:
-                    self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, place + <uint64_t>starts[i])
+                if ends[i] - starts[i] > MAX_SPAN:
+                    self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, position + <uint64_t>starts[i])
                     continue
                 if batch.n == 0:
-                    begin_batch(&batch, &text[0], starts[i], size, place)
+                    begin_batch(&batch, &text[0], starts[i], size, position)
                 batch.start[batch.n] = <uint32_t>(&text[0] + starts[i] - batch.text)
                 batch.size[batch.n] = <uint32_t>(ends[i] - starts[i])
                 batch.n += 1
             self.count_batch(&batch)
         self.check()
 
-    def add(self, bytes word, count_t count, uint64_t place):
-        """Add `count` occurrences of one word, first seen at `place`. The word is not empty."""
+    def add(self, bytes word, count_t count, uint64_t position):
+        """Add `count` occurrences of one word, the first at `position`. The word must not be empty."""
         cdef const byte_t* data = word
         cdef Py_ssize_t size = len(word)
         with nogil:
-            self.insert(data, 0, size, size, count, place)
+            self.insert(data, 0, size, size, count, position)
         self.check()
 
     def add_arrays(
-        self, const byte_t[::1] blob, const int64_t[::1] offsets, const int64_t[::1] counts, const uint64_t[::1] places
+        self, const byte_t[::1] blob, const int64_t[::1] offsets, const int64_t[::1] counts,
+        const uint64_t[::1] positions
     ):
-        """Add word i, `blob[offsets[i]:offsets[i + 1]]`, `counts[i]` times, first seen at `places[i]`."""
+        """Add `counts[i]` occurrences of word i, `blob[offsets[i]:offsets[i + 1]]`, the first at `positions[i]`."""
         cdef Py_ssize_t i, total = counts.shape[0], size = blob.shape[0]
         check_offsets(offsets, total, size)
-        if places.shape[0] != total:
-            raise ValueError(f"there are {total} counts and {places.shape[0]} places; they must be as many")
+        if positions.shape[0] != total:
+            raise ValueError(f"there are {total} counts and {positions.shape[0]} positions; give one for each word")
         for i in range(total):
             if offsets[i] == offsets[i + 1] or counts[i] < 0:
                 raise ValueError(
@@ -222,19 +225,19 @@ cdef class WordTable:
                 )
         with nogil:
             for i in range(total):
-                self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], places[i])
+                self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], positions[i])
         self.check()
 
-    def absorb(self, list others, bint longer):
-        """Add other tables' words, each at the place it has there: either the longer ones or the others.
+    def absorb(self, list others, bint long_words):
+        """Add other tables' words with their positions: either the long words or the short ones.
 
-        Both at once may be done by two threads; the order of absorbing does not matter.
+        Two threads may do both at once. The order of the tables does not matter.
         """
         cdef WordTable other
         for other in others:
             with nogil:
-                if longer:
-                    self.absorb_longer(other)
+                if long_words:
+                    self.absorb_long(other)
                 else:
                     self.absorb_short(other)
         self.check()
@@ -245,33 +248,33 @@ cdef class WordTable:
         cdef Slot* slot
         if not self.count_more(other.total):
             return 0
-        self.behind = max(self.behind, other.behind)
+        self.seen_until = max(self.seen_until, other.seen_until)
         for i in range(other.n_slots):
             slot = &other.slots[i]
             if slot.key.hi != 0:
                 self.insert_short(slot.key, hash_key(slot.key), slot.count, slot.first)
         return 0
 
-    cdef int absorb_longer(self, WordTable other) except -1 nogil:
+    cdef int absorb_long(self, WordTable other) except -1 nogil:
         """Add another table's longer words."""
-        cdef Longer batch[BATCH]
+        cdef LongKey batch[BATCH]
         cdef size_t unit = 0
         cdef Py_ssize_t n = 0
         cdef LongWord* entry
         while unit < other.arena_units:
             entry = <LongWord*>(other.arena + unit)
-            batch[n] = longer(<byte_t*>(entry + 1), entry.size, entry.count, entry.first)
+            batch[n] = long_key(<byte_t*>(entry + 1), entry.size, entry.count, entry.first)
             unit += units_of(entry.size)
             n += 1
             if n == BATCH:
-                self.insert_longer(batch, n)
+                self.insert_long_words(batch, n)
                 n = 0
-        return self.insert_longer(batch, n)
+        return self.insert_long_words(batch, n)
 
     cdef int count_batch(self, Batch* batch) except -1 nogil:
-        """Count the pieces of a batch and empty it.
+        """Count the pretokens of a batch and empty it.
 
-        What they need of the table is prefetched for all of them before the first is looked up.
+        The slots of all of them are prefetched before the first is looked up.
         """
         cdef Key keys[BATCH]
         cdef uint64_t hashes[BATCH]
@@ -285,24 +288,27 @@ cdef class WordTable:
         if n == 0 or not self.count_more(n):
             return 0
         n_longs = self.hash_batch(batch, n, keys, hashes, longs)
-        ordered = batch.place + batch.start[0] >= self.behind
+        ordered = batch.position + batch.start[0] >= self.seen_until
         for i in range(n):
             slot = &slots[hashes[i] & mask]
             if slot.key.lo == keys[i].lo and slot.key.hi == keys[i].hi:
-                slot.count += 1                        # at most the total, which has been checked
+                slot.count += 1                        # cannot overflow: it is at most the total
                 if not ordered:
-                    slot.first = min(slot.first, batch.place + batch.start[i])
+                    slot.first = min(slot.first, batch.position + batch.start[i])
             elif keys[i].hi != 0:
-                self.insert_short(keys[i], hashes[i], 1, batch.place + batch.start[i])
+                self.insert_short(keys[i], hashes[i], 1, batch.position + batch.start[i])
                 slots = self.slots
                 mask = self.n_slots - 1
-        self.behind = max(self.behind, batch.place + batch.start[n - 1] + 1)
-        return self.count_longer(batch, longs, n_longs)
+        self.seen_until = max(self.seen_until, batch.position + batch.start[n - 1] + 1)
+        return self.count_long_words(batch, longs, n_longs)
 
     cdef inline Py_ssize_t hash_batch(
         self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, Py_ssize_t* longs
     ) noexcept nogil:
-        """The keys and hashes of n pieces, their slots prefetched; which of them are longer words, and how many."""
+        """Compute the keys and hashes of n pretokens, and prefetch their slots; lists the long words in `longs`.
+
+        Returns the number of long words.
+        """
         cdef const Slot* slots = self.slots
         cdef size_t mask = self.n_slots - 1
         cdef bint near = batch.start[n - 1] + <Py_ssize_t>16 <= batch.readable
@@ -311,7 +317,7 @@ cdef class WordTable:
             if batch.size[i] > INLINE_BYTES:
                 longs[n_longs] = i
                 n_longs += 1
-                keys[i].lo = 1                         # equal to no slot, not even an empty one
+                keys[i].lo = 1                         # differs from every slot, also from an empty one
                 keys[i].hi = hashes[i] = 0
                 continue
             if near:
@@ -322,32 +328,32 @@ cdef class WordTable:
             prefetch(&slots[hashes[i] & mask])
         return n_longs
 
-    cdef int count_longer(self, const Batch* batch, const Py_ssize_t* which, Py_ssize_t n) except -1 nogil:
-        """Count those pieces of a batch that are longer words."""
-        cdef Longer longs[BATCH]
+    cdef int count_long_words(self, const Batch* batch, const Py_ssize_t* which, Py_ssize_t n) except -1 nogil:
+        """Count the long words of a batch."""
+        cdef LongKey longs[BATCH]
         cdef Py_ssize_t i
         for i in range(n):
-            longs[i] = longer(
-                batch.text + batch.start[which[i]], batch.size[which[i]], 1, batch.place + batch.start[which[i]]
+            longs[i] = long_key(
+                batch.text + batch.start[which[i]], batch.size[which[i]], 1, batch.position + batch.start[which[i]]
             )
-        return self.insert_longer(longs, n)
+        return self.insert_long_words(longs, n)
 
     cdef int insert(
-        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t place
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t position
     ) except -1 nogil:
         cdef Key key
-        cdef Longer word
-        if size <= 0 or not self.count_more(count):        # a key without bytes would be an empty slot
+        cdef LongKey word
+        if size <= 0 or not self.count_more(count):        # the key of an empty word means an empty slot
             return 0
-        self.behind = max(self.behind, place + 1)
+        self.seen_until = max(self.seen_until, position + 1)
         if size <= INLINE_BYTES:
             key = load_key(text, start, size, end)
-            return self.insert_short(key, hash_key(key), count, place)
-        word = longer(text + start, size, count, place)
-        return self.insert_longer(&word, 1)
+            return self.insert_short(key, hash_key(key), count, position)
+        word = long_key(text + start, size, count, position)
+        return self.insert_long_words(&word, 1)
 
     cdef inline bint count_more(self, count_t count) noexcept nogil:
-        """Add to the total; False, and nothing added, where it would exceed 2**63 - 1."""
+        """Add to the total; False, without adding, if it would exceed 2**63 - 1."""
         cdef long long total
         if add_overflows(self.total, count, &total):
             self.overflowed = True
@@ -356,21 +362,21 @@ cdef class WordTable:
         return True
 
     cdef inline Slot* slot_of(self, Key key, uint64_t hashed) noexcept nogil:
-        """The slot of a word of at most 15 bytes, or the empty one where it would be entered."""
+        """The slot of a word of at most 15 bytes, or the empty slot to enter it in."""
         cdef size_t mask = self.n_slots - 1, at = hashed & mask
         while self.slots[at].key.hi != 0 and (self.slots[at].key.lo != key.lo or self.slots[at].key.hi != key.hi):
             at = (at + 1) & mask
         return &self.slots[at]
 
-    cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t place) except -1 nogil:
+    cdef int insert_short(self, Key key, uint64_t hashed, count_t count, uint64_t position) except -1 nogil:
         cdef Slot* slot = self.slot_of(key, hashed)
         if slot.key.hi != 0:
             slot.count += count
-            slot.first = min(slot.first, place)
+            slot.first = min(slot.first, position)
             return 0
         slot.key = key
         slot.count = count
-        slot.first = place
+        slot.first = position
         self.n_short += 1
         if self.n_short * 8 > self.n_slots * 5:
             self.grow_slots()
@@ -378,14 +384,14 @@ cdef class WordTable:
 
     cdef int grow_slots(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_slots * 2
-        cdef bint often
+        cdef bint frequent
         cdef Slot* slots = <Slot*>zeroed(larger * sizeof(Slot))
         if slots == NULL:
             with gil:
                 raise MemoryError(f"no memory for {larger} slots of a table of word counts")
-        for often in (True, False):                        # the commonest words first: they need no second look then
+        for frequent in (True, False):                     # frequent words first, so that they get their first slot
             for i in range(self.n_slots):
-                if self.slots[i].key.hi != 0 and (self.slots[i].count >= OFTEN) == often:
+                if self.slots[i].key.hi != 0 and (self.slots[i].count >= FREQUENT) == frequent:
                     at = hash_key(self.slots[i].key) & (larger - 1)
                     while slots[at].key.hi != 0:
                         at = (at + 1) & (larger - 1)
@@ -395,8 +401,8 @@ cdef class WordTable:
         self.n_slots = larger
         return 0
 
-    cdef int insert_longer(self, const Longer* words, Py_ssize_t n) except -1 nogil:
-        """Count longer words: index, entry and bytes of each are fetched while others are looked up."""
+    cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil:
+        """Count long words. The index entries of all of them are prefetched, then the words in the arena."""
         cdef Py_ssize_t i
         cdef uint32_t unit
         for i in range(n):
@@ -410,8 +416,8 @@ cdef class WordTable:
             self.insert_long(&words[i])
         return 0
 
-    cdef inline LongSlot* long_slot_of(self, const Longer* word) noexcept nogil:
-        """The index entry of a longer word, or the empty one where it would be entered."""
+    cdef inline LongSlot* long_slot_of(self, const LongKey* word) noexcept nogil:
+        """The index entry of a long word, or the empty entry to enter it in."""
         cdef size_t mask = self.n_index - 1, at = word.hashed & mask
         cdef const LongWord* entry
         while self.index[at].unit != 0:
@@ -422,17 +428,17 @@ cdef class WordTable:
             at = (at + 1) & mask
         return &self.index[at]
 
-    cdef int insert_long(self, const Longer* word) except -1 nogil:
+    cdef int insert_long(self, const LongKey* word) except -1 nogil:
         cdef LongSlot* slot = self.long_slot_of(word)
         cdef LongWord* entry
         if slot.unit != 0:
             entry = <LongWord*>(self.arena + slot.unit - 1)
             entry.count += word.count
-            entry.first = min(entry.first, word.place)
+            entry.first = min(entry.first, word.position)
             return 0
         entry = self.new_long(word.size)
         entry.count = word.count
-        entry.first = word.place
+        entry.first = word.position
         entry.size = word.size
         memcpy(entry + 1, word.word, word.size)
         slot.hashed = word.hashed
@@ -443,14 +449,14 @@ cdef class WordTable:
         return 0
 
     cdef LongWord* new_long(self, size_t size) except NULL nogil:
-        """Room at the arena's end for a word of `size` bytes."""
+        """Reserve space at the arena's end for a word of `size` bytes."""
         cdef size_t units = self.arena_units + units_of(size)
         cdef LongWord* entry
         if units > <size_t>0xFFFFFFFF:
             with gil:
                 raise MemoryError(
-                    "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or cut it into "
-                    "shorter words"
+                    "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or use a "
+                    "pretokenizer that makes shorter words"
                 )
         self.arena = <uint64_t*>grown(self.arena, &self.arena_room, units, UNIT)
         entry = <LongWord*>(self.arena + self.arena_units)
@@ -485,17 +491,17 @@ cdef class WordTable:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def get(self, bytes word):
-        """The count of a word, 0 if it was never seen."""
+        """The count of a word, 0 if it does not occur."""
         cdef Py_ssize_t size = len(word)
         cdef const byte_t* data = word
         cdef Key key
-        cdef Longer sought
+        cdef LongKey wanted
         cdef LongSlot* slot
         if 0 < size <= INLINE_BYTES:
             key = load_key(data, 0, size, size)
             return self.slot_of(key, hash_key(key)).count  # 0 in an empty slot
-        sought = longer(data, size, 0, 0)
-        slot = self.long_slot_of(&sought)
+        wanted = long_key(data, size, 0, 0)
+        slot = self.long_slot_of(&wanted)
         return (<LongWord*>(self.arena + slot.unit - 1)).count if slot.unit != 0 else 0
 
     @property
@@ -504,21 +510,21 @@ cdef class WordTable:
         return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_room * UNIT
 
     def arrays(self, size_t part=0, size_t parts=1):
-        """The words by first place: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 places (n,)).
+        """The words in order of position: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 positions).
 
-        All of them, or those of one of several parts, into which they are shared out by their hashes.
+        Either all words, or those of part `part` of `parts`, into which their hashes divide them.
         """
         cdef Py_ssize_t n = self.words_in(part, parts, NULL, NULL), i
-        places = np.empty(n, dtype=np.uint64)
+        positions = np.empty(n, dtype=np.uint64)
         which = np.empty(n, dtype=np.int64)                # a slot's index, or -1 - the unit of a longer word
-        cdef uint64_t[::1] place = places
+        cdef uint64_t[::1] position = positions
         cdef int64_t[::1] at = which
         cdef LongWord* entry
         if n:
             with nogil:
-                self.words_in(part, parts, &place[0], &at[0])
-        order = np.argsort(places, kind="stable")
-        places = places[order]
+                self.words_in(part, parts, &position[0], &at[0])
+        order = np.argsort(positions, kind="stable")
+        positions = positions[order]
         which = which[order]
         del order
         at = which
@@ -527,7 +533,7 @@ cdef class WordTable:
         cdef int64_t[::1] offset = offsets, count = counts
         with nogil:
             for i in range(n):
-                prefetch(self.word_at(at[min(i + AHEAD, n - 1)]))
+                prefetch(self.word_at(at[min(i + PREFETCH_AHEAD, n - 1)]))
                 if at[i] >= 0:
                     offset[i + 1] = offset[i] + <int64_t>(self.slots[at[i]].key.hi >> 56)
                     count[i] = self.slots[at[i]].count
@@ -539,37 +545,37 @@ cdef class WordTable:
         cdef byte_t[::1] data = blob
         with nogil:
             for i in range(n):
-                prefetch(self.word_at(at[min(i + AHEAD, n - 1)]))
+                prefetch(self.word_at(at[min(i + PREFETCH_AHEAD, n - 1)]))
                 memcpy(
                     &data[offset[i]], <byte_t*>self.word_at(at[i]) + (0 if at[i] >= 0 else sizeof(LongWord)),
                     offset[i + 1] - offset[i],
                 )
-        return blob, offsets, counts, places
+        return blob, offsets, counts, positions
 
-    cdef Py_ssize_t words_in(self, size_t part, size_t parts, uint64_t* places, int64_t* which) noexcept nogil:
-        """How many words a part has; with arrays to write to, where each was first seen and where it lies."""
+    cdef Py_ssize_t words_in(self, size_t part, size_t parts, uint64_t* positions, int64_t* which) noexcept nogil:
+        """The number of words of a part. Writes their positions and items (see `word_at`) to arrays that are given."""
         cdef Py_ssize_t n = 0
         cdef size_t s, unit = 0
         cdef LongWord* entry
         for s in range(self.n_slots):
             if self.slots[s].key.hi == 0 or (parts > 1 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 != part):
                 continue
-            if places != NULL:
-                places[n] = self.slots[s].first
+            if positions != NULL:
+                positions[n] = self.slots[s].first
                 which[n] = <int64_t>s
             n += 1
-        while unit < self.arena_units:                     # by entry, so that sorting finds long runs
+        while unit < self.arena_units:                     # in order of entry: nearly sorted by position
             entry = <LongWord*>(self.arena + unit)
             if parts == 1 or (hash_bytes(<byte_t*>(entry + 1), entry.size) >> 32) * parts >> 32 == part:
-                if places != NULL:
-                    places[n] = entry.first
+                if positions != NULL:
+                    positions[n] = entry.first
                     which[n] = -<int64_t>unit - 1
                 n += 1
             unit += units_of(entry.size)
         return n
 
     cdef inline const void* word_at(self, int64_t at) noexcept nogil:
-        """The slot or the entry of the arena that an item of `which` stands for."""
+        """The slot, or the word in the arena, of an item of `which`."""
         return <void*>&self.slots[at] if at >= 0 else <void*>(self.arena - 1 - at)
 
 
@@ -584,7 +590,7 @@ def scatter_words(
     check_offsets(offsets, n, blob.shape[0])
     for i in range(n):
         if not 0 <= targets[i] <= out.shape[0] - (offsets[i + 1] - offsets[i]):
-            raise ValueError(f"word {i} goes to {targets[i]}, which is not within the {out.shape[0]} bytes for all")
+            raise ValueError(f"target {i} is {targets[i]}; the word must fit within the {out.shape[0]} bytes of out")
     if blob.shape[0] == 0 or out.shape[0] == 0:
         return
     with nogil:
@@ -593,5 +599,5 @@ def scatter_words(
 
 
 def give_memory_back():
-    """Give what the allocator holds but does not need back to the system."""
+    """Return the allocator's free memory to the system."""
     trim_heap()
