@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from bpe.formats.oniguruma import SPELLED, means_the_same, published
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
+from bpe.text.unicode import normalized
 from bpe.vocab.byte_letters import byte_letters, letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
@@ -162,9 +165,21 @@ def _may_occur(spec: TokenizerSpec, name: str) -> bool:
         return False  # the model sees only GPT-2's letters
     if name not in spec.special_tokens or not isinstance(spec.normalizer, (n.NFC, n.NFD, type(None))):
         return True
+    if spec.normalizer is not None and len(name) == 1 and name in _composed(type(spec.normalizer).__name__):
+        return True
     if spec.end_of_word is not None and name.endswith(mark_text(spec)):
         return True
     return spec.model == "byte" and not name.isascii()
+
+
+@cache
+def _composed(form: str) -> frozenset[str]:
+    """The characters that normalization to NFC or NFD makes of other text: é of e and U+0301, K of the Kelvin sign."""
+    decomposed = {chr(code): normalized("NFD", chr(code)) for code in range(sys.maxunicode + 1)}
+    changed = {char: text for char, text in decomposed.items() if text != char}
+    if form == "NFD":
+        return frozenset("".join(changed.values()))
+    return frozenset(normalized("NFC", char) for char in changed)
 
 
 def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
