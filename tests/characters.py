@@ -35,7 +35,7 @@ def arrays(name: str, kind: type) -> NDArray[np.generic]:
 @cache
 def table() -> NDArray[np.uint8]:
     """The class bits of every code point, as in `generate_unicode.BITS`, and NEW."""
-    index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_cells", np.uint8)
+    index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_blocks", np.uint8)
     made: NDArray[np.uint8] = cells.reshape(-1, 128)[index].reshape(-1)
     return made
 

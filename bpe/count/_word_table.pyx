@@ -25,7 +25,7 @@ from bpe.base._memory cimport (
 from bpe.base._pages cimport release, trim_heap, zeroed
 from bpe.base._types cimport byte_t, count_t
 from bpe.pretokenize._char_masks cimport Cursor
-from bpe.pretokenize._scanner cimport LEAST, begin, scan, scan_bounds
+from bpe.pretokenize._scanner cimport MIN_ROOM, begin, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
@@ -157,7 +157,7 @@ cdef class WordTable:
             for i in range(starts.shape[0]):
                 begin(&cursor, scanner, &text[0], starts[i], ends[i])
                 while cursor.pos < cursor.end:         # a batch may hold pretokens of several documents
-                    if batch.n + LEAST > BATCH or &text[0] + cursor.pos - batch.text >= MAX_SPAN:
+                    if batch.n + MIN_ROOM > BATCH or &text[0] + cursor.pos - batch.text >= MAX_SPAN:
                         self.count_batch(&batch)
                     if batch.n == 0:
                         begin_batch(&batch, &text[0], cursor.pos, size, position)
@@ -168,9 +168,9 @@ cdef class WordTable:
 
     cdef int count_scanned_singly(self, Cursor* cursor, Py_ssize_t size, uint64_t position) except -1 nogil:
         """Count the next pretokens one by one: there are gaps between them, or sizes of over 32 bits."""
-        cdef Py_ssize_t start[LEAST]
-        cdef Py_ssize_t end[LEAST]
-        cdef Py_ssize_t n = scan(cursor, start, end, LEAST), i
+        cdef Py_ssize_t start[MIN_ROOM]
+        cdef Py_ssize_t end[MIN_ROOM]
+        cdef Py_ssize_t n = scan(cursor, start, end, MIN_ROOM), i
         for i in range(n):
             self.insert(cursor.text, start[i], end[i] - start[i], size, 1, position + <uint64_t>start[i])
         return 0

@@ -484,7 +484,7 @@ class Splitter:
         scanner, finder = self.scanner, Finder(self.specials)
 
         def cut(text: Bytes, at: int) -> int:
-            while (at := cutting.certain(scanner, text, at)) < len(text):
+            while (at := cutting.find_next(scanner, text, at)) < len(text):
                 if not finder.crosses(text, at):
                     break
                 at += 1
@@ -496,7 +496,7 @@ class Splitter:
         """A function that finds where a block of a file may end: between documents, or at a safe split point."""
         if self.scanner is None or self.scanner == WHOLE or self.changes_text:
             return document_cut(separators, keep)
-        return safe_cut(partial(cutting.last, self.scanner), separators + self.specials)
+        return safe_cut(partial(cutting.find_last, self.scanner), separators + self.specials)
 
     def count(
         self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int

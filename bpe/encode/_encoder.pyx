@@ -46,7 +46,7 @@ from bpe.encode._word_cache cimport (
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._merger cimport Merger
 from bpe.merge._origins cimport Origins
-from bpe.pretokenize._safe_points cimport certain_start, certain_unit, last_start
+from bpe.pretokenize._safe_points cimport next_split_point, next_split_unit, last_split_point
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "Python.h":
@@ -229,8 +229,8 @@ cdef class Encoder:
             if found < near:
                 return found
         if text.width:
-            return certain_unit(self.scanner, text, pos)
-        return certain_start(self.scanner, text.data, pos, text.n)
+            return next_split_unit(self.scanner, text, pos)
+        return next_split_point(self.scanner, text.data, pos, text.n)
 
     cdef const SplitTables* text_splits(self) noexcept nogil:
         """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
@@ -246,7 +246,7 @@ cdef class Encoder:
         if end <= low:
             return low
         with nogil:
-            found = last_start(self.scanner, &text[0], low, end)
+            found = last_split_point(self.scanner, &text[0], low, end)
             if found <= low and splits != NULL:
                 found = last_split(splits, &text[0], low, end)
         return found

@@ -144,7 +144,7 @@ BPE_FOR_AVX2 static size_t bpe_list_candidates_avx2(const uint8_t *slice, size_t
     for (size_t i = 0; i < words; i++) {
         bpe_leads_and_tails(slice + 64 * i + 64, &lead_after, &tail_after);
         uint64_t mask = bpe_candidate_mask(lead_before, tail_before, lead, tail, tail_after);
-        n += (size_t)bpe_avx2_places(mask, (uint32_t)(64 * i), candidates + n);
+        n += (size_t)bpe_avx2_positions(mask, (uint32_t)(64 * i), candidates + n);
         lead_before = lead, tail_before = tail, lead = lead_after, tail = tail_after;
     }
     _mm256_storeu_si256((__m256i *)(candidates + n), _mm256_setzero_si256());

@@ -1,7 +1,11 @@
-"""Where pretokens begin in a window of 64 bytes: 64-bit arithmetic on the masks of its classes.
+"""Find the starts of pretokens in a block of 64 bytes, with 64-bit arithmetic on bit masks of character classes.
 
-Inline, for `_scanner.pyx` alone, which makes these functions anew for each pattern's rules. Not here: where the next
-window begins, and pretokens that are longer than one.
+Bit i of a mask stands for byte i of the block, as in simdjson. Shifting a mask left by one moves each bit to the next
+byte, and adding a bit at the start of a run carries through the run to the byte after it. The functions have no loop
+over bytes and few branches, so the cost of a block hardly depends on the number of its pretokens.
+
+The functions are inline and used only by `_scanner.pyx`, where the compiler specializes them for each pattern's rules.
+Not here: the choice of the next block, and pretokens longer than a block.
 """
 
 from bpe.base._types cimport byte_t
@@ -27,17 +31,17 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
 
-cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil
+cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil
 
 cdef uint64_t cut_contractions(
-    Cursor* cursor, int rules, uint64_t S, uint64_t candidates, uint64_t L, Py_ssize_t known, bint* whole
+    Cursor* cursor, int rules, uint64_t starts, uint64_t candidates, uint64_t letter, Py_ssize_t known, bint* at_end
 ) noexcept nogil
 
-cdef uint64_t clip_tokens(Cursor* cursor, uint64_t candidates) noexcept nogil
+cdef uint64_t first_clip_token(Cursor* cursor, uint64_t candidates) noexcept nogil
 
 
 cdef inline uint64_t first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
-    """The first byte of each character whose last byte is set; the characters are of at most three bytes."""
+    """Return the first byte of each character whose last byte is set; characters have at most three bytes."""
     cdef uint64_t inner = last & tail, first
     if inner == 0:
         return last
@@ -47,8 +51,8 @@ cdef inline uint64_t first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
     return first | (inner & tail) >> 1
 
 
-cdef inline uint64_t after_single_other(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
-    """The byte behind each run of others that is one character long."""
+cdef inline uint64_t after_one_other(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
+    """Return the byte after each run of other characters that is one character long."""
     cdef uint64_t last = run_start, inner = other & tail
     if inner:
         last |= run_start << 1 & inner
@@ -59,182 +63,190 @@ cdef inline uint64_t after_single_other(uint64_t run_start, uint64_t other, uint
 
 
 cdef inline uint64_t starts_in(
-    Cursor* cursor, const int rules, const int level, const Classes* classes, Py_ssize_t left, bint* whole
+    Cursor* cursor, const int rules, const int level, const Classes* classes, Py_ssize_t left, bint* at_end
 ) noexcept nogil:
-    """Find the pretokens that begin in the 64 bytes from `pos` on, which a pretoken begins at; the text has `left`.
+    """Find the starts of pretokens in the 64 bytes from `pos`, the start of a pretoken; `left` bytes remain.
 
-    A bit is set only where a pretoken begins whatever stands behind the window; the first always is. `whole` is
-    set if the text ends in the window and its last pretoken is found.
+    A bit is set only if a pretoken begins there whatever follows the block; the first bit is always set. `at_end` is
+    set if the text ends in the block and the end of its last pretoken is certain.
 
-    The classes are L letters, N numbers, W white space, NL newlines, and all others; a character's class stands on each
-    of its bytes. Runs begin where a class follows another one, `X & ~(X << 1)`. The patterns differ from runs in this:
+    A character is a letter, a number, white space (newlines included) or other; each of its bytes has the bit of its
+    class. A run of a class begins where another class precedes it, `X & ~(X << 1)`. Pretokens differ from runs:
 
-    - white space: its last character, before something else, begins a pretoken of its own, which a word behind it
-      joins. In gpt2 a space joins any run (in starcoder none of numbers, which stand alone there); in the others a
-      space joins others, and any but a newline joins letters;
-    - in cl100k and o200k a single other character joins letters behind it, newlines join the others before them,
-      numbers go by three, and white space is cut behind its last newline;
-    - contractions, which are rare, are looked at apart.
+    - White space: the last character before a non-space starts a pretoken, which the following word joins. In gpt2 a
+      space joins any run that follows (in starcoder not numbers, which are pretokens of their own). In the other
+      patterns a space joins other characters, and any white space but a newline joins letters.
+    - In cl100k and o200k a single other character joins the letters after it, newlines join the other characters
+      before them, numbers are split every three digits, and white space is split after its last newline.
+    - Contractions are rare and cut out in a second step.
+
+    Worked example, gpt2: in "It's  ok" pretokens begin at It, 's, the first space and " ok": bits 0, 2, 4 and 5.
     """
-    cdef uint64_t L = classes.letter, N = classes.number, W = classes.space, AP = classes.apostrophe
-    cdef uint64_t other, S, T, valid
+    cdef uint64_t letter = classes.letter, number = classes.number, space = classes.space
+    cdef uint64_t other, starts, last_space, valid, apostrophe = classes.apostrophe
     cdef Py_ssize_t known = min(left, <Py_ssize_t>64)
-    whole[0] = left <= 64
-    if classes.hard:
-        known = bpe_ctz(classes.hard)
-        whole[0] = False
+    at_end[0] = left <= 64
+    if classes.undecided:
+        known = bpe_ctz(classes.undecided)
+        at_end[0] = False
         if known == 0:
             return 1
     valid = below(known)
-    other = ~(L | N | W) & valid
+    other = ~(letter | number | space) & valid
     if not rules & LINES:
-        T = W & ~(W >> 1) & valid >> 1
-        S = ((L & ~(L << 1)) | (other & ~(other << 1))) & ~(classes.blank << 1)
+        last_space = space & ~(space >> 1) & valid >> 1
+        starts = ((letter & ~(letter << 1)) | (other & ~(other << 1))) & ~(classes.blank << 1)
         if rules & SINGLE_DIGITS:
-            T = first_bytes(T & ~(N >> 1), classes.tail)   # white space before a number is not parted
-            S |= N & ~classes.tail
+            last_space = first_bytes(last_space & ~(number >> 1), classes.tail)  # none is split off before a number
+            starts |= number & ~classes.tail
         else:
-            T = first_bytes(T, classes.tail)
-            S |= N & ~(N << 1) & ~(classes.blank << 1)
-        S |= (W & ~(W << 1)) | T
+            last_space = first_bytes(last_space, classes.tail)
+            starts |= number & ~(number << 1) & ~(classes.blank << 1)
+        starts |= (space & ~(space << 1)) | last_space
     else:
-        S = starts_with_lines(cursor, rules, classes, other, whole, &valid)
-    S = (S | 1) & valid
+        starts = starts_with_lines(cursor, rules, classes, other, at_end, &valid)
+    starts = (starts | 1) & valid
     if not rules & CONTRACTIONS:
-        return S
-    if rules & CASED and not whole[0]:
-        S &= ~(AP & (L << 1) & ~(valid >> 1))              # what may be a contraction, its letters unknown
+        return starts
+    if rules & CASED and not at_end[0]:
+        starts &= ~(apostrophe & (letter << 1) & ~(valid >> 1))              # a contraction may follow the block's end
     if classes.tail or left <= 64:
-        if AP & (L >> 1) & valid:
-            S = cut_contractions(cursor, rules, S, AP & (L >> 1) & valid, L, 64 - bpe_clz(valid), whole)
-        return S
+        apostrophe &= letter >> 1 & valid
+        known = 64 - bpe_clz(valid)
+        return cut_contractions(cursor, rules, starts, apostrophe, letter, known, at_end) if apostrophe else starts
     if rules & CASED:
-        AP &= L << 1 & L >> 1 & valid
-        return cut_plain_suffixes(cursor, rules, level, S, AP, L, valid, whole) if AP else S
-    AP &= S
-    S &= AP & ~(valid >> 3) ^ (AP & ~(valid >> 3)) - 1     # all up to the first whose letters are unknown
-    if AP & (L >> 1):
-        S = cut_plain_contractions(cursor, rules, level, S, AP)
-    return S
+        apostrophe &= letter << 1 & letter >> 1 & valid
+        return join_suffixes(cursor, rules, level, starts, apostrophe, letter, valid, at_end) if apostrophe else starts
+    apostrophe &= starts
+    starts &= apostrophe & ~(valid >> 3) ^ (apostrophe & ~(valid >> 3)) - 1  # up to the first with unknown letters
+    if apostrophe & (letter >> 1):
+        starts = cut_plain_contractions(cursor, rules, level, starts, apostrophe)
+    return starts
 
 
 cdef inline uint64_t starts_with_lines(
-    Cursor* cursor, const int rules, const Classes* classes, uint64_t other, bint* whole, uint64_t* certain
+    Cursor* cursor, const int rules, const Classes* classes, uint64_t other, bint* at_end, uint64_t* certain
 ) noexcept nogil:
-    """The starts of cl100k and o200k, but for contractions; only those that are certain.
+    """Return the certain starts of pretokens under the rule LINES (cl100k, o200k), without contractions.
 
-    `certain` has the bits to look at, and gets those that are, always the lowest ones; `whole` becomes False where
-    they are fewer.
+    `certain` holds the bits of the block on entry and those whose starts are certain on return, always the lowest
+    ones; `at_end` becomes False if there are fewer of them. Newlines that belong to the punctuation before them are
+    absorbed; all other white space is free.
     """
-    cdef uint64_t L = classes.letter, N = classes.number, W = classes.space, NL = classes.newline, U = classes.upper
-    cdef uint64_t others = other & ~(other << 1) & ~(classes.blank << 1)
-    cdef uint64_t spaces, lines, cut, segment, wrong, S, T, W1, inner
-    cdef uint64_t absorbed = NL & (other << 1), valid = certain[0], sure = valid
-    absorbed = NL & ~(NL + absorbed)                       # the carry runs through the newlines behind others
+    cdef uint64_t letter = classes.letter, number = classes.number, space = classes.space, newline = classes.newline
+    cdef uint64_t other_starts = other & ~(other << 1) & ~(classes.blank << 1)
+    cdef uint64_t space_starts, free_newline, after_line, plain_space, doubtful, starts, last_space, free_space, inner
+    cdef uint64_t absorbed = newline & (other << 1), valid = certain[0], kept = valid, upper = classes.upper
+    absorbed = newline & ~(newline + absorbed)             # the carry runs through newlines after others
     if rules & CASED and classes.slash & other & (absorbed << 1):
-        sure &= slashes(cursor, other & (absorbed << 1), absorbed)
-    W1 = W & ~absorbed
-    lines = NL & ~absorbed
-    spaces = W1 & ~(W1 << 1)
-    segment = W1 & ~lines
-    cut = segment & (lines << 1)                           # behind a newline; wrong where another one follows
-    wrong = (segment + cut) & ~segment & lines
-    if wrong:
-        sure &= below(64 - bpe_clz((spaces | 1) & below(bpe_ctz(wrong))))
-    T = first_bytes(segment & ~(W >> 1) & valid >> 1, classes.tail)
-    if sure != valid:
-        whole[0] = False
-        certain[0] = sure
-    if not whole[0] or rules & WHOLE_AT_END:
-        # White space at the end of what is known: only where it begins is certain. Where the text ends there too,
-        # WHOLE_AT_END takes it as one.
-        inner = ~W1 & valid
-        sure &= ~<uint64_t>0 >> bpe_clz(inner) << 1 | 1 if inner else <uint64_t>1
-    S = others | spaces | cut | T
-    S |= L & ~(L << 1) & ~((W & ~NL) << 1) & ~after_single_other(others, other, classes.tail)
+        kept &= certain_before_slash(cursor, other & (absorbed << 1), absorbed)
+    free_space = space & ~absorbed
+    free_newline = newline & ~absorbed
+    space_starts = free_space & ~(free_space << 1)
+    plain_space = free_space & ~free_newline
+    after_line = plain_space & (free_newline << 1)         # doubtful if a newline follows in the same run
+    doubtful = (plain_space + after_line) & ~plain_space & free_newline
+    if doubtful:
+        kept &= below(64 - bpe_clz((space_starts | 1) & below(bpe_ctz(doubtful))))
+    last_space = first_bytes(plain_space & ~(space >> 1) & valid >> 1, classes.tail)
+    if kept != valid:
+        at_end[0] = False
+        certain[0] = kept
+    if not at_end[0] or rules & WHOLE_AT_END:
+        # Of white space at the end of the known bytes only the start is certain. If the text ends there as well, that
+        # white space is one pretoken under WHOLE_AT_END.
+        inner = ~free_space & valid
+        kept &= ~<uint64_t>0 >> bpe_clz(inner) << 1 | 1 if inner else <uint64_t>1
+    starts = other_starts | space_starts | after_line | last_space
+    starts |= letter & ~(letter << 1) & ~((space & ~newline) << 1) & ~after_one_other(other_starts, other, classes.tail)
     if rules & SINGLE_DIGITS:
-        S |= N & ~classes.tail
+        starts |= number & ~classes.tail
     else:
-        S |= by_three(N)
+        starts |= number_groups(number)
     if rules & CASED:
-        S |= U & ((L & ~U) << 1)
-    return S & sure
+        starts |= upper & ((letter & ~upper) << 1)
+    return starts & kept
 
 
-cdef inline uint64_t by_three(uint64_t numbers) noexcept nogil:
-    """Where runs begin, and each fourth of them."""
-    cdef uint64_t found = numbers & ~(numbers << 1), behind = numbers & (numbers << 1) & (numbers << 2)
-    cdef uint64_t again
-    behind &= behind << 1
-    again = found << 3 & behind
-    found |= again
-    again = again << 3 & behind
-    while again:                                           # numbers of more than six digits are rare
-        found |= again
-        again = again << 3 & behind
+cdef inline uint64_t number_groups(uint64_t numbers) noexcept nogil:
+    """Return the start of each run of numbers, and of each further group of three: 1234567 is 123, 456, 7.
+
+    The loop runs once for every three digits after the sixth; such numbers are rare.
+    """
+    cdef uint64_t found = numbers & ~(numbers << 1), fourth = numbers & (numbers << 1) & (numbers << 2)
+    cdef uint64_t group
+    fourth &= fourth << 1                                  # numbers that at least three others precede
+    group = found << 3 & fourth
+    found |= group
+    group = group << 3 & fourth
+    while group:
+        found |= group
+        group = group << 3 & fourth
     return found
 
 
 cdef inline uint64_t cut_plain_contractions(
-    Cursor* cursor, const int rules, const int level, uint64_t S, uint64_t apostrophes
+    Cursor* cursor, const int rules, const int level, uint64_t starts, uint64_t apostrophes
 ) noexcept nogil:
-    """Cut out the contractions at apostrophes that pretokens begin with, where all is ASCII and the text goes on.
+    """Make contractions pretokens in an ASCII block after which the text goes on.
 
-    The letters of `apostrophes` whose bits S has lie in the window.
+    A contraction counts only if a pretoken begins at its apostrophe. Of `apostrophes`, those where a
+    pretoken begins have their letters within the block.
     """
     cdef Endings endings
     cdef uint64_t one, two
     bpe_contractions(level, cursor.text + cursor.pos, rules & LINES != 0, &endings)
-    one = apostrophes & S & endings.one >> 1
-    two = apostrophes & S & endings.two >> 1
-    return S & ~((one | two) << 1 | two << 2) | one << 2 | two << 3
+    one = apostrophes & starts & endings.one >> 1
+    two = apostrophes & starts & endings.two >> 1
+    return starts & ~((one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
-cdef inline uint64_t cut_plain_suffixes(
-    Cursor* cursor, const int rules, const int level, uint64_t S, uint64_t apostrophes, uint64_t L, uint64_t valid,
-    bint* whole
+cdef inline uint64_t join_suffixes(
+    Cursor* cursor, const int rules, const int level, uint64_t starts, uint64_t apostrophes, uint64_t letter,
+    uint64_t valid, bint* at_end
 ) noexcept nogil:
-    """Join contractions to the words before them, as CASED has it, where all is ASCII and the text goes on.
+    """Join contractions to the words before them (rule CASED) in an ASCII block after which the text goes on.
 
-    The apostrophes stand between letters. All up to the first one whose letters are unknown is certain.
+    The apostrophes have letters on both sides. Starts are certain up to the first apostrophe whose letters may lie
+    after the block.
     """
     cdef Endings endings
     cdef uint64_t one, two, unknown = apostrophes & ~(valid >> 3)
     bpe_contractions(level, cursor.text + cursor.pos, True, &endings)
     one = apostrophes & endings.one >> 1
     two = apostrophes & endings.two >> 1
-    if apostrophes & (one << 2 | two << 3):                # behind a contraction there is no other
-        return cut_contractions(cursor, rules, S, apostrophes, L, 64 - bpe_clz(valid), whole)
-    S &= ~unknown & unknown - 1
-    one &= S
-    two &= S
-    return S & ~(one | two | (one | two) << 1 | two << 2) | one << 2 | two << 3
+    if apostrophes & (one << 2 | two << 3):                # no contraction follows another directly
+        return cut_contractions(cursor, rules, starts, apostrophes, letter, 64 - bpe_clz(valid), at_end)
+    starts &= ~unknown & unknown - 1
+    one &= starts
+    two &= starts
+    return starts & ~(one | two | (one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
 cdef inline uint64_t starts_between_gaps(
-    Cursor* cursor, const int rules, const Classes* classes, uint64_t* certain, bint* whole
+    Cursor* cursor, const int rules, const Classes* classes, uint64_t* certain, bint* at_end
 ) noexcept nogil:
-    """Find the pretokens that begin in the window, of the patterns that drop white space.
+    """Return the starts of pretokens in the block, for the patterns that drop white space.
 
-    `certain` has the bits to look at, and gets those that are, always the lowest ones; `whole` says that the text ends
-    behind them, and becomes False where they are fewer.
+    `certain` holds the bits of the block on entry and those whose starts are certain on return, always the lowest
+    ones. `at_end` is set if the text ends after them, and becomes False if there are fewer of them.
     """
-    cdef uint64_t L = classes.letter, word = ~classes.space & certain[0], other, S, open
+    cdef uint64_t letter = classes.letter, word = ~classes.space & certain[0], other, starts, found
     cdef Py_ssize_t known
     if not rules & CLASSES:
         return word & ~(word << 1)
-    other = word & ~(L | classes.number)
-    S = (L & ~(L << 1)) | (classes.number & ~classes.tail) | (other & ~(other << 1))
-    open = other & ~(other << 1) & other >> 1
-    open &= L >> 2 | ~(certain[0] >> 2)                    # `<|` may begin a special token
-    if open:
-        open = clip_tokens(cursor, open)
-        whole[0] &= open == 0
-        certain[0] &= open - 1                             # all, if there is none
-    open = S & classes.apostrophe & L >> 1 & certain[0]
-    if open:
+    other = word & ~(letter | classes.number)
+    starts = (letter & ~(letter << 1)) | (classes.number & ~classes.tail) | (other & ~(other << 1))
+    found = other & ~(other << 1) & other >> 1
+    found &= letter >> 2 | ~(certain[0] >> 2)              # `<|` may begin a special token
+    if found:
+        found = first_clip_token(cursor, found)
+        at_end[0] &= found == 0
+        certain[0] &= found - 1                            # all, if there is none
+    found = starts & classes.apostrophe & letter >> 1 & certain[0]
+    if found:
         known = bpe_ctz(~certain[0]) if ~certain[0] else 64
-        if not whole[0]:                                   # letters may be unknown, and what they cut
-            certain[0] &= (open & ~below(max(known - 3, <Py_ssize_t>0))) - 1 | below(max(known - 3, <Py_ssize_t>0))
-        S = cut_contractions(cursor, rules, S, open & certain[0], L, known, whole)
-    return S & word & certain[0]
+        if not at_end[0]:                                  # the letters of a contraction may follow the known bytes
+            certain[0] &= (found & ~below(max(known - 3, <Py_ssize_t>0))) - 1 | below(max(known - 3, <Py_ssize_t>0))
+        starts = cut_contractions(cursor, rules, starts, found & certain[0], letter, known, at_end)
+    return starts & word & certain[0]

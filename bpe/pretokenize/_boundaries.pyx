@@ -1,4 +1,4 @@
-"""Rare cases of where pretokens begin: contractions among other scripts' letters, slashes, CLIP's special tokens.
+"""Find the starts of pretokens in rare cases: contractions in non-ASCII text, slashes, special tokens of CLIP.
 
 Not here: the common cases, which are inline (`_boundaries.pxd`).
 """
@@ -12,8 +12,11 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     int bpe_ctz(uint64_t bits)
 
 
-cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
-    """What stays certain where o200k's `[\\r\\n/]*` may meet a slash behind a newline: all before those newlines."""
+cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
+    """Return the bits before the first absorbed newline if any of `others` is a slash; else all bits.
+
+    `others` follow absorbed newlines. In o200k punctuation ends with `[\\r\\n/]*`, which takes such a slash as well.
+    """
     cdef int bit
     while others:
         bit = bpe_ctz(others)
@@ -24,11 +27,14 @@ cdef uint64_t slashes(Cursor* cursor, uint64_t others, uint64_t absorbed) noexce
 
 
 cdef uint64_t cut_contractions(
-    Cursor* cursor, int rules, uint64_t S, uint64_t candidates, uint64_t L, Py_ssize_t known, bint* whole
+    Cursor* cursor, int rules, uint64_t starts, uint64_t candidates, uint64_t letter, Py_ssize_t known, bint* at_end
 ) noexcept nogil:
-    """Cut out the contractions among the apostrophes that a letter follows, from left to right."""
+    """Cut out the contractions among the apostrophes that a letter follows, from left to right; returns the new starts.
+
+    A contraction that may continue after the `known` bytes ends the search; the starts from there on are dropped.
+    """
     cdef const byte_t* text = cursor.text
-    cdef Py_ssize_t at, behind, pos = cursor.pos, done = -1
+    cdef Py_ssize_t at, after, pos = cursor.pos, last_end = -1
     cdef uint64_t bit
     cdef bint suffix
     while candidates:
@@ -36,27 +42,27 @@ cdef uint64_t cut_contractions(
         bit = <uint64_t>1 << at
         candidates &= candidates - 1
         # In o200k a contraction is the end of a word, unless that ended with a contraction already.
-        suffix = rules & CASED and bit & (L << 1) and at != done
+        suffix = rules & CASED and bit & (letter << 1) and at != last_end
         if rules & CASED:
             if not suffix:
                 continue
-        elif not S & bit:
+        elif not starts & bit:
             continue
-        if at + 4 > known and not whole[0]:                # a part of it may be unknown, and what it cuts
-            whole[0] = False
-            return S & (below(at) if suffix else below(at + 1))
-        behind = contraction(text, pos + at, cursor.end, rules & LINES != 0) - pos
-        if behind == at:
+        if at + 4 > known and not at_end[0]:               # part of it may follow the known bytes
+            at_end[0] = False
+            return starts & (below(at) if suffix else below(at + 1))
+        after = contraction(text, pos + at, cursor.end, rules & LINES != 0) - pos
+        if after == at:
             continue
-        done = behind
-        S &= ~(below(behind) & ~below(at if suffix else at + 1))
-        if behind < known:
-            S |= <uint64_t>1 << behind
-    return S
+        last_end = after
+        starts &= ~(below(after) & ~below(at if suffix else at + 1))
+        if after < known:
+            starts |= <uint64_t>1 << after
+    return starts
 
 
-cdef uint64_t clip_tokens(Cursor* cursor, uint64_t candidates) noexcept nogil:
-    """The first of the candidates where `<|` stands, or 0."""
+cdef uint64_t first_clip_token(Cursor* cursor, uint64_t candidates) noexcept nogil:
+    """Return the first of the candidates whose text is `<|`, or 0."""
     cdef const byte_t* text
     while candidates:
         text = cursor.text + cursor.pos + bpe_ctz(candidates)

@@ -1,8 +1,9 @@
-/* The classes of bytes, 64 at a time, as bit masks: bit i is set where byte i is of the class.
+/* Classify 64 bytes of text at a time into bit masks, one mask for each character class: bit i is set if byte i belongs
+ * to the class (as in simdjson: Langdale and Lemire, "Parsing gigabytes of JSON per second", 2019).
  *
- * What the scanners do with the masks is plain 64-bit arithmetic in _boundaries.pxd; this file holds only what needs
- * vector instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else vectors of
- * 128 bits (SSE2, NEON) where the compiler has them, else a byte at a time.
+ * The scanners work on the masks with plain 64-bit arithmetic (_boundaries.pxd); this file holds only the code that
+ * needs vector instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else
+ * vectors of 128 bits, which the compiler translates to SSE2, NEON or scalar code.
  */
 #ifndef BPE_CLASSIFY_H
 #define BPE_CLASSIFY_H
@@ -19,19 +20,19 @@ typedef struct {
     uint64_t newline;    /* 10 and 13 */
     uint64_t blank;      /* 32 */
     uint64_t apostrophe; /* 39 */
-    uint64_t slash;      /* 47; of plain text with AVX-512 only, else what has it must be looked at */
-    uint64_t lead;       /* 0xC0-0xFF: a character of several bytes may begin here; without any, all is ASCII or broken */
-    uint64_t tail;       /* left 0; the scanner's: bytes of a character after its first */
-    uint64_t uncased;    /* left 0; the scanner's: letters of scripts without capitals */
-    uint64_t hard;       /* left 0; the scanner's: characters that the masks cannot tell enough of */
+    uint64_t slash;      /* 47; known for ASCII with AVX-512; else all bits are set, and the text must be read */
+    uint64_t lead;       /* 0xC0-0xFF: lead bytes of longer characters; without any, the text is ASCII or invalid */
+    uint64_t tail;       /* set by the scanner: bytes of a character after its first */
+    uint64_t uncased;    /* set by the scanner: letters of scripts without capitals */
+    uint64_t undecided;       /* set by the scanner: characters for which the character scanner must decide */
 } bpe_masks;
 
 typedef struct {
-    uint64_t two;        /* a byte 0xC2-0xDF that a byte 0x80-0xBF follows: a character of two bytes */
-    uint64_t three;      /* a byte 0xE0-0xEF that two bytes 0x80-0xBF follow: one of three, or overlong, or a surrogate */
+    uint64_t two;        /* a byte 0xC2-0xDF before a byte 0x80-0xBF: a character of two bytes */
+    uint64_t three;      /* a byte 0xE0-0xEF before two bytes 0x80-0xBF: a character of three bytes, or invalid */
 } bpe_wide;
 
-typedef struct {         /* a bit of either is set at the first letter of such an ending */
+typedef struct {         /* bits at the first letter of a contraction's ending */
     uint64_t one;        /* s, t, d, m */
     uint64_t two;        /* ll, ve, re */
 } bpe_endings;
@@ -45,7 +46,7 @@ typedef struct {
 static inline int bpe_ctz(uint64_t bits) { return __builtin_ctzll(bits); }
 static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
-/* What a level's functions may be compiled for; they are inlined where a whole scan is compiled for the same. */
+/* Targets of each level's functions. A scan compiled for the same target inlines them. */
 #if defined(__x86_64__)
 #define BPE_X86 1
 #define BPE_FOR_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
@@ -57,8 +58,9 @@ static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
 #define BPE_INLINE __attribute__((always_inline))
 
-/* Sixteen bytes at a time in vector types that GCC and Clang have for every machine: SSE2, NEON and others. A mask's
- * bytes are 0 or 255; of eight of them a multiplication gathers one bit each, the first byte's lowest. */
+/* Sixteen bytes at a time with the vector extensions of GCC and Clang, which compile for every machine (SSE2, NEON).
+ * The bytes of a comparison's mask are 0 or 255. A multiplication gathers one bit of each of eight bytes; the first
+ * byte gives the lowest bit. */
 typedef uint8_t bpe_vector __attribute__((vector_size(16)));
 
 static inline bpe_vector bpe_load(const uint8_t *p) {
@@ -90,7 +92,8 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #if defined(BPE_X86)
 #include <immintrin.h>
 
-/* A byte is in [low, low + span) where byte - low, as an unsigned number, is below span; min(x, m) == x says x <= m. */
+/* A byte is in [low, low + span) if byte - low, as an unsigned number, is below span. AVX2 has no unsigned comparison:
+ * x <= m is tested as min(x, m) == x. */
 #define LEVEL(name) BPE_FOR_AVX2 static inline void bpe_avx2_##name
 #define STEP 32
 #define V __m256i
@@ -105,7 +108,7 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 #include "bpe/pretokenize/_char_masks_level.h"
 
-/* With AVX-512 the class of each byte is looked up in a table of 128, a bit for each class. */
+/* With AVX-512 (VBMI) one permutation looks up 64 bytes in a table of 128 entries, with one bit for each class. */
 static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
     ['A' ... 'Z'] = 1 | 2, ['a' ... 'z'] = 1, ['0' ... '9'] = 4, [9] = 8, [10] = 8 | 16, [11 ... 12] = 8,
     [13] = 8 | 16, [' '] = 8 | 32, ['\''] = 64, ['/'] = 128,
@@ -115,12 +118,13 @@ static const uint8_t bpe_ending_class[128] __attribute__((aligned(64))) = {
     ['e'] = 8 | 128, ['S'] = 16, ['T'] = 16, ['D'] = 16, ['M'] = 16, ['L'] = 32, ['V'] = 64, ['R'] = 64, ['E'] = 128,
 };
 
-BPE_FOR_AVX512 static inline __m512i bpe_looked_up(const uint8_t *table, __m512i v) {
+BPE_FOR_AVX512 static inline __m512i bpe_look_up_class(const uint8_t *table, __m512i v) {
     __m512i low = _mm512_load_si512((const void *)table), high = _mm512_load_si512((const void *)(table + 64));
     return _mm512_maskz_permutex2var_epi8(~_mm512_movepi8_mask(v), low, v, high);
 }
 
-/* The compiler must not know a mask, or it makes a comparison wait for another's result, to spare an `and`. */
+/* Hide from the compiler that a value is a mask: GCC would otherwise feed one comparison's result into the next as its
+ * mask to save an `and`, which makes the comparisons wait for each other. */
 BPE_FOR_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
     uint64_t bits = mask;
     __asm__("" : "+r"(bits));
@@ -141,11 +145,11 @@ BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out)
 BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
     __m512i v = _mm512_loadu_si512((const void *)text);
     memset(out, 0, sizeof *out);
-    bpe_avx512_bits(bpe_looked_up(bpe_ascii_class, v), out);
+    bpe_avx512_bits(bpe_look_up_class(bpe_ascii_class, v), out);
     out->lead = BIT(v, 7) & BIT(v, 6);
 }
 
-/* Looked up without waiting for what is ASCII and what not. */
+/* Classify before knowing whether all bytes are ASCII, so that the lookup does not wait for that test; 0 if not. */
 BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_masks *out) {
     __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
     __m512i class = _mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64)));
@@ -156,7 +160,7 @@ BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_m
 }
 
 BPE_FOR_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
-    __m512i class = bpe_looked_up(bpe_ending_class, _mm512_loadu_si512((const void *)text));
+    __m512i class = bpe_look_up_class(bpe_ending_class, _mm512_loadu_si512((const void *)text));
     uint64_t l, v, e;
     if (any_case) class = _mm512_srli_epi16(class, 4);
     l = BIT(class, 1);
@@ -181,9 +185,9 @@ BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide 
 
 static bpe_level bpe_classify = {bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
 
-/* The classes of 64 bytes by a level's instructions, inlined in a function that is compiled for them, if no character of
- * several bytes begins there; else 0, and the classes are not right. */
-BPE_INLINE static inline int bpe_plain_classes(int level, const uint8_t *text, bpe_masks *out) {
+/* Classify 64 bytes with a level's instructions; the caller is compiled for that level and inlines this. Returns 0,
+ * with `out` invalid, if a character of several bytes begins there. */
+BPE_INLINE static inline int bpe_ascii_classes(int level, const uint8_t *text, bpe_masks *out) {
 #ifdef BPE_X86
     if (level == 3) return bpe_avx512_all_ascii(text, out);
     if (level == 2) {
@@ -198,7 +202,7 @@ BPE_INLINE static inline int bpe_plain_classes(int level, const uint8_t *text, b
     return out->lead == 0;
 }
 
-/* The letters behind an apostrophe that make a contraction. */
+/* Find the letters that form a contraction after an apostrophe. */
 BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, int any_case, bpe_endings *out) {
 #ifdef BPE_X86
     if (level == 3) {
@@ -214,33 +218,33 @@ BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, i
     bpe_classify.endings(text, any_case, out);
 }
 
-/* Write `base` plus the place of each bit that is set, in order; up to 64 places are written, those behind the last one
- * anything. Answers how many are set. */
+/* Write `base` plus the position of each set bit, in rising order, and return the number of set bits. `out` has room
+ * for 64 positions; entries after the last one are overwritten with arbitrary values. */
 #ifdef BPE_X86
-BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_places(uint64_t bits, uint32_t base, uint32_t *out) {
-    static const uint8_t places[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_positions(uint64_t bits, uint32_t base, uint32_t *out) {
+    static const uint8_t positions[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                        16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
                                        32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
                                        48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)places));
+    __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)positions));
     __m512i from = _mm512_set1_epi32((int)base);
     ptrdiff_t n = __builtin_popcountll(bits);
-#define PLACES(part)                                                                                                  \
+#define STORE(part)                                                                                                  \
     _mm512_storeu_si512((void *)(out + 16 * part),                                                                    \
                         _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, part)), from))
-    PLACES(0);
+    STORE(0);
     _mm256_storeu_si256((__m256i *)(out + 16), _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm512_extracti32x4_epi32(found, 1)),
                                                                 _mm512_castsi512_si256(from)));
-    if (n > 24) { /* seldom, and a vector more, across two lines of the cache, would take longer than to guess */
-        PLACES(1);
-        PLACES(2);
-        PLACES(3);
+    if (n > 24) { /* rare: a predicted branch costs less than storing one more vector across two cache lines */
+        STORE(1);
+        STORE(2);
+        STORE(3);
     }
-#undef PLACES
+#undef STORE
     return n;
 }
 
-BPE_FOR_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_FOR_AVX2 static inline ptrdiff_t bpe_avx2_positions(uint64_t bits, uint32_t base, uint32_t *out) {
     ptrdiff_t n = __builtin_popcountll(bits);
     for (ptrdiff_t i = 0; i < n; i += 8) {
         for (int j = 0; j < 8; j++) { /* _tzcnt_u64(0) is 64 */
@@ -252,11 +256,11 @@ BPE_FOR_AVX2 static inline ptrdiff_t bpe_avx2_places(uint64_t bits, uint32_t bas
 }
 #endif
 
-BPE_INLINE static inline ptrdiff_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_INLINE static inline ptrdiff_t bpe_bit_positions(int level, uint64_t bits, uint32_t base, uint32_t *out) {
     ptrdiff_t n = 0;
 #ifdef BPE_X86
-    if (level == 3) return bpe_avx512_places(bits, base, out);
-    if (level == 2) return bpe_avx2_places(bits, base, out);
+    if (level == 3) return bpe_avx512_positions(bits, base, out);
+    if (level == 2) return bpe_avx2_positions(bits, base, out);
 #endif
     (void)level;
     while (bits) {

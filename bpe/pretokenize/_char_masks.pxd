@@ -1,10 +1,10 @@
-"""The characters of a text as bit masks of their classes, and the window of 64 bytes that is looked at."""
+"""Bit masks of the character classes of a text, and the classes of the 64-byte block that a scan is at."""
 
 from bpe.base._types cimport byte_t
 from libc.stdint cimport uint64_t
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
-    bint bpe_plain_classes(int level, const byte_t* text, Masks* out)
+    bint bpe_ascii_classes(int level, const byte_t* text, Masks* out)
     ctypedef struct Masks "bpe_masks":
         uint64_t letter
         uint64_t upper
@@ -17,72 +17,72 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
         uint64_t lead
         uint64_t tail
         uint64_t uncased
-        uint64_t hard
+        uint64_t undecided
 
-cdef enum Rule:        # how the patterns that are read by windows differ
-    LINES = 1          # newlines, numbers and single other characters as in cl100k and its kin: not gpt2, not starcoder
+cdef enum Rule:        # in which the patterns that are scanned by blocks differ
+    LINES = 1          # newlines, numbers, single other characters as in cl100k; not in gpt2, starcoder
     WHOLE_AT_END = 2   # white space that ends the text is one pretoken
-    SINGLE_DIGITS = 4  # a number is a pretoken by itself, not three together
-    CASED = 8          # o200k and its kin: words are cut where capitals begin; a slash joins newlines behind others
-    CONTRACTIONS = 16  # a contraction is a pretoken, or under CASED the end of one
-    GAPS = 32          # white space is in no pretoken
+    SINGLE_DIGITS = 4  # each number is a pretoken, instead of up to three together
+    CASED = 8          # as in o200k: a capital starts a word; a slash joins newlines after other characters
+    CONTRACTIONS = 16  # a contraction is a pretoken or, with CASED, the end of one
+    GAPS = 32          # white space belongs to no pretoken
     CLASSES = 64       # with GAPS: pretokens have characters of one class each
     CLIP_RULES = 32 | 64 | 16 | 4 | 1
 
 cdef enum:
-    CHUNK_WORDS = 64   # up to 4 KB of text are classified at a time; their masks stay in the first-level cache
-    LEAST_WORDS = 4
+    CHUNK_BLOCKS = 64  # at most 4 KB of text are classified at a time; their masks fit the L1 cache
+    MIN_BLOCKS = 4     # blocks classified at a time at first
 
-cdef struct Cursor "bpe_cursor":    # a scan under way; lives on its caller's stack
+cdef struct Cursor "bpe_cursor":    # the state of a scan, on its caller's stack
     int scanner
     int rules
     const byte_t* text
     Py_ssize_t pos     # the next pretoken begins here, or the gap before it
     Py_ssize_t end     # of the text
-    Py_ssize_t base    # masks[0] begins here
-    Py_ssize_t known   # the masks reach to here
-    Py_ssize_t words   # how many words of them were filled at a time
-    Masks masks[CHUNK_WORDS + 2]
+    Py_ssize_t base    # position of the first bit of masks[0]
+    Py_ssize_t known   # the masks cover the text up to this position
+    Py_ssize_t n_blocks    # blocks classified at a time; doubles up to CHUNK_BLOCKS
+    Masks masks[CHUNK_BLOCKS + 2]
 
-ctypedef struct Classes:  # of the characters in a window, on each of their bytes
+ctypedef struct Classes:  # of the characters of a block; each byte of a character has its bits
     uint64_t letter
     uint64_t number
     uint64_t space
     uint64_t newline
     uint64_t blank
     uint64_t apostrophe
-    uint64_t slash        # all bits where it is not known
+    uint64_t slash        # all bits are set if unknown
     uint64_t upper
     uint64_t tail         # bytes of a character after its first
-    uint64_t hard         # characters that the masks cannot tell enough of
+    uint64_t undecided    # characters for which the character scanner must decide
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil
 
 
 cdef inline uint64_t shifted(uint64_t low, uint64_t high, int shift) noexcept nogil:
-    """64 bits from bit `shift` of `low` on."""
+    """Return the 64 bits that begin at bit `shift` of `low` and continue in `high`."""
     return low >> shift | high << 1 << (63 - shift)
 
 
 cdef inline uint64_t below(Py_ssize_t n) noexcept nogil:
-    """The n lowest bits, 0 <= n <= 64."""
+    """Return a mask of the bits below bit n, 0 <= n <= 64."""
     return ~<uint64_t>0 if n >= 64 else (<uint64_t>1 << n) - 1
 
 
-cdef inline bint ascii_window(const byte_t* text, const int level, Classes* out) noexcept nogil:
-    """The classes of 64 bytes; False where characters of several bytes stand there, and they are not right."""
+cdef inline bint classify_ascii_block(const byte_t* text, const int level, Classes* out) noexcept nogil:
+    """Find the classes of 64 ASCII bytes; False, with `out` invalid, if longer characters begin there."""
     cdef Masks masks
-    if not bpe_plain_classes(level, text, &masks):
+    if not bpe_ascii_classes(level, text, &masks):
         return False
     out.letter, out.number, out.space = masks.letter, masks.number, masks.space
     out.newline, out.blank, out.apostrophe, out.upper = masks.newline, masks.blank, masks.apostrophe, masks.upper
     out.slash = masks.slash
-    out.tail = out.hard = 0
+    out.tail = out.undecided = 0
     return True
 
 
-cdef inline void any_window(Cursor* cursor, const int rules, Classes* out) noexcept nogil:
-    """The classes of the 64 bytes from `pos` on, or of as many as there are."""
+cdef inline void classify_any_block(Cursor* cursor, const int rules, Classes* out) noexcept nogil:
+    """Find the classes of the 64 bytes from `pos`, or of the rest of the text."""
     cdef Py_ssize_t offset
     cdef const Masks* low
     cdef const Masks* high
@@ -102,7 +102,7 @@ cdef inline void any_window(Cursor* cursor, const int rules, Classes* out) noexc
     out.slash = ~<uint64_t>0
     out.upper = shifted(low.upper, high.upper, shift)
     out.tail = shifted(low.tail, high.tail, shift)
-    out.hard = shifted(low.hard, high.hard, shift)
+    out.undecided = shifted(low.undecided, high.undecided, shift)
     if rules & CASED:
-        # A capital behind a letter without case begins a word or not, depending on what follows: `next_end` knows.
-        out.hard |= out.upper & shifted(low.uncased, high.uncased, shift) << 1
+        # Whether a capital after a letter without case starts a word depends on the following text.
+        out.undecided |= out.upper & shifted(low.uncased, high.uncased, shift) << 1

@@ -1,7 +1,7 @@
 """The characters of a text as bit masks of their classes, up to 4 KB at a time.
 
-ASCII is classified 64 bytes at a time (`_char_masks.h`), and so are letters of other scripts (`_letters.h`); what is
-left of characters of several bytes is looked up one by one. Not here: where pretokens begin (`_boundaries.pxd`).
+ASCII is classified 64 bytes at a time (`_char_masks.h`), and so are the letters of other scripts (`_letters.h`); the
+remaining characters of several bytes are looked up one by one. Not here: where pretokens begin (`_boundaries.pxd`).
 """
 
 from bpe.base._cpu cimport follow_vector_level
@@ -43,18 +43,19 @@ follow_vector_level(use_level)
 
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil:
-    """Fill the masks from `pos` on, which is the start of a character; further each time that the text behind them
+    """Fill the masks from `pos`, the start of a character.
 
-    is asked for, since a text may need them here and there only.
+    Consecutive calls classify twice as much text each time, up to CHUNK_BLOCKS; a call after a gap starts again with
+    MIN_BLOCKS, since texts that are mostly ASCII need the masks only here and there.
     """
     cdef byte_t padded[64]
-    cdef Py_ssize_t left = cursor.end - cursor.pos, words, i, rest
+    cdef Py_ssize_t left = cursor.end - cursor.pos, n_blocks, i, rest
     cdef const byte_t* text = cursor.text + cursor.pos
-    cursor.words = min(2 * cursor.words, <Py_ssize_t>CHUNK_WORDS) if cursor.pos <= cursor.known else LEAST_WORDS
-    words = min(cursor.words, (left + 63) >> 6)
+    cursor.n_blocks = min(2 * cursor.n_blocks, <Py_ssize_t>CHUNK_BLOCKS) if cursor.pos <= cursor.known else MIN_BLOCKS
+    n_blocks = min(cursor.n_blocks, (left + 63) >> 6)
     cursor.base = cursor.pos
-    cursor.known = min(cursor.end, cursor.pos + 64 * words)
-    for i in range(words):
+    cursor.known = min(cursor.end, cursor.pos + 64 * n_blocks)
+    for i in range(n_blocks):
         rest = left - 64 * i
         if rest >= 64:
             classify.ascii(text + 64 * i, &cursor.masks[i])
@@ -62,40 +63,41 @@ cdef void classify_chunk(Cursor* cursor) noexcept nogil:
             memset(padded, 0, 64)
             memcpy(padded, text + 64 * i, rest)
             classify.ascii(padded, &cursor.masks[i])
-    memset(&cursor.masks[words], 0, 2 * sizeof(Masks))
-    for i in range(words):
+    memset(&cursor.masks[n_blocks], 0, 2 * sizeof(Masks))
+    for i in range(n_blocks):
         if cursor.masks[i].lead:
             classify_wide(cursor, i)
 
 
-cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
-    """Add the characters of several bytes that begin in a word of the masks: their class, on each of their bytes.
+cdef void classify_wide(Cursor* cursor, Py_ssize_t block) noexcept nogil:
+    """Set the class bits of the characters of several bytes that begin in a block, on each of their bytes.
 
-    Letters of two and three bytes, nearly all there are, are found together (`_letters.h`), the others one at a time.
+    Letters of two and three bytes, which are most of these characters, are found together (`_letters.h`); the rest are
+    classified one at a time.
     """
-    cdef Masks* masks = &cursor.masks[word]
+    cdef Masks* masks = &cursor.masks[block]
     cdef Masks* after = masks + 1
-    cdef Py_ssize_t at = cursor.base + 64 * word
+    cdef Py_ssize_t at = cursor.base + 64 * block
     cdef const byte_t* text = cursor.text + at
     cdef byte_t padded[66]
     cdef WideLetters found
-    cdef uint64_t letters, rest, two, three, three_byte_letters, into
+    cdef uint64_t letters, rest, two, three, three_byte_letters, carried
     if at + 66 > cursor.end:
         memset(padded, 0, 66)
         memcpy(padded, text, cursor.end - at)
         text = padded
     bpe_find_letters(text, cursor.rules & CASED, &found)
     if found.mark:
-        found.three |= found.mark & marks_of_words(masks, word > 0, &found)
-    three_byte_letters = found.three | found.cased  # with `others`, all that was found
+        found.three |= found.mark & marks_in_words(masks, block > 0, &found)
+    three_byte_letters = found.three | found.cased         # with `other`, all characters of three bytes found
     two, three = found.two | found.others, three_byte_letters | found.other
     masks.lead &= ~(two | three)
     masks.tail |= (two | three) << 1 | three << 2
     after.tail |= (two | three) >> 63 | three >> 62
     letters = found.two | three_byte_letters
     masks.letter |= letters | letters << 1 | three_byte_letters << 2
-    into = letters >> 63 | three_byte_letters >> 62        # the bytes that lie in the next word
-    after.letter |= into
+    carried = letters >> 63 | three_byte_letters >> 62     # bytes that lie in the next block
+    after.letter |= carried
     if cursor.rules & CASED:
         rest = found.uncased | found.three
         masks.uncased |= rest | rest << 1 | found.three << 2
@@ -104,39 +106,39 @@ cdef void classify_wide(Cursor* cursor, Py_ssize_t word) noexcept nogil:
         masks.upper |= rest | rest << 1 | found.capital << 2
         after.upper |= rest >> 63 | found.capital >> 62
     if masks.lead:
-        classify_others(cursor, word)
+        classify_others(cursor, block)
 
 
-cdef inline uint64_t marks_of_words(const Masks* masks, bint behind, const WideLetters* found) noexcept nogil:
-    """The bytes of marks behind letters, or behind such marks; `behind`: there are masks before these.
+cdef inline uint64_t marks_in_words(const Masks* masks, bint has_previous, const WideLetters* found) noexcept nogil:
+    """Return the bytes of marks after letters, or after such marks; `has_previous` is set if masks precede these.
 
-    A mark is a part of words as letters without case are, and so it is one of those here. It is not only that: where
-    no letter stands before it, `classify_one` says that it is hard.
+    In o200k a mark after a letter continues the word as a letter without case does, and is counted as one. A mark
+    after anything else may start a word or belong to punctuation: `classify_one` marks it as undecided.
     """
     cdef uint64_t three_byte_letters = found.three | found.cased, letters = found.two | three_byte_letters, marks
     letters |= masks.letter | letters << 1 | three_byte_letters << 2
-    letters = letters << 1 | ((masks - 1).letter >> 63 if behind else 0)
+    letters = letters << 1 | ((masks - 1).letter >> 63 if has_previous else 0)
     marks = found.mark | found.mark << 1 | found.mark << 2
-    return marks & ~(marks + (found.mark & letters))       # the carry runs through them
+    return marks & ~(marks + (found.mark & letters))       # the carry runs through each run of marks
 
 
-cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
-    """Add the characters that begin at the leads left in a word of the masks.
+cdef void classify_others(Cursor* cursor, Py_ssize_t block) noexcept nogil:
+    """Set the class bits of the characters that begin at the lead bytes left in a block.
 
-    A byte that begins no valid character stays as it is, a character of no class.
+    A byte that starts no valid character keeps no class.
     """
-    cdef uint64_t lead = cursor.masks[word].lead
-    cdef Py_ssize_t at = cursor.base + 64 * word, length
-    cdef int bit, bits, hard_bits = 0
+    cdef uint64_t lead = cursor.masks[block].lead
+    cdef Py_ssize_t at = cursor.base + 64 * block, length
+    cdef int bit, bits, undecided_bits = 0
     cdef uint32_t code
     if cursor.rules & LINES and not cursor.rules & SINGLE_DIGITS:
-        hard_bits |= NUMBER
+        undecided_bits |= NUMBER
     while lead:
         bit = bpe_ctz(lead)
         lead &= lead - 1
         code = decode_char(cursor.text, at + bit, cursor.end, &length)
         bits = class_of_code(code)
-        if code == 0x345 and cursor.rules & CLASSES:       # `clip_class_at` says why
+        if code == 0x345 and cursor.rules & CLASSES:       # see `clip_class_at`
             bits = SPACE
         if bits == NEW:
             if cursor.rules & CLASSES:
@@ -144,22 +146,22 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t word) noexcept nogil:
             elif cursor.rules & (LINES | SINGLE_DIGITS) == SINGLE_DIGITS:
                 bits = later_class(code, False)
         if length > 1:
-            if cursor.rules & CASED and bits & (UPPER | LOWER) and is_behind_letter(cursor, word, bit):
-                bits |= LETTER                             # a mark, as `marks_of_words` has it
-            classify_one(&cursor.masks[word], bit, length, bits, bits & hard_bits, cursor.rules)
+            if cursor.rules & CASED and bits & (UPPER | LOWER) and follows_letter(cursor, block, bit):
+                bits |= LETTER                             # a mark: see `marks_in_words`
+            classify_one(&cursor.masks[block], bit, length, bits, bits & undecided_bits, cursor.rules)
 
 
-cdef inline bint is_behind_letter(const Cursor* cursor, Py_ssize_t word, int bit) noexcept nogil:
-    """Whether a letter ends before a bit of a word of the masks."""
+cdef inline bint follows_letter(const Cursor* cursor, Py_ssize_t block, int bit) noexcept nogil:
+    """Whether a letter ends directly before a bit of a block."""
     if bit:
-        return cursor.masks[word].letter >> (bit - 1) & 1
-    return word > 0 and cursor.masks[word - 1].letter >> 63
+        return cursor.masks[block].letter >> (bit - 1) & 1
+    return block > 0 and cursor.masks[block - 1].letter >> 63
 
 
 cdef inline void classify_one(
-    Masks* masks, int bit, Py_ssize_t length, int bits, bint hard, int rules
+    Masks* masks, int bit, Py_ssize_t length, int bits, bint undecided, int rules
 ) noexcept nogil:
-    """Add one character of several bytes; it may reach into the next word."""
+    """Set the bits of one character of several bytes, which may continue in the next block."""
     cdef uint64_t low = below(length) << bit, high = 0
     cdef Masks* after = masks + 1
     if bit + length > 64:
@@ -176,14 +178,14 @@ cdef inline void classify_one(
         masks.number |= low
         after.number |= high
     if rules & CASED and bits & (UPPER | LOWER):
-        if not bits & LETTER:                              # a mark is a part of words, and not only of them
-            hard = True
+        if not bits & LETTER:                              # a mark may belong to a word or to punctuation
+            undecided = True
         elif not bits & LOWER:
             masks.upper |= low
             after.upper |= high
         elif bits & UPPER:
             masks.uncased |= low
             after.uncased |= high
-    if hard:
-        masks.hard |= low
-        after.hard |= high
+    if undecided:
+        masks.undecided |= low
+        after.undecided |= high

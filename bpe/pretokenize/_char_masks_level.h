@@ -1,8 +1,9 @@
-/* The classifying functions for one level of vector instructions; _char_masks.h includes this once for each.
+/* The classifying functions for one level of vector instructions; _char_masks.h includes this file once for each level.
  *
- * It defines LEVEL(name) (the function's name and what the compiler must know of it), STEP (bytes at a time), V (a vector
- * of them), LOAD, SET, OR, and masks of the bytes that are in a range or equal to one: IN(v, low, span), IS(v, byte),
- * EITHER(a, b); BITS(mask) are those of a mask as a number.
+ * Before, it defines LEVEL(name) (the function's declaration with its target), STEP (bytes per vector), V (the vector
+ * type), MASK (the type of a comparison's result), LOAD, SET (a byte in every lane), OR, the comparisons
+ * IN(v, low, span) (low <= byte < low + span) and IS(v, byte), EITHER(a, b) (the union of two masks) and BITS(mask) (a
+ * mask as an integer).
  */
 LEVEL(ascii)(const uint8_t *text, bpe_masks *out) {
     memset(out, 0, sizeof *out);

@@ -1,4 +1,4 @@
-"""Scanners that read one character at a time: where the pretoken that starts at a place ends."""
+"""Scanners that read one character at a time: they return the end of the pretoken that starts at a position."""
 
 from bpe.base._types cimport byte_t
 

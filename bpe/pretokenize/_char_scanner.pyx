@@ -1,8 +1,8 @@
-"""Scanners that read one character at a time: where the pretoken that starts at a place ends.
+"""Scanners that read one character at a time: they return the end of the pretoken that starts at a position.
 
-Each `next_*` function is one published regular expression turned into a walk over character classes. The expressions
-themselves stand in `bpe/pretokenize/patterns.py`, and the tests compare every function with them. What `\\s+(?!\\S)`
-asks, that a run of white space leave its last character to the word behind it, is the only look-ahead that they need.
+Each `next_*` function implements one published regular expression as a walk over character classes. The expressions
+are in `bpe/pretokenize/patterns.py`, and the tests compare every function with them. The only look-ahead needed is that
+of `\\s+(?!\\S)`: a run of white space leaves its last character to the word after it. Cost: linear in the pretoken.
 
 Not here: reading many bytes at once (`_scanner.pyx`), which falls back to these functions.
 """
@@ -41,7 +41,7 @@ from libc.stdint cimport uint32_t
 
 
 cdef inline Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int bits) noexcept nogil:
-    """Where a run of characters that have one of `bits` ends."""
+    """Return the end of a run of characters that have any of `bits`."""
     cdef Py_ssize_t length
     while class_at(text, pos, end, &length) & bits:
         pos += length
@@ -49,7 +49,7 @@ cdef inline Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 
 
 cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where a run of `[^\\s\\p{L}\\p{N}]` ends."""
+    """Return the end of a run of `[^\\s\\p{L}\\p{N}]`."""
     cdef Py_ssize_t length
     cdef int bits
     while pos < end:
@@ -61,7 +61,7 @@ cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssiz
 
 
 cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most) noexcept nogil:
-    """Where a run of at most `most` numbers ends."""
+    """Return the end of a run of at most `most` numbers."""
     cdef Py_ssize_t length
     while most > 0 and class_at(text, pos, end, &length) & NUMBER:
         pos += length
@@ -72,11 +72,11 @@ cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
 cdef Py_ssize_t white_space(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint lines, bint whole_at_end
 ) noexcept nogil:
-    """Where the white-space token at `pos` ends: `\\s+(?!\\S)|\\s`, preceded by `\\s*[\\r\\n]+` where `lines` is set.
+    """Return the end of the white-space pretoken at `pos`: `\\s+(?!\\S)|\\s`, preceded by `\\s*[\\r\\n]+` if `lines`.
 
-    `whole_at_end` puts `\\s++$` before both: white space that ends the text is one token.
+    `whole_at_end` puts `\\s++$` before both: white space that ends the text is one pretoken.
 
-    Worked example, `lines` set: in "a  \\n  b" the run at 1 gives "  \\n", then " ", and the last space goes with "b".
+    Worked example with `lines`: "a  \\n  b" has the pretokens "a", "  \\n", " " and " b".
     """
     cdef Py_ssize_t at = pos, length = 0, last = pos, after_newline = pos
     cdef int bits
@@ -101,7 +101,7 @@ cdef Py_ssize_t white_space(
 
 
 cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil:
-    """Where `'(?:[sdmt]|ll|ve|re)` ends if it stands at `pos`, else `pos`; in any case also `'ſ` (U+017F, C5 BF)."""
+    """Return the end of a match of `'(?:[sdmt]|ll|ve|re)` at `pos`, or `pos`; `any_case` adds `'ſ` (U+017F, C5 BF)."""
     cdef byte_t first, second, fold = 0x20 if any_case else 0
     if end - pos < 2 or text[pos] != c"'":
         return pos
@@ -147,15 +147,15 @@ cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
 cdef inline int starcoder_class_at(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
 ) noexcept nogil:
-    """The class of a character; some that `tokenizers` takes for digits are numbers only here."""
+    """Return the class of a character; `tokenizers` counts some characters as digits that are no numbers elsewhere."""
     cdef Py_ssize_t _length
     cdef int bits = class_at(text, pos, end, length)
     return later_class(decode_char(text, pos, end, &_length), False) if bits == NEW else bits
 
 
 cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """gpt2's in what lies between numbers, each of which is a pretoken: what is before one ends there."""
-    cdef Py_ssize_t length, at = pos, behind
+    """Return the end of a pretoken: each number is one, and the text between numbers is split as by gpt2."""
+    cdef Py_ssize_t length, at = pos, gpt2_end
     cdef int bits = starcoder_class_at(text, pos, end, &length)
     if bits & NUMBER:
         return pos + length
@@ -165,10 +165,10 @@ cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
         at = run_of(text, pos, end, SPACE)
         if starcoder_class_at(text, at, end, &length) & NUMBER:
             return at
-    behind = next_gpt2(text, pos, end)
+    gpt2_end = next_gpt2(text, pos, end)
     at = pos
-    while at < behind and not starcoder_class_at(text, at, end, &length) & NUMBER:
-        at += length                                       # gpt2 takes some for others, and runs on over them
+    while at < gpt2_end and not starcoder_class_at(text, at, end, &length) & NUMBER:
+        at += length                                       # stop at numbers that gpt2 counts as other characters
     return at
 
 
@@ -213,10 +213,10 @@ cdef Py_ssize_t next_qwen2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) n
 
 
 cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where `U*L+` ends if it matches at `pos`, else `pos`; U and L are o200k's upper and lower classes.
+    """Return the end of a match of `U*L+` at `pos`, or `pos`; U and L are o200k's upper and lower classes.
 
-    Both classes hold the letters without case and the marks, so U* may have to give some back: in "アAB" it takes all
-    three, L+ needs one, and the last that U* can give is "ア": the match is "ア" alone.
+    Both classes contain marks and letters without case, so the expression may backtrack. In "アAB" `U*` takes all
+    three letters, but `L+` needs one; the last letter of class L that `U*` can give back is "ア", so the match is "ア".
     """
     cdef Py_ssize_t length, at = pos, after_last_lower = pos
     cdef int bits = class_at(text, at, end, &length)
@@ -235,11 +235,11 @@ cdef inline Py_ssize_t next_cased(
 ) noexcept nogil:
     cdef Py_ssize_t length, next_length, start, at
     cdef int bits = class_at(text, pos, end, &length), next_bits
-    start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # behind the optional first character
+    start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # after the optional first character
     at = o200k_word(text, start, end)
     if at > start:
         return contraction(text, at, end, True) if contractions else at
-    if start > pos and bits & UPPER:                                         # a mark may be the word itself
+    if start > pos and bits & UPPER:                       # a mark alone may be the word
         at = o200k_word(text, pos, end)
         if at > pos:
             return contraction(text, at, end, True) if contractions else at
@@ -275,10 +275,10 @@ cdef inline bint is_ascii_letter(byte_t byte) noexcept nogil:
 cdef inline int deepseek_class_at(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint east, Py_ssize_t* length
 ) noexcept nogil:
-    """The class of a character of DeepSeek's current segment; 0 and length 0 behind it.
+    """Return the class of a character of DeepSeek's current segment; 0 and length 0 at its end.
 
-    A segment ends at a number and wherever U+3040 to U+30FF or U+4E00 to U+9FA5 (`east`) begin or end, which the first
-    two of its three patterns cut off.
+    The first two of DeepSeek's three patterns split the text into segments: numbers, runs of U+3040 to U+30FF and
+    U+4E00 to U+9FA5 (`east`), and the text between them. The third pattern splits each segment.
     """
     cdef uint32_t code
     cdef int bits
@@ -300,11 +300,11 @@ cdef inline int deepseek_class_at(
 
 
 cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """DeepSeek V3's three patterns, each applied to the pieces of the one before, in one pass."""
+    """Apply DeepSeek V3's three patterns in one pass; each splits the pieces that the previous one leaves."""
     cdef Py_ssize_t length, next_length, at = pos + (text[pos] == c" "), last, after_newline
     cdef int bits, next_bits
     cdef bint east
-    if at < end and is_ascii_letter(text[at]):             # most words; their classes need not be looked up
+    if at < end and is_ascii_letter(text[at]):             # most words need no lookup of classes
         while at < end and is_ascii_letter(text[at]):
             at += 1
         if at == end or text[at] < 0x80:
@@ -346,7 +346,7 @@ cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
         if after_newline > pos:
             return after_newline
         return at if length == 0 or last == pos else last
-    last = pos                                             # what no branch matches: controls, unassigned characters
+    last = pos                                             # matched by no branch: controls, unassigned characters
     while next_length and not next_bits & (UPPER | LOWER | SIGN | SPACE):
         last = at
         at += next_length
@@ -358,10 +358,10 @@ cdef const byte_t* CLIP_START = b"<|startoftext|>"
 cdef const byte_t* CLIP_END = b"<|endoftext|>"
 
 
-cdef inline bint stands_any_case(
+cdef inline bint matches_any_case(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, const byte_t* name, Py_ssize_t size
 ) noexcept nogil:
-    """Whether the ASCII `name` (lower case) stands at `pos` in any case; `ſ` is an s there."""
+    """Whether the text at `pos` is the lower-case ASCII `name`, ignoring case; `ſ` counts as an s."""
     cdef Py_ssize_t i, at = pos
     cdef byte_t byte
     for i in range(size):
@@ -380,11 +380,11 @@ cdef inline bint stands_any_case(
 
 
 cdef inline Py_ssize_t clip_special(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where one of CLIP's two special tokens ends if it stands at `pos`, else `pos`."""
+    """Return the end of one of CLIP's two special tokens at `pos`, or `pos`."""
     cdef Py_ssize_t at = pos + 2
     if end - pos < 13 or text[pos + 1] != c"|":
         return pos
-    if stands_any_case(text, pos, end, CLIP_START, 15) or stands_any_case(text, pos, end, CLIP_END, 13):
+    if matches_any_case(text, pos, end, CLIP_START, 15) or matches_any_case(text, pos, end, CLIP_END, 13):
         while text[at] != c">":
             at += 1
         return at + 1
@@ -392,10 +392,10 @@ cdef inline Py_ssize_t clip_special(const byte_t* text, Py_ssize_t pos, Py_ssize
 
 
 cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
-    """The class of a character by CLIP's later Unicode, except that U+0345 counts as white space.
+    """Return the class of a character in CLIP's later Unicode version, except that U+0345 counts as white space.
 
-    Under `(?i)`, which CLIP's pattern has, the `regex` package finds this one mark in neither `\\p{L}` nor
-    `[^\\s\\p{L}\\p{N}]`, because its capital is a letter; so it is in no pretoken.
+    Under `(?i)`, which CLIP's pattern has, this mark matches neither `\\p{L}` nor `[^\\s\\p{L}\\p{N}]` in the `regex`
+    package, because its capital is a letter. So it belongs to no pretoken.
     """
     cdef Py_ssize_t _length
     cdef int bits = class_at(text, pos, end, length)
@@ -405,7 +405,7 @@ cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ss
 
 
 cdef Py_ssize_t clip_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where the white space at `pos` ends."""
+    """Return the end of the white space at `pos`."""
     cdef Py_ssize_t length
     while clip_class_at(text, pos, end, &length) & SPACE:
         pos += length
@@ -435,7 +435,7 @@ cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
 
 
 cdef Py_ssize_t white_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Where the white space at `pos` ends."""
+    """Return the end of the white space at `pos`."""
     return run_of(text, pos, end, SPACE)
 
 
@@ -446,11 +446,11 @@ cdef Py_ssize_t next_whitespace(const byte_t* text, Py_ssize_t pos, Py_ssize_t e
     return pos
 
 
-# Which function is whose ----------------------------------------------------------------------------------------------
+# Functions by scanner -------------------------------------------------------------------------------------------------
 
 
 cdef next_t next_of(int scanner) noexcept nogil:
-    """The function of a scanner."""
+    """Return the function that finds the end of a pretoken for a scanner."""
     if scanner == GPT2:
         return next_gpt2
     if scanner == CL100K:
@@ -475,7 +475,7 @@ cdef next_t next_of(int scanner) noexcept nogil:
 
 
 cdef next_t gap_of(int scanner) noexcept nogil:
-    """The function that passes over what a scanner drops between pretokens, or NULL where it drops nothing."""
+    """Return the function that skips the text a scanner drops between pretokens; NULL if it drops none."""
     if scanner == CLIP:
         return clip_gap
     if scanner == WHITESPACE:

@@ -1,13 +1,16 @@
-/* Which characters of two and three bytes are letters, 64 bytes at a time: what other scripts need vectors for.
+/* Find the letters among the characters of two and three bytes, 64 bytes of text at a time, for scripts beyond ASCII.
  *
- * A character's class is looked up in tables of 64 and 128 bytes, which vector instructions hold in registers, for
- * all places at once. Of three bytes the first two name a block of 64 characters. Below U+2000 (the scripts of South and
- * Southeast Asia, Georgian, Vietnamese letters, old Greek) letters stand among marks, or have case, so that all
- * characters have a bit. Above, in most blocks all characters are letters or none is, and seven that text is full of
- * have a table by the third byte. What is left takes a bitmap, one at a time.
- * With AVX2 the blocks whose characters are all letters are those between two second bytes, but one, by the first byte,
- * and the rows are the same: nearly all of Korean, Japanese and Chinese. All else takes a bitmap.
- * The level is chosen once, as for _char_masks.h: AVX-512, AVX2 or none.
+ * With AVX-512, tables of 64 to 256 bytes are held in registers, and one instruction looks up 64 positions at once.
+ * - Characters of two bytes, and those of three bytes below U+2000 (scripts of South and Southeast Asia, Georgian,
+ *   Vietnamese letters, old Greek), mix letters with marks or have case: the tables have one bit for each of them.
+ * - From U+2000 on, the first two bytes of a character select one of 896 ranges of 64 characters. In most ranges all
+ *   characters are letters, or none is: the tables have one bit for each range. Seven mixed ranges that are common in
+ *   text (kana, punctuation; `bpe_row_blocks`) have a row: a table indexed by the third byte.
+ * - Characters of the other mixed ranges are looked up one at a time in a bitmap of all letters.
+ * With AVX2, the ranges that consist of letters are found as an interval of second bytes for each first byte, with one
+ * exception (`bpe_letter_spans`). Together with the rows, this covers nearly all of Korean, Japanese and Chinese; the
+ * bitmap decides all else. Elsewhere the bitmap decides everything.
+ * The level is chosen once, as for _char_masks.h.
  */
 #ifndef BPE_LETTERS_H
 #define BPE_LETTERS_H
@@ -15,21 +18,21 @@
 #include "bpe/pretokenize/_char_masks.h"
 #include "bpe/text/_unicode_classes.h"
 
-typedef struct { /* a bit is set where a character begins that is of the kind */
-    uint64_t two;      /* letters of two bytes; if case is asked for, at least those without */
-    uint64_t upper;    /* capitals among them, if case is asked for */
-    uint64_t uncased;  /* those without case, if case is asked for */
-    uint64_t others;   /* some characters of two bytes that are no letters, numbers, white space or, with case, marks */
-    uint64_t three;    /* letters of three bytes; if case is asked for, those without */
-    uint64_t other;    /* like `others`, of three bytes */
-    uint64_t cased;    /* if case is asked for, some letters of three bytes that have it, */
+typedef struct { /* a bit is set at the first byte of each character of the kind */
+    uint64_t two;      /* letters of two bytes; if `cased`, at least those without case */
+    uint64_t upper;    /* capitals among them, if `cased` */
+    uint64_t uncased;  /* those without case, if `cased` */
+    uint64_t others;   /* some characters of two bytes that are no letters, numbers, spaces or, if `cased`, marks */
+    uint64_t three;    /* letters of three bytes; if `cased`, those without case */
+    uint64_t other;    /* some characters of three bytes of the same kind as `others` */
+    uint64_t cased;    /* if `cased`, some letters of three bytes with case, */
     uint64_t capital;  /* capitals among them, */
     uint64_t mark;     /* and some marks of three bytes */
 } bpe_wide_letters;
 
 typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_letters *out); /* reads 66 bytes */
 
-/* Every letter by the bitmaps, but those with case if that is asked for. */
+/* Look up every character in the bitmap: of all letters or, if `cased`, of those without case. */
 static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_letters *out) {
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
     bpe_wide wide;
@@ -47,28 +50,30 @@ static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_lett
 }
 
 #if defined(BPE_X86)
-typedef struct { /* by six bits of a byte, and above them one or two of the lead, whose lowest three choose a bit */
-    uint8_t all[128];    /* blocks of letters only */
-    uint8_t some[128];   /* blocks of letters and others that have no row */
-    uint8_t row[64];     /* letters of the blocks that have one, by the third byte; bit i is row i */
+/* Indexed by six bits of a byte and one or two bits of the lead byte above them; the lead's lowest three bits select a
+ * bit of the entry. */
+typedef struct {
+    uint8_t all[128];    /* ranges that consist of letters */
+    uint8_t some[128];   /* mixed ranges without a row */
+    uint8_t row[64];     /* letters of the ranges with a row, by the third byte; bit i is row i */
     uint8_t other[64];   /* the same for characters of no class */
     uint8_t two[256];    /* letters of two bytes */
     uint8_t upper[256];
     uint8_t uncased[256];
     uint8_t others[256];
-    uint8_t low[5][3][256]; /* three bytes below U+2000: of each BPE_LOW_ kind, 2,048 characters by 2,048 */
+    uint8_t low[5][3][256]; /* three bytes below U+2000: for each BPE_LOW_ kind, three parts of 2,048 characters */
 } bpe_letter_tables;
 
 enum { BPE_LOW_LETTER, BPE_LOW_OTHER, BPE_LOW_CASED, BPE_LOW_CAPITAL, BPE_LOW_MARK };
 
-/* Blocks with rows: U+3000 to 30FF (kana, and what stands with Chinese characters), U+FF00 to FF7F, U+2000 (quotes). */
+/* Ranges with rows: U+3000-30FF (kana, CJK punctuation), U+FF00-FF7F (full-width forms), U+2000-203F (quotes). */
 enum { BPE_ROWS = 7 };
 static const uint16_t bpe_row_blocks[BPE_ROWS] = {0xC0, 0xC1, 0xC2, 0xC3, 0x3FC, 0x3FD, 0x80};
-static bpe_letter_tables bpe_tables[2]; /* the second if case is asked for */
+static bpe_letter_tables bpe_tables[2]; /* bpe_tables[1] is for `cased` */
 
-static int bpe_class_of(unsigned code) { return bpe_class_cells[bpe_class_index[code >> 7] << 7 | (code & 127)]; }
+static int bpe_class_of(unsigned code) { return bpe_class_blocks[bpe_class_index[code >> 7] << 7 | (code & 127)]; }
 
-/* Enter a character into a table of 2,048. */
+/* Set a character's bit in a table of 2,048 characters. */
 static void bpe_enter(uint8_t *table, unsigned code) {
     table[(code >> 3 & 192) | (code & 63)] |= (uint8_t)(1u << (code >> 6 & 7));
 }
@@ -79,7 +84,7 @@ static void bpe_fill_low(bpe_letter_tables *tables, unsigned code, int cased) {
     if (bits & BPE_LETTER) {
         bpe_enter(tables->low[with_case ? BPE_LOW_CASED : BPE_LOW_LETTER][part], code);
         if (with_case && !(bits & BPE_LOWER)) bpe_enter(tables->low[BPE_LOW_CAPITAL][part], code);
-    } else if (!(bits & (BPE_NUMBER | BPE_SPACE)) && bits != BPE_NEW) { /* NEW alone: looked up one by one */
+    } else if (!(bits & (BPE_NUMBER | BPE_SPACE)) && bits != BPE_NEW) { /* only NEW: looked up one at a time */
         int mark = cased && bits & (BPE_UPPER | BPE_LOWER);
         bpe_enter(tables->low[mark ? BPE_LOW_MARK : BPE_LOW_OTHER][part], code);
     }
@@ -104,7 +109,7 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
     }
     for (unsigned code = 128; code < 2048; code++) {
         int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
-        if (code == 0x345 || bits == BPE_NEW) continue; /* which CLIP takes for white space; which is looked up */
+        if (code == 0x345 || bits == BPE_NEW) continue; /* white space to CLIP; looked up one at a time */
         if (!(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark) bpe_enter(tables->others, code);
         if (!(bits & BPE_LETTER)) continue;
         bpe_enter(tables->two, code);
@@ -114,7 +119,9 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
     }
 }
 
-typedef struct { /* by four bits of the first byte: second bytes from low to high but hole name blocks of letters only */
+/* Indexed by the low four bits of the first byte: all characters with a second byte from `low` to `high`, except
+ * `hole`, are letters. */
+typedef struct {
     uint8_t low[16];
     uint8_t high[16];
     uint8_t hole[16];
@@ -122,10 +129,10 @@ typedef struct { /* by four bits of the first byte: second bytes from low to hig
 
 static bpe_letter_spans bpe_spans[2];
 
-/* The longest span of each first byte. */
+/* Find the longest interval for each first byte. */
 static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
-    memset(spans->low, 0xFF, sizeof spans->low); /* none */
+    memset(spans->low, 0xFF, sizeof spans->low); /* an empty interval */
     memset(spans->high, 0, sizeof spans->high);
     memset(spans->hole, 0, sizeof spans->hole);
     for (int lead = 0; lead < 16; lead++) {
@@ -150,24 +157,25 @@ static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
 #define SET(c) _mm256_set1_epi8((char)(c))
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
-/* Looked up in a table of sixteen bytes. */
+/* Look up each byte of `index` in a table of 16 bytes. */
 BPE_FOR_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
 }
 
-/* Looked up in one of 64, by the lowest six bits: in each quarter of it, and bits 4 and 5 choose. */
+/* Look up the lowest six bits of each byte of `index` in a table of 64 bytes: in each quarter of the table, of which
+ * bits 4 and 5 select one. */
 BPE_FOR_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
     __m256i four = _mm256_and_si256(index, SET(15));
-    __m256i fifth = _mm256_slli_epi16(index, 3), sixth = _mm256_slli_epi16(index, 2); /* as the highest of each byte */
+    __m256i fifth = _mm256_slli_epi16(index, 3), sixth = _mm256_slli_epi16(index, 2); /* as each byte's highest bit */
     __m256i low = _mm256_blendv_epi8(bpe_in_16_avx2(table, four), bpe_in_16_avx2(table + 16, four), fifth);
     __m256i high = _mm256_blendv_epi8(bpe_in_16_avx2(table + 32, four), bpe_in_16_avx2(table + 48, four), fifth);
     return _mm256_blendv_epi8(low, high, sixth);
 }
 
-typedef struct { /* of 32 places */
+typedef struct { /* masks of 32 positions */
     uint64_t letters;
     uint64_t other;
-    uint64_t known; /* where there was a table or a span */
+    uint64_t known; /* decided by a row or an interval; the bitmap decides the rest */
 } bpe_three_found;
 
 BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
@@ -187,7 +195,7 @@ BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
     __m256i row = _mm256_and_si256(kana, bpe_in_16_avx2(kana_row, few));
     row = _mm256_or_si256(row, _mm256_and_si256(marks, SET(64)));
     row = _mm256_or_si256(row, _mm256_and_si256(full, bpe_in_16_avx2(full_row, _mm256_and_si256(second, SET(1)))));
-    __m256i none = _mm256_setzero_si256(); /* a row's bit that is not in the table */
+    __m256i none = _mm256_setzero_si256(); /* equal to a row's bit that is not set in the table */
     __m256i no_letter = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->row, third)), none);
     __m256i no_other = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->other, third)), none);
     bpe_three_found found;
@@ -224,40 +232,41 @@ BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, b
 
 #define BPE_LETTERS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,bmi,bmi2,popcnt")))
 
-/* The places whose bit is set in a table of 64 bytes; of `index` the lowest bits count. */
+/* Test bits in a table of 64 bytes: return a mask of the positions whose entry has any bit of `bits`. Only the lowest
+ * six bits of each byte of `index` count. */
 BPE_LETTERS_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
     return _mm512_test_epi8_mask(_mm512_permutexvar_epi8(index, _mm512_loadu_si512((const void *)table)), bits);
 }
 
-/* The same in one of 128. */
+/* The same in a table of 128 bytes. */
 BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
     __m512i low = _mm512_loadu_si512((const void *)table), high = _mm512_loadu_si512((const void *)(table + 64));
     return _mm512_test_epi8_mask(_mm512_permutex2var_epi8(low, index, high), bits);
 }
 
-/* The same in one of 256; `upper` says where its upper half is meant. */
+/* The same in a table of 256 bytes; `upper` has the positions that use its upper half. */
 BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
     const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
     return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);
 }
 
-/* The characters of three bytes below U+2000 that `places` have, all of one part of the tables: a byte more of theirs
- * is what the lead is of two bytes. */
+/* Classify the characters of three bytes below U+2000 at `where`, which belong to one part of the tables. The
+ * second and third byte index the tables as the two bytes of shorter characters do. */
 BPE_LETTERS_AVX512 static void bpe_find_low(
-    const bpe_letter_tables *tables, int part, uint64_t places, const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const bpe_letter_tables *tables, int part, uint64_t where, const uint8_t *text, int cased, bpe_wide_letters *out) {
     const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
     __m512i second = _mm512_loadu_si512((const void *)(text + 1)), third = _mm512_loadu_si512((const void *)(text + 2));
     __m512i index = _mm512_ternarylogic_epi32(
-        _mm512_set1_epi8(64), _mm512_slli_epi16(second, 3), third, 0xCA); /* a bit of the one, the rest of the other */
+        _mm512_set1_epi8(64), _mm512_slli_epi16(second, 3), third, 0xCA); /* one bit of the second, six of the third */
     __m512i bits = _mm512_shuffle_epi8(powers, _mm512_and_si512(second, _mm512_set1_epi8(7)));
     uint64_t upper = _mm512_test_epi8_mask(second, _mm512_set1_epi8(16));
-    out->three |= places & bpe_in_256(tables->low[BPE_LOW_LETTER][part], index, bits, upper);
-    out->other |= places & bpe_in_256(tables->low[BPE_LOW_OTHER][part], index, bits, upper);
+    out->three |= where & bpe_in_256(tables->low[BPE_LOW_LETTER][part], index, bits, upper);
+    out->other |= where & bpe_in_256(tables->low[BPE_LOW_OTHER][part], index, bits, upper);
     if (cased) {
-        out->mark |= places & bpe_in_256(tables->low[BPE_LOW_MARK][part], index, bits, upper);
+        out->mark |= where & bpe_in_256(tables->low[BPE_LOW_MARK][part], index, bits, upper);
         if (part == 0) return; /* no letter below U+1000 has case */
-        out->cased |= places & bpe_in_256(tables->low[BPE_LOW_CASED][part], index, bits, upper);
-        out->capital |= places & bpe_in_256(tables->low[BPE_LOW_CAPITAL][part], index, bits, upper);
+        out->cased |= where & bpe_in_256(tables->low[BPE_LOW_CASED][part], index, bits, upper);
+        out->capital |= where & bpe_in_256(tables->low[BPE_LOW_CAPITAL][part], index, bits, upper);
     }
 }
 
@@ -274,7 +283,7 @@ BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int 
     uint64_t two = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(first, SET(0xC2)), SET(30)) & tail;
     uint64_t three = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(first, SET(0xE0)), SET(16)) & tails;
     __m512i six = _mm512_and_si512(second, SET(63));
-    /* A shift of 16 bits by 3 brings bit 3 of each lead to bit 6; what comes from the other byte is masked away. */
+    /* Shifting 16-bit lanes by 3 moves bit 3 of each lead to bit 6; the mask removes bits of the neighbouring byte. */
     __m512i index = _mm512_or_si512(six, _mm512_and_si512(_mm512_slli_epi16(first, 3), SET(64)));
     __m512i bits = _mm512_shuffle_epi8(powers, _mm512_and_si512(first, SET(7)));
     memset(out, 0, sizeof *out);
@@ -295,7 +304,7 @@ BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int 
         }
         uint64_t low = three & _mm512_cmplt_epu8_mask(first, SET(0xE2)), high = _mm512_test_epi8_mask(second, SET(32));
         if (low) {
-            uint64_t e1 = low & IS(first, 0xE1), e0 = low & ~e1 & high; /* what is less is no character */
+            uint64_t e1 = low & IS(first, 0xE1), e0 = low & ~e1 & high; /* a lower second byte is an overlong form */
             if (e0) bpe_find_low(tables, 0, e0, text, cased, out);
             if (e1 & ~high) bpe_find_low(tables, 1, e1 & ~high, text, cased, out);
             if (e1 & high) bpe_find_low(tables, 2, e1 & high, text, cased, out);

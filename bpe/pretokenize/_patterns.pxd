@@ -1,4 +1,4 @@
-"""The scanners by number; `bpe/pretokenize/patterns.py` has the same numbers."""
+"""The numbers of the scanners, the same as in `bpe/pretokenize/patterns.py`."""
 
 cdef enum Scanner:
     WHOLE = 0          # the whole text is one pretoken

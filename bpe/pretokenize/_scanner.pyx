@@ -1,11 +1,13 @@
-"""Scanners that read 64 bytes at a time: where the pretokens of a text begin and end.
+"""Scanners that read 64 bytes at a time: they find the start and end of each pretoken of a text.
 
-The bytes are turned into bit masks of character classes (`_char_masks.pyx`), and boundaries are found by 64-bit
-arithmetic on the masks (`_boundaries.pxd`). Where the masks cannot decide, the pattern's function in
-`_char_scanner.pyx` reads one pretoken; patterns without such arithmetic are read by their function alone. Not here:
-patterns without a scanner, which `bpe/pretokenize` gives to the `regex` package.
+`_char_masks.pyx` converts bytes to bit masks of character classes, and `_boundaries.pxd` finds boundaries by 64-bit
+arithmetic on the masks (simdjson's approach). Where the masks cannot decide, the pattern's function in
+`_char_scanner.pyx` reads one pretoken; patterns without such arithmetic are read by their function alone. Each block
+starts at a certain start of a pretoken, so no state is carried from one block to the next, and the result is that of
+reading characters. Cost: linear; about 10% of the text is classified twice. Not here: patterns without a scanner,
+which the `regex` package matches (`pretokenizer.py`).
 
-Measured, English, gpt2: 4.8 GB/s with AVX-512, 2.8 with AVX2, 0.2 a character at a time.
+Measured, English, gpt2: 4.8 GB/s with AVX-512, 2.8 with AVX2, 0.2 one character at a time.
 """
 
 import numpy as np
@@ -19,15 +21,15 @@ from bpe.pretokenize._char_masks cimport (
     CLIP_RULES,
     CONTRACTIONS,
     GAPS,
-    LEAST_WORDS,
+    MIN_BLOCKS,
     LINES,
     SINGLE_DIGITS,
     WHOLE_AT_END,
     Classes,
     Cursor,
     Masks,
-    any_window,
-    ascii_window,
+    classify_any_block,
+    classify_ascii_block,
     below,
     classify_chunk,
     shifted,
@@ -47,36 +49,36 @@ from bpe.text._unicode cimport (
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
-    Py_ssize_t bpe_places(int level, uint64_t bits, uint32_t base, uint32_t* out)
+    Py_ssize_t bpe_bit_positions(int level, uint64_t bits, uint32_t base, uint32_t* out)
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
 
 cdef extern from *:
     """
-    /* This module's inline functions are made anew for each pattern's rules, so that those are constants (5% faster),
-     * and for each level of vector instructions: what is declared here to be compiled for them, is. */
+    /* The compiler specializes this module's inline functions for each pattern, whose rules become constants (5%
+     * faster), and for each vector level: the declarations below give each specialization its target. */
     #undef CYTHON_INLINE
     #define CYTHON_INLINE inline __attribute__((always_inline))
-    #define BPE_WHOLE __attribute__((flatten))
-    #define BPE_APART __attribute__((noinline))
+    #define BPE_FLATTEN __attribute__((flatten))
+    #define BPE_NOINLINE __attribute__((noinline))
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
-    BPE_WHOLE BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
-    BPE_WHOLE BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
-    BPE_WHOLE BPE_FOR_AVX2 static Py_ssize_t bpe_gaps_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
-    BPE_WHOLE BPE_FOR_AVX512 static Py_ssize_t bpe_gaps_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
-    BPE_APART static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
-    BPE_APART static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
+    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_gaps_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_gaps_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_NOINLINE static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
+    BPE_NOINLINE static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     """
 
 cdef enum:
-    FOUND = 512               # pretokens that `scan` finds at most
+    MAX_FOUND = 512               # largest number of pretokens that a call of `scan` finds
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()
 
 
-cdef int vector_level = 0     # as in base/_cpu.pyx
+cdef int vector_level = 0     # see base/_cpu.pyx
 
 
 cdef void use_level(int level) noexcept:
@@ -87,26 +89,26 @@ cdef void use_level(int level) noexcept:
 follow_vector_level(use_level)
 
 
-# Windows of 64 bytes --------------------------------------------------------------------------------------------------
+# Blocks of 64 bytes ---------------------------------------------------------------------------------------------------
 
 
 cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
     Cursor* cursor, int rules, uint64_t letters, next_t next_end
 ) noexcept nogil:
-    """Where the pretoken at `pos` ends, which is longer than the window or not certain there."""
+    """Return the end of the pretoken at `pos`, which is longer than the block or not certain within it."""
     cdef Py_ssize_t start = cursor.pos, at = start + 64, offset, length
     cdef const Masks* low
-    cdef uint64_t L
+    cdef uint64_t letters_here
     cdef int bits = class_at(cursor.text, start, cursor.end, &length)
     if bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
         return next_end(cursor.text, start, cursor.end)
-    if rules & CASED:                                      # then only letters without case are followed
+    if rules & CASED:                                      # only runs of letters without case are followed
         at = start + length
         if cursor.text[at] < 0xC0:
             return next_end(cursor.text, start, cursor.end)
-    while at < cursor.end:                                 # letters behind the first character: it ends where they end
+    while at < cursor.end:                                 # after the first character it is a run of letters
         if at + 64 > cursor.known and cursor.known < cursor.end:
-            while cursor.text[at] & 0xC0 == 0x80:          # masks begin with a character
+            while cursor.text[at] & 0xC0 == 0x80:          # masks begin at a character
                 at -= 1
             cursor.pos = at
             classify_chunk(cursor)
@@ -114,11 +116,11 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
         offset = at - cursor.base
         low = &cursor.masks[offset >> 6]
         if rules & CASED:
-            L = shifted(low.uncased, (low + 1).uncased, offset & 63)
+            letters_here = shifted(low.uncased, (low + 1).uncased, offset & 63)
         else:
-            L = shifted(low.letter, (low + 1).letter, offset & 63)
-        if ~L:
-            at += bpe_ctz(~L)
+            letters_here = shifted(low.letter, (low + 1).letter, offset & 63)
+        if ~letters_here:
+            at += bpe_ctz(~letters_here)
             break
         at += 64
     if at >= cursor.end:
@@ -126,46 +128,47 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
     if rules & CASED and (
         cursor.text[at] == c"'" or class_at(cursor.text, at, cursor.end, &length) & (LETTER | UPPER | LOWER)
     ):
-        return next_end(cursor.text, start, cursor.end)    # letters with case, a mark or a contraction go on with it
+        return next_end(cursor.text, start, cursor.end)    # a letter with case, a mark or a contraction follows
     return at
 
 
-cdef inline Py_ssize_t scan_windows(
+cdef inline Py_ssize_t scan_blocks(
     Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """`scan_bounds`, a window at a time; each window begins where the last certain pretoken of the one before begins.
+    """Implement `scan_bounds` block by block; each block begins at the last certain start in the previous one.
 
-    That place is known only when all work on the window is done. So in plain text the next window is begun earlier, at
-    the last non-letter that follows a letter: this is known at once, and a pretoken nearly always begins there.
+    That start is known only after all work on the block. In ASCII text the next block therefore begins at the last
+    non-letter that follows a letter, which is known early: a pretoken nearly always begins there, and the processor
+    predicts the branch that checks it, so the work on consecutive blocks overlaps.
     """
-    cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, behind
+    cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, next_pos
     cdef uint64_t found, last
-    cdef int step
+    cdef int guess
     cdef Classes classes
-    cdef bint whole = False
-    while n + LEAST <= limit and pos < end and pos - first < FAR:
+    cdef bint at_end = False
+    while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
-        if level > 1 and end - pos > 64 and ascii_window(cursor.text + pos, level, &classes):
-            step = 63 - bpe_clz(classes.letter << 1 & ~classes.letter | 1)
-            found = starts_in(cursor, rules, level, &classes, 65, &whole)
-            if found >> step & 1 and step:                 # a branch, which is guessed, and not a choice of two steps
-                n += bpe_places(level, found & below(step), <uint32_t>(pos - first), bounds + n)
-                pos += step
+        if level > 1 and end - pos > 64 and classify_ascii_block(cursor.text + pos, level, &classes):
+            guess = 63 - bpe_clz(classes.letter << 1 & ~classes.letter | 1)
+            found = starts_in(cursor, rules, level, &classes, 65, &at_end)
+            if found >> guess & 1 and guess:               # a predicted branch, not a conditional move
+                n += bpe_bit_positions(level, found & below(guess), <uint32_t>(pos - first), bounds + n)
+                pos += guess
                 continue
         else:
-            any_window(cursor, rules, &classes)
-            found = starts_in(cursor, rules, level, &classes, end - pos, &whole)
-        if found == 1 and not whole:
-            behind = long_pretoken(cursor, rules, classes.letter, next_end)
-            if behind - first > <Py_ssize_t>0xFFFFFFFF:
+            classify_any_block(cursor, rules, &classes)
+            found = starts_in(cursor, rules, level, &classes, end - pos, &at_end)
+        if found == 1 and not at_end:
+            next_pos = long_pretoken(cursor, rules, classes.letter, next_end)
+            if next_pos - first > <Py_ssize_t>0xFFFFFFFF:
                 break
             bounds[n] = <uint32_t>(pos - first)
             n += 1
-            pos = behind
+            pos = next_pos
             continue
-        last = 0 if whole else <uint64_t>1 << (63 - bpe_clz(found))
-        n += bpe_places(level, found & ~last, <uint32_t>(pos - first), bounds + n)
-        pos = end if whole else pos + 63 - bpe_clz(found)
+        last = 0 if at_end else <uint64_t>1 << (63 - bpe_clz(found))
+        n += bpe_bit_positions(level, found & ~last, <uint32_t>(pos - first), bounds + n)
+        pos = end if at_end else pos + 63 - bpe_clz(found)
     cursor.pos = pos
     bounds[n] = <uint32_t>(pos - first)
     return n
@@ -174,14 +177,14 @@ cdef inline Py_ssize_t scan_windows(
 cdef inline Py_ssize_t scan_patterns(
     Cursor* cursor, const int level, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """`scan_bounds` with a level's instructions; the commonest patterns' rules are constants."""
+    """Implement `scan_bounds` for a vector level; the rules of the most common patterns are constants."""
     if cursor.scanner == GPT2:
-        return scan_windows(cursor, CONTRACTIONS, level, next_of(GPT2), bounds, limit)
+        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), bounds, limit)
     if cursor.scanner == CL100K:
-        return scan_windows(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), bounds, limit)
+        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), bounds, limit)
     if cursor.scanner == O200K:
-        return scan_windows(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), bounds, limit)
-    return scan_windows(cursor, cursor.rules, level, next_of(cursor.scanner), bounds, limit)
+        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), bounds, limit)
+    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), bounds, limit)
 
 
 cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
@@ -196,11 +199,11 @@ cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) n
     return scan_patterns(cursor, 0, bounds, limit)
 
 
-# Windows with gaps ----------------------------------------------------------------------------------------------------
+# Blocks with gaps -----------------------------------------------------------------------------------------------------
 
 
 cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcept nogil:
-    """Where the pretoken at `pos` ends, which may be longer than the window; letters are followed by windows."""
+    """Return the end of the pretoken at `pos`, which may be longer than the block; letters are followed by blocks."""
     cdef Py_ssize_t start = cursor.pos, at = start, length, _back
     cdef Classes classes
     cdef uint64_t run
@@ -208,12 +211,12 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
         return next_end(cursor.text, at, cursor.end)
     while cursor.end - at >= 64:
         cursor.pos = at
-        any_window(cursor, cursor.rules, &classes)
+        classify_any_block(cursor, cursor.rules, &classes)
         run = classes.letter if cursor.rules & CLASSES else ~classes.space
         if ~run:
             break
         at += 64
-        for _back in range(3):                             # windows begin with a character
+        for _back in range(3):                             # blocks begin at a character
             if at < cursor.end and cursor.text[at] & 0xC0 == 0x80:
                 at -= 1
     cursor.pos = start
@@ -225,32 +228,32 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
 cdef inline Py_ssize_t scan_between_gaps(
     Cursor* cursor, const int rules, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """`scan_gaps`, a window at a time; each begins behind the last pretoken that ended in the one before."""
+    """Implement `scan_gaps` block by block; each begins after the last pretoken that ends in the previous one."""
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
     cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
-    cdef uint64_t certain, word, S, E
+    cdef uint64_t certain, word, start_bits, end_bits
     cdef Classes classes
-    cdef bint whole
-    while n + LEAST <= limit and pos < end and pos - first < FAR:
+    cdef bint at_end
+    while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
-        whole = end - pos <= 64
+        at_end = end - pos <= 64
         certain = below(end - pos)
-        if whole or level <= 1 or not ascii_window(cursor.text + pos, level, &classes):
-            any_window(cursor, rules, &classes)
-        S = starts_between_gaps(cursor, rules, &classes, &certain, &whole)
+        if at_end or level <= 1 or not classify_ascii_block(cursor.text + pos, level, &classes):
+            classify_any_block(cursor, rules, &classes)
+        start_bits = starts_between_gaps(cursor, rules, &classes, &certain, &at_end)
         word = ~classes.space & certain
-        E = (S | ~word) & word << 1 & certain              # where they end; of the last one that may be unknown
-        count = bpe_places(level, E, <uint32_t>(pos - first), ends + n)
-        begun = bpe_places(level, S, <uint32_t>(pos - first), starts + n)
+        end_bits = (start_bits | ~word) & word << 1 & certain  # the last pretoken's end may be unknown
+        count = bpe_bit_positions(level, end_bits, <uint32_t>(pos - first), ends + n)
+        begun = bpe_bit_positions(level, start_bits, <uint32_t>(pos - first), starts + n)
         n += count
-        if begun > count and whole:
+        if begun > count and at_end:
             ends[n] = <uint32_t>(end - first)
             n += 1
-        if whole:
+        if at_end:
             pos = end
-        elif begun > count and S > 1:
-            pos += 63 - bpe_clz(S)
-        elif begun > count or certain == 0:                # longer than the window, or not certain there
+        elif begun > count and start_bits > 1:
+            pos += 63 - bpe_clz(start_bits)
+        elif begun > count or certain == 0:                # longer than the block, or not certain within it
             pos = gap_end(cursor.text, pos, end)
             cursor.pos = pos
             if pos < end:
@@ -260,8 +263,8 @@ cdef inline Py_ssize_t scan_between_gaps(
                 starts[n], ends[n] = <uint32_t>(pos - first), <uint32_t>(count - first)
                 n += 1
                 pos = count
-        elif E:
-            pos += 63 - bpe_clz(E)
+        elif end_bits:
+            pos += 63 - bpe_clz(end_bits)
         else:
             pos = gap_end(cursor.text, pos, end)
     cursor.pos = pos
@@ -271,7 +274,7 @@ cdef inline Py_ssize_t scan_between_gaps(
 cdef inline Py_ssize_t scan_gapped_patterns(
     Cursor* cursor, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """`scan_gaps` with a level's instructions."""
+    """Implement `scan_gaps` for a vector level."""
     if cursor.scanner == CLIP:
         return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
     return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
@@ -290,9 +293,10 @@ cdef Py_ssize_t gaps_avx2 "bpe_gaps_avx2"(
 
 
 cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
-    """Find pretokens with gaps between them and move on behind them; their places are counted from `pos` before.
+    """Find pretokens of a pattern that drops white space, and advance `pos` past them.
 
-    More than `limit - LEAST` are found, at most `limit`, but at the end of the text, and before one of 4 GiB.
+    Positions are relative to `pos` at the time of the call. At most `limit` pretokens are found; `limit - MIN_ROOM` or
+    fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB or more away.
     """
     if vector_level == 3:
         return gaps_avx512(cursor, starts, ends, limit)
@@ -301,11 +305,11 @@ cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_s
     return scan_gapped_patterns(cursor, 0, starts, ends, limit)
 
 
-# What the other kernels call ------------------------------------------------------------------------------------------
+# Called by other kernels ----------------------------------------------------------------------------------------------
 
 
 cdef inline int rules_of(int scanner) noexcept nogil:
-    """The rules of a scanner that reads windows; 0 for one that reads characters."""
+    """Return the rules of a scanner that reads blocks; 0 for a scanner that reads characters."""
     if scanner == CL100K:
         return LINES | CONTRACTIONS | WHOLE_AT_END
     if scanner == LLAMA3:
@@ -326,20 +330,20 @@ cdef inline int rules_of(int scanner) noexcept nogil:
 
 
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Begin a scan of `text[pos:end]`."""
+    """Initialize `cursor` to scan `text[pos:end]`."""
     cursor.scanner = scanner
     cursor.rules = rules_of(scanner)
     cursor.text = text
     cursor.pos = pos
     cursor.end = end
     cursor.base = cursor.known = pos
-    cursor.words = LEAST_WORDS
+    cursor.n_blocks = MIN_BLOCKS
 
 
 cdef Py_ssize_t scan_characters(
     Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """Find up to `limit` pretokens, a character at a time."""
+    """Find up to `limit` pretokens, reading one character at a time."""
     cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
     cdef Py_ssize_t n = 0, at = cursor.pos, end = cursor.end
     while n < limit:
@@ -356,10 +360,12 @@ cdef Py_ssize_t scan_characters(
 
 
 cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    """Find pretokens without gaps and move on behind them: `bounds[i]` to `bounds[i + 1]`, counted from `pos` before.
+    """Find pretokens of a pattern without gaps, and advance `pos` past them; returns their number.
 
-    More than `limit - LEAST` are found, at most `limit`, but at the end of the text. None at all are found by scanners
-    that leave gaps, and where the next pretoken has 4 GiB: `scan` finds those.
+    Pretoken i is `bounds[i]` to `bounds[i + 1]`, relative to `pos` at the time of the call. At most `limit` are found;
+    `limit - MIN_ROOM` or fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB
+    or more away. The result is 0 for scanners that leave gaps or that only read characters, and if the next pretoken
+    has 4 GiB or more: call `scan` then.
     """
     if not cursor.rules or cursor.rules & GAPS:
         return 0
@@ -371,19 +377,19 @@ cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) 
 
 
 cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
-    """Find some pretokens, at most `limit`, and move on behind them; `pos` is `end` at the end of the text.
+    """Find up to `limit` pretokens and advance `pos` past them; returns their number.
 
-    Text between pretokens (white space, for the scanners that drop it) is passed over.
+    Text between pretokens (white space, for the scanners that drop it) is skipped. After the last one `pos` is `end`.
     """
-    cdef uint32_t bounds[FOUND + 1]
-    cdef uint32_t behind[FOUND]
+    cdef uint32_t bounds[MAX_FOUND + 1]
+    cdef uint32_t gap_starts[MAX_FOUND]
     cdef Py_ssize_t n = 0, first = cursor.pos, i
     cdef const uint32_t* last = &bounds[1]
-    if limit >= LEAST and cursor.rules & GAPS:
-        n = scan_gaps(cursor, bounds, behind, min(limit, <Py_ssize_t>FOUND))
-        last = behind
-    elif limit >= LEAST:
-        n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>FOUND))
+    if limit >= MIN_ROOM and cursor.rules & GAPS:
+        n = scan_gaps(cursor, bounds, gap_starts, min(limit, <Py_ssize_t>MAX_FOUND))
+        last = gap_starts
+    elif limit >= MIN_ROOM:
+        n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>MAX_FOUND))
     if n == 0:
         return scan_characters(cursor, starts, ends, limit)
     for i in range(n):
@@ -395,10 +401,10 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
 # For Python -----------------------------------------------------------------------------------------------------------
 
 
-def spans(int scanner, const byte_t[::1] text, bint plainly=False):
-    """The pretokens of a text as (starts, ends), two int64 arrays of byte offsets.
+def spans(int scanner, const byte_t[::1] text, bint by_character=False):
+    """Return the pretokens of a text as (starts, ends), two int64 arrays of byte offsets.
 
-    With `plainly` they are found a character at a time, the twin that the windows are tested against.
+    With `by_character` they are found one character at a time, which the tests compare with the scan of blocks.
     """
     cdef Py_ssize_t size = text.shape[0], n = 0
     cdef Cursor cursor
@@ -408,7 +414,7 @@ def spans(int scanner, const byte_t[::1] text, bint plainly=False):
     if size:
         with nogil:
             begin(&cursor, scanner, &text[0], 0, size)
-            if plainly:
+            if by_character:
                 n = scan_characters(&cursor, &first[0], &last[0], size)
             else:
                 while cursor.pos < size:
@@ -417,16 +423,16 @@ def spans(int scanner, const byte_t[::1] text, bint plainly=False):
 
 
 def count(int scanner, const byte_t[::1] text):
-    """How many pretokens a text has: scanning alone, for the benchmarks."""
-    cdef uint32_t bounds[FOUND + 1]
-    cdef Py_ssize_t starts[FOUND]
-    cdef Py_ssize_t ends[FOUND]
+    """Return the number of pretokens of a text; the benchmarks measure scanning with it."""
+    cdef uint32_t bounds[MAX_FOUND + 1]
+    cdef Py_ssize_t starts[MAX_FOUND]
+    cdef Py_ssize_t ends[MAX_FOUND]
     cdef Py_ssize_t total = 0, n
     cdef Cursor cursor
     if text.shape[0]:
         with nogil:
             begin(&cursor, scanner, &text[0], 0, text.shape[0])
             while cursor.pos < cursor.end:
-                n = scan_bounds(&cursor, bounds, FOUND)
-                total += n if n else scan(&cursor, starts, ends, FOUND)
+                n = scan_bounds(&cursor, bounds, MAX_FOUND)
+                total += n if n else scan(&cursor, starts, ends, MAX_FOUND)
     return total

@@ -1,7 +1,8 @@
-"""UTF-8 and character classes: what a scanner asks of the bytes in front of it.
+"""Decode UTF-8 and look up character classes, inline, for the scanners.
 
-A byte that starts no valid UTF-8 sequence counts as one character of class OTHER (no bit set), exactly as
-`bytes.decode("utf-8", "surrogateescape")` and a lone surrogate's lack of class would have it.
+A byte that starts no valid UTF-8 sequence counts as one character without a class, as a lone surrogate from
+`bytes.decode("utf-8", "surrogateescape")` has none. Classes are found in a two-level table: `bpe_class_index` gives the
+number of a block of 128 code points, and equal blocks are stored once in `bpe_class_blocks`.
 """
 
 from bpe.base._types cimport byte_t
@@ -22,17 +23,17 @@ cdef extern from "bpe/text/_unicode_classes.h" nogil:
         NUMERIC "BPE_NUMERIC"
         LATER_ROWS "BPE_LATER_ROWS"
     const uint16_t bpe_class_index[]
-    const byte_t bpe_class_cells[]
+    const byte_t bpe_class_blocks[]
     const uint32_t bpe_later[][3]
 
 cdef enum:
-    INVALID = 0xFFFFFFFF      # what decode_char answers for a byte that starts no character
+    INVALID = 0xFFFFFFFF      # decode_char returns it for a byte that starts no character
 
 
 cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
-    """The code point at `pos` (< `end`) and its length in bytes; (INVALID, 1) where the bytes are not UTF-8.
+    """Return the code point at `pos` (< `end`) and store its length in bytes; INVALID and 1 if it is not UTF-8.
 
-    Overlong forms, surrogates and code points past U+10FFFF are refused, as Python's strict decoder does.
+    Overlong forms, surrogates and code points after U+10FFFF are invalid, as in Python's strict decoder.
     """
     cdef uint32_t lead = text[pos], code, second
     cdef Py_ssize_t left = end - pos
@@ -66,17 +67,17 @@ cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
 
 
 cdef inline int class_of_code(uint32_t code) noexcept nogil:
-    """The class bits of a code point; none for INVALID."""
+    """Return the class bits of a code point; 0 for INVALID."""
     if code == INVALID:
         return 0
-    return bpe_class_cells[bpe_class_index[code >> 7] << 7 | (code & 127)]
+    return bpe_class_blocks[bpe_class_index[code >> 7] << 7 | (code & 127)]
 
 
 cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
-    """The class bits of a character that is NEW and nothing else, in `clip`'s later Unicode or in `starcoder`.
+    """Return the class bits that a character with the class NEW alone has in `clip` (if `clip`) or in `starcoder`.
 
     `clip` has the letters and numbers of the `regex` package, `starcoder` the numbers of Rust's `char::is_numeric`; see
-    `generate_unicode.py`. Such characters are rare, and the rows that are searched some 50.
+    `generate_unicode.py`. The search is linear in some 50 rows, since such characters are rare.
     """
     cdef int row
     for row in range(LATER_ROWS):
@@ -90,11 +91,11 @@ cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
 
 
 cdef inline int class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
-    """The class bits of the character at `pos` and its length in bytes; 0 and 0 at the end of the text."""
+    """Return the class bits of the character at `pos` and store its length in bytes; 0 and 0 at the end of the text."""
     if pos >= end:
         length[0] = 0
         return 0
     if text[pos] < 0x80:
         length[0] = 1
-        return bpe_class_cells[text[pos]]
+        return bpe_class_blocks[text[pos]]
     return class_of_code(decode_char(text, pos, end, length))

@@ -1,10 +1,10 @@
-"""Finding the characters that normalization treats in a way of its own (`unicode.py`)."""
+"""Find the characters whose normalization depends on the Unicode version (`unicode.py` treats them separately)."""
 
 from bpe.base._utf8 cimport Units, unit_at, units_of
 
 
 def find_new(str text, Py_ssize_t start):
-    """The index of the first NEW character (see `generate_unicode.py`) at or after `start`; -1 if there is none."""
+    """Return the index of the first NEW character (see `generate_unicode.py`) at or after `start`, or -1."""
     cdef Units units = units_of(text)
     cdef Py_ssize_t at = max(start, 0)
     if units.width < 2:                                    # no character below U+0100 is NEW

@@ -11,7 +11,7 @@
 #define BPE_UPPER 16  /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] */
 #define BPE_LOWER 32  /* [\p{Ll}\p{Lm}\p{Lo}\p{M}] */
 #define BPE_SIGN 64  /* [\p{P}\p{S}] */
-#define BPE_NEW 128  /* not in Unicode 13.0, or with another role in normalization than in 9.0 */
+#define BPE_NEW 128  /* added after Unicode 13.0, or normalized differently than in 9.0 */
 static const uint16_t bpe_class_index[8704] = {
 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,
 32,33,34,34,35,36,37,38,39,34,34,34,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,
@@ -286,7 +286,7 @@ static const uint16_t bpe_class_index[8704] = {
 100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,
 100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,
 };
-static const uint8_t bpe_class_cells[33280] = {
+static const uint8_t bpe_class_blocks[33280] = {
 0,0,0,0,0,0,0,0,0,4,12,4,4,12,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,
 4,64,64,64,64,64,64,64,64,64,64,64,64,64,64,64,2,2,2,2,2,2,2,2,2,2,64,64,64,64,64,64,
 64,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,17,64,64,64,64,64,
@@ -1328,7 +1328,7 @@ static const uint8_t bpe_class_cells[33280] = {
 48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,
 48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,48,128,128,128,128,128,128,128,128,128,128,128,128,128,128,128,128,
 };
-/* NEW characters, first to last, that clip takes for letters or numbers, or starcoder (NUMERIC). */
+/* (first, last, classes) of NEW characters: letters and numbers of clip, NUMERIC of starcoder. */
 #define BPE_NUMERIC 128
 #define BPE_LATER_ROWS 53
 static const uint32_t bpe_later[BPE_LATER_ROWS][3] = {
@@ -1386,7 +1386,7 @@ static const uint32_t bpe_later[BPE_LATER_ROWS][3] = {
 {0x323b0, 0x33479, 1},
 {0x3d000, 0x3fc3f, 1},
 };
-/* Bit b of entry a: a << 6 | b is such a letter; those of two bytes from entry 1024 on, of three below. */
+/* Bit b of entry a: whether code point a << 6 | b is in the set; below U+0800 in entry 1024 + a instead. */
 static const uint64_t bpe_letters[1056] = {
 0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0,
 0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0,

@@ -288,7 +288,7 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
     pretokenizer = Pretokenizer(kind)
     assert pretokenizer.scanner is not None
     data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
-    cut = cutting.last(pretokenizer.scanner, data, min(low, len(data)))
+    cut = cutting.find_last(pretokenizer.scanner, data, min(low, len(data)))
     assert min(low, len(data)) <= cut <= len(data)
     if cut > low:
         whole = pretokenizer.split_bytes(data + after)
