@@ -1,13 +1,15 @@
-"""Finding many strings in a text at once: special tokens, added tokens, what separates documents.
+"""Find many strings in a text in one pass: special tokens, added tokens, document separators.
 
-An Aho-Corasick automaton of the strings reversed reads the text from right to left. Its state at a position is the
-longest string that begins there, so going through the positions from left to right gives the occurrences, at each
-position the longest and none overlapping the one before. The time is linear in the strings and in the text, whatever
-they hold. Not here: what the strings mean (`bpe/vocab/special_tokens.py`).
+An Aho-Corasick automaton (Aho and Corasick, "Efficient string matching", 1975) of the reversed strings reads the text
+from right to left. Its state at a position gives the longest string that begins there. A walk over these positions from
+left to right then selects occurrences that do not overlap, the longest at each position. Building takes time linear in
+the strings but for sorting them; searching takes time linear in the text, whatever it contains. Not here: the meaning
+of the strings (`bpe/vocab/special_tokens.py`).
 
-The tree of `ab` and `b`, reversed, numbered level by level:
+Example: the tree of the strings `ab` and `b`, reversed. Nodes are numbered level by level, and the children of a node
+have consecutive numbers, ordered by byte:
 
-    0 --b--> 1 "b" --a--> 2 "ab"        nodes of one parent have consecutive numbers, in the order of their bytes
+    0 --b--> 1 "b" --a--> 2 "ab"
 """
 
 import numpy as np
@@ -23,7 +25,7 @@ from libc.string cimport memset
 
 cdef extern from *:
     """
-    /* Whether any of 64 bytes is one of four; compilers make vector instructions of it. */
+    /* Whether any of 64 bytes equals one of four; compilers vectorize the loop. */
     static inline int bpe_any_of(const uint8_t *text, const uint8_t *wanted) {
         uint8_t found = 0;
         for (int i = 0; i < 64; i++)
@@ -34,18 +36,18 @@ cdef extern from *:
     bint any_of "bpe_any_of"(const byte_t* text, const byte_t* wanted) noexcept nogil
 
 cdef enum:
-    BLOCK = 1 << 18           # positions whose occurrences are held at a time; at least four times the longest string
-    FEW = 4                   # last bytes of strings that are looked for 64 bytes at a time
-    FAR = 1 << 24             # bytes between two looks for signals
+    BLOCK = 1 << 18           # positions searched at a time; more if the longest string needs it
+    MAX_LAST = 4              # search for the strings' last bytes in blocks if so few are distinct
+    POLL_INTERVAL = 1 << 24   # bytes between two checks for signals
 
-cdef struct Tree:             # of the strings reversed, with the links of Aho and Corasick
-    byte_t* label             # by node: the byte that leads to it
-    uint32_t* first           # by node, and one more: its first child; the next node's first child ends them
-    uint32_t* shorter         # by node: the node of its longest proper suffix in the tree
-    int32_t* string           # by node: the longest string that is a suffix of it, or -1
-    uint32_t root[256]        # the node that each byte leads to from node 0; 0 if none
-    byte_t last[4]            # the bytes in `root`, if those are few; one may be there several times
-    bint few
+cdef struct Tree:             # of the reversed strings, with suffix links
+    byte_t* label             # by node: the byte on the edge to it
+    uint32_t* first           # by node: its first child; the children end at the next node's first
+    uint32_t* shorter         # by node: its suffix link, the longest proper suffix in the tree
+    int32_t* string           # by node: the longest string that is its suffix, or -1
+    uint32_t root[256]        # the child of node 0 by each byte; 0 if none
+    byte_t last[4]            # the bytes with a child in `root`, if at most MAX_LAST; repeated to fill
+    bint use_last
 
 cdef struct Occurrence:
     int64_t start
@@ -53,7 +55,7 @@ cdef struct Occurrence:
 
 
 cdef inline uint32_t child(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
-    """The child of a node by a byte; 0 if none."""
+    """Return the child of a node by a byte; 0 if there is none."""
     cdef uint32_t low = tree.first[node], high = tree.first[node + 1], end = high, middle
     while low < high:
         middle = (low + high) >> 1
@@ -65,7 +67,7 @@ cdef inline uint32_t child(const Tree* tree, uint32_t node, byte_t byte) noexcep
 
 
 cdef inline uint32_t step(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
-    """The node after one more byte."""
+    """Return the state after one more byte: follow suffix links until a node has a child by this byte."""
     cdef uint32_t found
     while node:
         found = child(tree, node, byte)
@@ -76,10 +78,10 @@ cdef inline uint32_t step(const Tree* tree, uint32_t node, byte_t byte) noexcept
 
 
 cdef inline Py_ssize_t skip(const Tree* tree, const byte_t* text, Py_ssize_t pos, Py_ssize_t low) noexcept nogil:
-    """The greatest position at most `pos`, and at least `low`, where a string may end; below `low` if none."""
+    """Return the last position from `low` to `pos` where a string may end; less than `low` if there is none."""
     cdef Py_ssize_t near
     while pos >= low:
-        while tree.few and pos - 63 >= low and not any_of(text + pos - 63, tree.last):
+        while tree.use_last and pos - 63 >= low and not any_of(text + pos - 63, tree.last):
             pos -= 64
         near = max(pos - 63, low)
         while pos >= near and not tree.root[text[pos]]:
@@ -89,7 +91,7 @@ cdef inline Py_ssize_t skip(const Tree* tree, const byte_t* text, Py_ssize_t pos
     return pos
 
 
-cdef struct Range:            # of the strings, in the order of their reversals, that end with a node's bytes
+cdef struct Range:            # of the strings below a node, sorted by their reversals
     uint32_t low
     uint32_t high
     uint32_t depth
@@ -98,28 +100,29 @@ cdef struct Range:            # of the strings, in the order of their reversals,
 cdef uint32_t grow_tree(
     Tree* tree, const byte_t* blob, const int64_t* offsets, const int64_t* order, Py_ssize_t n, Range* ranges
 ) noexcept nogil:
-    """Make the nodes of the tree, level by level; how many they are. `order[i]` is the i-th string when reversed.
+    """Create the nodes of the tree level by level; returns their number. `order` sorts the strings by their reversals.
 
-    All strings' bytes are read once, so this is linear in them.
+    Strings with a common beginning are adjacent in that order, so each node stands for a range of them. Each byte of
+    the strings is read once: the time is linear.
     """
     cdef uint32_t node = 0, n_nodes = 1, i, start
-    cdef Range here
+    cdef Range node_range
     cdef byte_t byte
     ranges[0] = Range(0, <uint32_t>n, 0)
     while node < n_nodes:
-        here = ranges[node]
+        node_range = ranges[node]
         tree.first[node] = n_nodes
         tree.string[node] = -1
-        i = here.low
-        if offsets[order[i] + 1] - offsets[order[i]] == here.depth:        # it is the shortest, and so the first
+        i = node_range.low
+        if offsets[order[i] + 1] - offsets[order[i]] == node_range.depth:  # the shortest comes first
             tree.string[node] = <int32_t>order[i]
             i += 1
-        while i < here.high:
-            start, byte = i, blob[offsets[order[i] + 1] - 1 - here.depth]
-            while i < here.high and blob[offsets[order[i] + 1] - 1 - here.depth] == byte:
+        while i < node_range.high:
+            start, byte = i, blob[offsets[order[i] + 1] - 1 - node_range.depth]
+            while i < node_range.high and blob[offsets[order[i] + 1] - 1 - node_range.depth] == byte:
                 i += 1
             tree.label[n_nodes] = byte
-            ranges[n_nodes] = Range(start, i, here.depth + 1)
+            ranges[n_nodes] = Range(start, i, node_range.depth + 1)
             n_nodes += 1
         node += 1
     tree.first[n_nodes] = n_nodes
@@ -127,7 +130,7 @@ cdef uint32_t grow_tree(
 
 
 cdef void link_tree(Tree* tree, uint32_t n_nodes) noexcept nogil:
-    """Link each node to its longest proper suffix that is a node, and let it have that node's string if it has none."""
+    """Set each node's suffix link; a node without a string inherits the string of the node that it links to."""
     cdef uint32_t node, at
     tree.shorter[0] = 0
     memset(tree.root, 0, sizeof(tree.root))
@@ -141,16 +144,16 @@ cdef void link_tree(Tree* tree, uint32_t n_nodes) noexcept nogil:
 
 
 cdef class Finder:
-    """Finds some strings in texts. Immutable once it is made, and safe to use from any number of threads.
+    """Finds occurrences of given strings in texts. Immutable, so any number of threads may use it.
 
     Args:
-        strings: a list of bytes, distinct and not empty; occurrences are given by their places in it.
+        strings: a list of distinct, non-empty bytes; an occurrence names a string by its index in this list.
     """
 
     cdef Tree tree
     cdef int64_t[::1] sizes
     cdef readonly Py_ssize_t longest       # bytes of the longest string
-    cdef object held                       # the arrays behind the pointers
+    cdef object arrays                                     # keeps the memory of the pointers in `tree` alive
 
     def __init__(self, list strings):
         cdef bytes blob = b"".join(strings)
@@ -174,7 +177,7 @@ cdef class Finder:
         links, found = np.zeros(room, dtype=np.uint32), np.full(room, -1, dtype=np.int32)
         label, first, shorter, string = labels, firsts, links, found
         self.sizes, self.longest = lengths, int(lengths.max(initial=0))
-        self.held = labels, firsts, links, found
+        self.arrays = labels, firsts, links, found
         tree.label, tree.first, tree.shorter, tree.string = &label[0], &first[0], &shorter[0], &string[0]
         memset(tree.root, 0, sizeof(tree.root))
         if n == 0:
@@ -183,19 +186,19 @@ cdef class Finder:
         with nogil:
             link_tree(tree, grow_tree(tree, data, &offsets[0], &order[0], n, <Range*>&ranges[0, 0]))
         n_last = tree.first[1] - tree.first[0]
-        tree.few = n_last <= FEW
-        for i in range(FEW):
+        tree.use_last = n_last <= MAX_LAST
+        for i in range(MAX_LAST):
             tree.last[i] = tree.label[tree.first[0] + min(i, n_last - 1)]
 
     cdef Py_ssize_t occurrences(
         self, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room
     ) except -1 nogil:
-        """Find the longest string at each position from `low` to `high` that one begins at; how many such there are.
+        """Find the longest string that begins at each position from `low` up to `high`; returns the number found.
 
-        They are written to `out` from the last one to the first, unless `out` is NULL: then one is enough.
+        Occurrences are written to `out` from last to first. If `out` is NULL, the search stops at the first one found.
         """
         cdef const Tree* tree = &self.tree
-        cdef Py_ssize_t pos = min(high + self.longest - 1, end) - 1, n = 0, heard = pos
+        cdef Py_ssize_t pos = min(high + self.longest - 1, end) - 1, n = 0, last_poll = pos
         cdef uint32_t node = 0
         while pos >= low:
             if node == 0:
@@ -210,13 +213,13 @@ cdef class Finder:
                 out[0][n] = Occurrence(pos, tree.string[node])
                 n += 1
             pos -= 1
-            if heard - pos > FAR:
+            if last_poll - pos > POLL_INTERVAL:
                 check_signals()
-                heard = pos
+                last_poll = pos
         return n
 
     def occurs(self, text):
-        """Whether any of the strings is in a text."""
+        """Whether any of the strings occurs in a text."""
         cdef Py_buffer view                    # a typed memoryview would cost as much as searching a short text
         cdef Py_ssize_t n = 0
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
@@ -229,10 +232,10 @@ cdef class Finder:
         return n > 0
 
     def find(self, text, Py_ssize_t start=0):
-        """The occurrences at or after `start`, from left to right, the longest at a position, none overlapping another.
+        """Find the leftmost-longest occurrences at or after `start`, in order and without overlaps.
 
         Returns:
-            (int64 starts, int64 ends, int64 places in the list of strings), or None if there is none.
+            (int64 starts, int64 ends, int64 indices into the list of strings), or None if there are none.
         """
         cdef Py_buffer view
         cdef Py_ssize_t i, n = 0
@@ -242,7 +245,7 @@ cdef class Finder:
         try:
             if self.longest and start < view.len:
                 with nogil:
-                    n = self.chosen(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &kept)
+                    n = self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &kept)
             if n == 0:
                 return None
             found = np.empty((3, n), dtype=np.int64)
@@ -255,30 +258,30 @@ cdef class Finder:
             PyBuffer_Release(&view)
 
     def between(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """Cut the parts `text[starts[i]:ends[i]]` at the strings, found in each part as by `find`.
+        """Split the spans `text[starts[i]:ends[i]]` at the strings, found in each span as by `find`.
 
         Returns:
-            (int64 starts, int64 ends) of what lies between, empty ones left out.
+            (int64 starts, int64 ends) of the non-empty spans between the strings.
         """
         cdef int64_t* out = NULL
         cdef int64_t* kept = NULL
         cdef size_t room = 0
-        cdef Py_ssize_t i, k, n, done, size = 0
+        cdef Py_ssize_t i, k, n, last_end, size = 0
         cdef const byte_t* data = &text[0] if text.shape[0] else NULL
         cdef int64_t[:, ::1] rows
         check_spans(starts, ends, text.shape[0])
         try:
             with nogil:
                 for i in range(starts.shape[0]):
-                    n = self.chosen(data, starts[i], ends[i], &kept)
+                    n = self.leftmost_longest(data, starts[i], ends[i], &kept)
                     out = <int64_t*>grown(out, &room, 2 * (size + n + 1), sizeof(int64_t))
-                    done = starts[i]
+                    last_end = starts[i]
                     for k in range(n + 1):
-                        if done < (kept[3 * k] if k < n else ends[i]):
-                            out[2 * size], out[2 * size + 1] = done, kept[3 * k] if k < n else ends[i]
+                        if last_end < (kept[3 * k] if k < n else ends[i]):
+                            out[2 * size], out[2 * size + 1] = last_end, kept[3 * k] if k < n else ends[i]
                             size += 1
                         if k < n:
-                            done = kept[3 * k + 1]
+                            last_end = kept[3 * k + 1]
                     free(kept)
                     kept = NULL
             found = np.empty((2, size), dtype=np.int64)
@@ -290,42 +293,42 @@ cdef class Finder:
             free(out)
             free(kept)
 
-    cdef Py_ssize_t chosen(
+    cdef Py_ssize_t leftmost_longest(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, int64_t** kept
     ) except -1 nogil:
-        """Choose the occurrences of `find`; how many they are. Three numbers for each are written to `kept`."""
-        cdef Occurrence* here = NULL
+        """Find the occurrences of `find`; returns their number and writes (start, end, string) of each to `kept`."""
+        cdef Occurrence* hits = NULL
         cdef size_t room = 0, kept_room = 0
-        cdef Py_ssize_t low = start, high, done = start, i, n = 0, block = max(<Py_ssize_t>BLOCK, 4 * self.longest)
+        cdef Py_ssize_t low = start, high, last_end = start, i, n = 0, block = max(<Py_ssize_t>BLOCK, 4 * self.longest)
         try:
             while low < end:
                 high = min(low + block, end)
-                i = self.occurrences(text, low, high, end, &here, &room)
+                i = self.occurrences(text, low, high, end, &hits, &room)
                 while i > 0:
                     i -= 1
-                    if here[i].start >= done:
-                        done = here[i].start + self.sizes[here[i].number]
+                    if hits[i].start >= last_end:
+                        last_end = hits[i].start + self.sizes[hits[i].number]
                         kept[0] = <int64_t*>grown(kept[0], &kept_room, 3 * n + 3, sizeof(int64_t))
-                        kept[0][3 * n], kept[0][3 * n + 1], kept[0][3 * n + 2] = here[i].start, done, here[i].number
+                        kept[0][3 * n], kept[0][3 * n + 1], kept[0][3 * n + 2] = hits[i].start, last_end, hits[i].number
                         n += 1
-                low = max(high, done)
+                low = max(high, last_end)
         finally:
-            free(here)
+            free(hits)
         return n
 
     def crosses(self, const byte_t[::1] text, Py_ssize_t at):
-        """Whether any occurrence, be it part of another or not, begins before `at` and ends after it."""
+        """Whether the longest string at some position before `at` ends after `at`, overlapping others or not."""
         cdef Py_ssize_t low = max(at - self.longest + 1, <Py_ssize_t>0), n, i
         cdef bint found = False
-        cdef Occurrence* here = NULL
+        cdef Occurrence* hits = NULL
         cdef size_t room = 0
         if not 0 < at < text.shape[0] or not self.longest:
             return False
         try:
             with nogil:
-                n = self.occurrences(&text[0], low, at, text.shape[0], &here, &room)
+                n = self.occurrences(&text[0], low, at, text.shape[0], &hits, &room)
                 for i in range(n):
-                    found |= here[i].start + self.sizes[here[i].number] > at
+                    found |= hits[i].start + self.sizes[hits[i].number] > at
             return found
         finally:
-            free(here)
+            free(hits)

@@ -1,7 +1,8 @@
-/* The characters of a str as UTF-8, 16 at a time where AVX-512 is.
+/* Convert the characters of a str to UTF-8, 16 at a time with AVX-512.
  *
- * A str has units of 1, 2 or 4 bytes, each a code point; of 1 byte those up to U+FF. A surrogate pair becomes its
- * character and a lone surrogate U+FFFD, as in tiktoken. The level is chosen once, as for pretokenize/_char_masks.h.
+ * A str stores its code points in units of 1, 2 or 4 bytes (PEP 393). A surrogate pair is converted to the character it
+ * encodes, and a lone surrogate to U+FFFD, as tiktoken does. Cost: linear. The level is chosen once, as for
+ * pretokenize/_char_masks.h.
  */
 #ifndef BPE_TRANSCODE_H
 #define BPE_TRANSCODE_H
@@ -17,8 +18,8 @@ static inline uint32_t bpe_unit(const void *text, int width, size_t at) {
                                                                  : ((const uint32_t *)text)[at];
 }
 
-/* The character at `*at`, which moves on behind it. */
-static inline uint32_t bpe_character(const void *text, int width, size_t n, size_t *at) {
+/* Return the character at `*at` and advance `*at` past it. */
+static inline uint32_t bpe_next_character(const void *text, int width, size_t n, size_t *at) {
     uint32_t code = bpe_unit(text, width, (*at)++), low;
     if (width == 1 || code - 0xD800 >= 0x800) return code;
     if (code < 0xDC00 && *at < n && (low = bpe_unit(text, width, *at)) - 0xDC00 < 0x400) {
@@ -48,24 +49,24 @@ static inline uint8_t *bpe_write_character(uint8_t *out, uint32_t code) {
     return out;
 }
 
-/* Write the characters that begin before `until`; `*at` moves on behind the last. */
-static inline uint8_t *bpe_transcode_some(const void *text, int width, size_t n, size_t *at, size_t until,
+/* Write the characters that begin before `until` and advance `*at` past them. */
+static inline uint8_t *bpe_transcode_until(const void *text, int width, size_t n, size_t *at, size_t until,
                                           uint8_t *out) {
-    while (*at < until) out = bpe_write_character(out, bpe_character(text, width, n, at));
+    while (*at < until) out = bpe_write_character(out, bpe_next_character(text, width, n, at));
     return out;
 }
 
 static uint8_t *bpe_transcode_plain(const void *text, int width, size_t n, uint8_t *out) {
     size_t at = 0;
-    if (width == 1) return bpe_transcode_some(text, 1, n, &at, n, out);
-    if (width == 2) return bpe_transcode_some(text, 2, n, &at, n, out);
-    return bpe_transcode_some(text, 4, n, &at, n, out);
+    if (width == 1) return bpe_transcode_until(text, 1, n, &at, n, out);
+    if (width == 2) return bpe_transcode_until(text, 2, n, &at, n, out);
+    return bpe_transcode_until(text, 4, n, &at, n, out);
 }
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Each character in 32 bits, its bytes from the lowest on; then the bytes that are there move together. */
+/* Encode each character in its own 32-bit lane, first byte lowest, then remove the unused bytes with one compress. */
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
 static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint8_t *out) {
     const __m512i six = _mm512_set1_epi32(0x3F), tail = _mm512_set1_epi32(0x80);
@@ -87,27 +88,27 @@ static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint
         __mmask16 three = _mm512_cmpge_epu32_mask(code, _mm512_set1_epi32(0x800));
         __mmask16 four = _mm512_cmpge_epu32_mask(code, _mm512_set1_epi32(0x10000));
         if (_mm512_cmpeq_epi32_mask(_mm512_and_si512(code, _mm512_set1_epi32(~0x7FF)), _mm512_set1_epi32(0xD800))) {
-            out = bpe_transcode_some(text, width, n, &at, at + some, out);
+            out = bpe_transcode_until(text, width, n, &at, at + some, out);
             continue;
         }
         __m512i last = _mm512_or_si512(tail, _mm512_and_si512(code, six));
-        __m512i rest = _mm512_srli_epi32(code, 6);          /* all but the last byte's bits */
+        __m512i rest = _mm512_srli_epi32(code, 6);          /* the bits of all bytes but the last */
         __m512i bytes = _mm512_mask_mov_epi32(
             code, two, _mm512_or_si512(_mm512_or_si512(_mm512_set1_epi32(0xC0), rest), _mm512_slli_epi32(last, 8)));
         __m512i third = _mm512_or_si512(tail, _mm512_and_si512(rest, six));
         rest = _mm512_srli_epi32(rest, 6);
         last = _mm512_or_si512(_mm512_slli_epi32(third, 8), _mm512_slli_epi32(last, 16));
         bytes = _mm512_mask_or_epi32(bytes, three, _mm512_or_si512(_mm512_set1_epi32(0xE0), rest), last);
-        __m512i there = _mm512_mask_set1_epi32(tail, two, 0x8080);
-        there = _mm512_mask_set1_epi32(there, three, 0x808080);
+        __m512i markers = _mm512_mask_set1_epi32(tail, two, 0x8080); /* bit 7 of each byte in use */
+        markers = _mm512_mask_set1_epi32(markers, three, 0x808080);
         if (four) {
             __m512i second = _mm512_or_si512(tail, _mm512_and_si512(rest, six));
             last = _mm512_or_si512(_mm512_slli_epi32(second, 8), _mm512_slli_epi32(last, 8));
             rest = _mm512_or_si512(_mm512_set1_epi32(0xF0), _mm512_srli_epi32(rest, 6));
             bytes = _mm512_mask_or_epi32(bytes, four, rest, last);
-            there = _mm512_mask_set1_epi32(there, four, (int)0x80808080);
+            markers = _mm512_mask_set1_epi32(markers, four, (int)0x80808080);
         }
-        __mmask64 kept = _mm512_movepi8_mask(_mm512_maskz_mov_epi32(lanes, there));
+        __mmask64 kept = _mm512_movepi8_mask(_mm512_maskz_mov_epi32(lanes, markers));
         _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, bytes));
         out += __builtin_popcountll(kept);
         at += some;
@@ -118,7 +119,7 @@ static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint
 
 static bpe_transcode_t bpe_transcode = bpe_transcode_plain;
 
-/* Use the version of a vector level (base/_cpu.pxd). */
+/* Select the version for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_transcode(int level) {
     bpe_transcode = bpe_transcode_plain;
 #if defined(__x86_64__)

@@ -1,8 +1,9 @@
-/* Whether bytes are UTF-8: where the first character begins that is not. With AVX2 in blocks of 64; those of ASCII
- * alone are passed over.
+/* Validate UTF-8: find the start of the first invalid sequence, with AVX2 64 bytes at a time.
  *
- * Two bytes that follow each other are wrong together if three tables, of the halves of the first byte and of the upper
- * half of the second, agree on a reason (Keiser, Lemire: Validating UTF-8 in less than one instruction per byte, 2020).
+ * The method is that of Keiser and Lemire, "Validating UTF-8 in less than one instruction per byte", 2020. Each kind of
+ * error is a bit. Three tables, indexed by the two halves of a byte and the upper half of the next one, list the errors
+ * that are possible; a pair of bytes is invalid if a bit is set in all three. Blocks of ASCII are skipped.
+ * Cost: linear.
  */
 #ifndef BPE_UTF8_H
 #define BPE_UTF8_H
@@ -11,12 +12,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where the first character begins that is not UTF-8, or n. */
+/* Return the start of the first sequence that is not UTF-8, or n. */
 static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     size_t at = 0, size, i;
     uint64_t word;
     while (at < n) {
-        uint8_t lead = text[at], least = 0x80, most = 0xBF; /* of the byte after it */
+        uint8_t lead = text[at], least = 0x80, most = 0xBF; /* limits of the second byte */
         if (lead < 0x80) {
             at++;
             while (at + 8 <= n) {
@@ -28,7 +29,7 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
         }
         if (lead < 0xC2 || lead > 0xF4) return at;
         size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (lead == 0xE0) least = 0xA0; /* nothing longer than it need be, no surrogate, nothing beyond U+10FFFF */
+        if (lead == 0xE0) least = 0xA0; /* no overlong form, surrogate or code point after U+10FFFF */
         if (lead == 0xED) most = 0x9F;
         if (lead == 0xF0) least = 0x90;
         if (lead == 0xF4) most = 0x8F;
@@ -48,14 +49,14 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
 #define BPE_UTF8_BLOCK 64
 
 enum {
-    TOO_SHORT = 1,    /* a lead byte, or ASCII, where a character goes on */
-    TOO_LONG = 2,     /* a continuation after ASCII */
+    TOO_SHORT = 1,    /* a lead byte or ASCII where a continuation byte is due */
+    TOO_LONG = 2,     /* a continuation byte after ASCII */
     OVERLONG_3 = 4,   /* E0 80 to E0 9F */
-    TOO_LARGE = 8,    /* beyond U+10FFFF: F4 90 and more */
+    TOO_LARGE = 8,    /* after U+10FFFF: F4 90 and more */
     SURROGATE = 16,   /* ED A0 to ED BF */
     OVERLONG_2 = 32,  /* C0, C1 */
-    OVERLONG_4 = 64,  /* F0 80 to F0 8F; F5 and more with 80 to 8F too */
-    TWO_MORE = 128,   /* a continuation after another: right if a longer character began two or three bytes before */
+    OVERLONG_4 = 64,  /* F0 80 to F0 8F; also F5 and more before 80 to 8F */
+    TWO_MORE = 128,   /* two continuation bytes: valid only after the lead byte of a longer character */
     ANY_LOW = TOO_SHORT | TOO_LONG | TWO_MORE
 };
 
@@ -83,7 +84,7 @@ BPE_UTF8_AVX2 static inline __m256i bpe_utf8_halves(const uint8_t table[16], __m
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), halves);
 }
 
-/* A byte is not 0 where it is wrong, as above. */
+/* Return the errors at each byte; 0 if none. Reads three bytes before `text`. */
 BPE_UTF8_AVX2 static inline __m256i bpe_bad_bytes(const uint8_t *text) {
     const __m256i low = _mm256_set1_epi8(15);
     __m256i here = _mm256_loadu_si256((const __m256i *)text), first = _mm256_loadu_si256((const __m256i *)(text - 1));
@@ -102,7 +103,7 @@ BPE_UTF8_AVX2 static inline __m256i bpe_either(const uint8_t *text) {
     return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)text), _mm256_loadu_si256((const __m256i *)(text + 32)));
 }
 
-/* Whether something is wrong in a block, of which the three bytes before it are known to be right so far. */
+/* Whether a block of 64 bytes is invalid. The bytes before it are valid, but their last character may be incomplete. */
 BPE_UTF8_AVX2 static inline int bpe_bad_block(const uint8_t *text) {
     __m256i bad;
     if (!_mm256_movemask_epi8(bpe_either(text)) && text[-1] < 0xC0 && text[-2] < 0xE0 && text[-3] < 0xF0) return 0;
@@ -111,12 +112,12 @@ BPE_UTF8_AVX2 static inline int bpe_bad_block(const uint8_t *text) {
 }
 
 BPE_UTF8_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
-    uint8_t edge[BPE_UTF8_BLOCK + 3]; /* the first block and the last, with what is not there as zeros */
+    uint8_t edge[BPE_UTF8_BLOCK + 3]; /* the first or last block, padded with zeros */
     size_t at = 0, some, before;
-    for (; at <= n; at += BPE_UTF8_BLOCK) { /* behind a last block that is full, a character may still want more */
+    for (; at <= n; at += BPE_UTF8_BLOCK) { /* the empty block at n finds a character that the text cuts off */
         if (at >= 3 && at + BPE_UTF8_BLOCK <= n) {
             if (bpe_bad_block(text + at)) break;
-            while (text[at + BPE_UTF8_BLOCK - 1] < 0x80 && at + 5 * BPE_UTF8_BLOCK <= n) { /* ASCII four at a time */
+            while (text[at + BPE_UTF8_BLOCK - 1] < 0x80 && at + 5 * BPE_UTF8_BLOCK <= n) { /* skip four ASCII blocks */
                 __m256i first = _mm256_or_si256(bpe_either(text + at + 64), bpe_either(text + at + 128));
                 __m256i second = _mm256_or_si256(bpe_either(text + at + 192), bpe_either(text + at + 256));
                 if (_mm256_movemask_epi8(_mm256_or_si256(first, second))) break;
@@ -131,7 +132,7 @@ BPE_UTF8_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
         }
     }
     if (at > n) return n;
-    for (some = 0; some < 3 && at > 0; some++) { /* the character that is wrong may have begun before */
+    for (some = 0; some < 3 && at > 0; some++) { /* the invalid sequence may begin before the block */
         at--;
         if (text[at] >= 0xC0) break;
     }
@@ -142,7 +143,7 @@ BPE_UTF8_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
 
 static size_t (*bpe_bad_utf8)(const uint8_t *text, size_t n) = bpe_bad_utf8_plain;
 
-/* Use the version of a vector level (base/_cpu.pxd). */
+/* Select the version for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_utf8(int level) {
     bpe_bad_utf8 = bpe_bad_utf8_plain;
 #if defined(__x86_64__)

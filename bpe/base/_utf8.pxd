@@ -1,21 +1,21 @@
-"""What a str holds, and its characters as UTF-8."""
+"""The characters of a str, and their conversion to UTF-8."""
 
 from bpe.base._types cimport byte_t
 from libc.stdint cimport uint32_t
 
 cdef enum:
-    BEYOND = 64               # bytes that may be written behind what `to_utf8` says
+    UTF8_PADDING = 64               # bytes that `to_utf8` may write after the size it returns
 
 cdef struct Units:            # the characters of a str
     const byte_t* data
-    Py_ssize_t n              # of units
-    int width                 # bytes of a unit: 1, 2 or 4; 0 where the str is ASCII, and its units are its UTF-8
+    Py_ssize_t n              # number of units
+    int width                 # bytes of a unit: 1, 2 or 4; 0 for ASCII, whose units are its UTF-8
 
 
 cdef Units units_of(text)
 
-cdef inline Py_ssize_t most_utf8(const Units* units) noexcept nogil:
-    """At least as many bytes as the UTF-8 has."""
+cdef inline Py_ssize_t max_utf8_size(const Units* units) noexcept nogil:
+    """Return an upper bound of the size of the UTF-8 in bytes."""
     return units.n * (1 if units.width == 0 else 2 if units.width == 1 else 3 if units.width == 2 else 4)
 
 
@@ -24,11 +24,11 @@ cdef extern from "bpe/base/_transcode.h" nogil:
 
 
 cdef inline uint32_t unit_at(const Units* units, Py_ssize_t at) noexcept nogil:
-    """A character of a str that is not ASCII."""
+    """Return a code point of a str that is not ASCII."""
     return bpe_unit(units.data, units.width, at)
 
 
 cdef Py_ssize_t to_utf8(
     const Units* units,       # not ASCII
-    byte_t* out,              # OUT (most_utf8(units) + BEYOND,)
+    byte_t* out,              # OUT (max_utf8_size(units) + UTF8_PADDING,)
 ) noexcept nogil

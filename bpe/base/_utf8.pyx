@@ -1,8 +1,8 @@
-"""The characters of a str as UTF-8, for threads that do not hold the GIL.
+"""Convert the characters of a str to UTF-8 without the GIL, and validate the UTF-8 of text files.
 
-`str.encode` would make an object of it in the one thread that holds the GIL, and `PyUnicode_AsUTF8AndSize` a second
-copy that lives as long as the str. And whether bytes are UTF-8, which must be known of text files. Not here: what
-becomes of bytes that are not (`bpe/corpus/reading.py`).
+`str.encode` would create an object while holding the GIL, and `PyUnicode_AsUTF8AndSize` would attach a second copy to
+the str for its lifetime. Both functions take time linear in the text. Not here: the handling of invalid bytes
+(`bpe/corpus/reading.py`).
 """
 
 from bpe.base._cpu cimport follow_vector_level
@@ -34,7 +34,7 @@ follow_vector_level(use_level)
 
 
 cdef Units units_of(text):
-    """The characters of a str, which must live as long as they are used."""
+    """Return the characters of a str; the str must outlive the result."""
     cdef Units units
     units.data = <const byte_t*>PyUnicode_DATA(text)
     units.n = PyUnicode_GET_LENGTH(text)
@@ -43,14 +43,14 @@ cdef Units units_of(text):
 
 
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
-    """Write the characters; how many bytes they are. A surrogate pair is its character, a lone surrogate U+FFFD."""
+    """Write the UTF-8 to `out` and return its size; a surrogate pair is one character, a lone surrogate is U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
 
 
 def utf8(str text):
-    """The UTF-8 of a str that is not ASCII: for tests, `text.to_bytes` is the twin."""
+    """Return the UTF-8 of a str that is not ASCII; the tests compare it with `text.to_bytes`."""
     cdef Units units = units_of(text)
-    cdef byte_t* out = <byte_t*>malloc(most_utf8(&units) + BEYOND)
+    cdef byte_t* out = <byte_t*>malloc(max_utf8_size(&units) + UTF8_PADDING)
     if out == NULL:
         raise MemoryError("no memory for the UTF-8 of a str")
     try:
@@ -60,7 +60,7 @@ def utf8(str text):
 
 
 def bad_utf8(const byte_t[::1] text):
-    """The position of the first character that is not UTF-8; -1 if there is none."""
+    """Return the position of the first sequence that is not UTF-8; -1 if there is none."""
     cdef size_t n = text.shape[0], at
     cdef const byte_t* data = &text[0] if n else NULL
     with nogil:

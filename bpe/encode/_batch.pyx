@@ -18,7 +18,7 @@ from bpe.base._interrupts cimport begin_watch
 from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
@@ -111,7 +111,7 @@ cdef class EncodeJob:
             rest.n -= piece.n
             if rest.n <= 0:
                 break
-        self.n_bytes += most_utf8(&text)
+        self.n_bytes += max_utf8_size(&text)
         return 0
 
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil:
@@ -223,7 +223,7 @@ cdef class EncodeJob:
         self.counts = self.counted
         self.add_part(0)
         for i in range(self.n if self.threads > 1 else 0):
-            size += max(most_utf8(&self.texts[i].units), <Py_ssize_t>0) + 16
+            size += max(max_utf8_size(&self.texts[i].units), <Py_ssize_t>0) + 16
             if size >= wanted and i + 1 < self.n:
                 self.add_part(i + 1)
                 done += size
@@ -348,7 +348,7 @@ cdef class EncodeJob:
         while n < FRAGMENTS and start + n < end and self.is_copied(text) == copied:
             fragment.text, fragment.size, fragment.token = text.units.data, text.units.n, text.token
             if copied and text.units.n > 0:
-                most = used + most_utf8(&text.units) + BEYOND
+                most = used + max_utf8_size(&text.units) + UTF8_PADDING
                 if n and most > STEP:
                     break
                 worker.reserve(max(most, <Py_ssize_t>STEP))  # enough for all but a long first one

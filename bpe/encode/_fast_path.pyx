@@ -11,7 +11,7 @@ cimport numpy as cnp
 
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport BEYOND, Units, most_utf8, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
 from bpe.encode._chunk cimport ALL, PIECES, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder
@@ -134,7 +134,7 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
 cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
-    cdef byte_t utf8[SHORT_TEXT + BEYOND]
+    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
     cdef Fragment fragment
     cdef Units units
     cdef const byte_t* readable = NULL
@@ -142,10 +142,10 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
         units = units_of(text)
         fragment.text, fragment.size = units.data, units.n
         if units.width:
-            if most_utf8(&units) > SHORT_TEXT:
+            if max_utf8_size(&units) > SHORT_TEXT:
                 return False
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
-            readable = utf8 + SHORT_TEXT + BEYOND
+            readable = utf8 + SHORT_TEXT + UTF8_PADDING
     elif type(text) is bytes and not encoder.values.merger.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
