@@ -1,7 +1,9 @@
-"""Documents within a text: cutting it at separators and special tokens.
+"""Split texts into documents at separators and special tokens.
 
-Not here: which strings separate (`bpe/corpus/blocks.py`, `bpe/vocab/special_tokens.py`), what is done with the
-documents, and places where a text may be cut without changing its pretokens (`pretokenize/_safe_points.pyx`).
+Each string is searched for with `memchr` and `memcmp`, and its next occurrence is kept until the split passes it. For
+k strings that occur m times in n bytes the cost is O(k (n + m)), and one comparison for each occurrence of a string's
+first byte. Not here: the choice of the strings (`bpe/corpus/blocks.py`, `bpe/vocab/special_tokens.py`) and safe split
+points (`pretokenize/_safe_points.pyx`).
 """
 
 import numpy as np
@@ -15,18 +17,18 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp
 
 cdef enum:
-    FAR = 1 << 27             # bytes between two looks for signals
+    POLL_INTERVAL = 1 << 27   # bytes between two checks for signals
 
-cdef struct Pieces:           # what has been found: (start, end) after (start, end)
+cdef struct Spans:            # the spans found: starts and ends, alternating
     int64_t* bounds
     size_t n
     size_t room
 
 
 cdef Py_ssize_t find(const byte_t* text, Py_ssize_t start, Py_ssize_t end, const Needle* needle) noexcept nogil:
-    """Where a needle begins in `text[start:end]`, or `end`."""
+    """Return the first position of a needle in `text[start:end]`, or `end`."""
     cdef const byte_t* at
-    cdef Py_ssize_t last = end - needle.size           # the last place where it may begin
+    cdef Py_ssize_t last = end - needle.size               # the last position where it may begin
     while start <= last:
         at = <const byte_t*>memchr(text + start, needle.bytes[0], last - start + 1)
         if at == NULL:
@@ -37,10 +39,10 @@ cdef Py_ssize_t find(const byte_t* text, Py_ssize_t start, Py_ssize_t end, const
     return end
 
 
-cdef Needle* next_of(
+cdef Needle* next_needle(
     Needle* needles, Py_ssize_t n, const byte_t* text, Py_ssize_t start, Py_ssize_t end
 ) noexcept nogil:
-    """The needle that occurs first at or after `start`, the longest of those that begin at one place; NULL if none."""
+    """Return the needle with the first occurrence at or after `start`, the longest one there; NULL if there is none."""
     cdef Needle* first = NULL
     cdef Py_ssize_t i
     for i in range(n):
@@ -56,77 +58,83 @@ cdef Needle* next_of(
     return first
 
 
-cdef int add(Pieces* pieces, Py_ssize_t start, Py_ssize_t end, bint empty) except -1 nogil:
-    """Add a piece; one that is empty only with `empty`."""
+cdef int add_span(Spans* spans, Py_ssize_t start, Py_ssize_t end, bint empty) except -1 nogil:
+    """Append a span; an empty one only with `empty`."""
     if empty or start < end:
-        pieces.bounds = <int64_t*>grown(pieces.bounds, &pieces.room, pieces.n + 2, sizeof(int64_t))
-        pieces.bounds[pieces.n] = start
-        pieces.bounds[pieces.n + 1] = end
-        pieces.n += 2
+        spans.bounds = <int64_t*>grown(spans.bounds, &spans.room, spans.n + 2, sizeof(int64_t))
+        spans.bounds[spans.n] = start
+        spans.bounds[spans.n + 1] = end
+        spans.n += 2
     return 0
 
 
-cdef int cut(
-    Pieces* pieces, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Needle* needles, Py_ssize_t n,
+cdef int split_span(
+    Spans* spans, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Needle* needles, Py_ssize_t n,
     bint keep, bint empty
 ) except -1 nogil:
-    """Add what lies between the needles in `text[start:end]`; with `keep`, each needle ends the piece before it."""
+    """Append the spans between the needles in `text[start:end]`; with `keep`, each needle ends the span before it."""
     cdef Needle* needle
-    cdef Py_ssize_t i, behind, heard = start
+    cdef Py_ssize_t i, after, last_poll = start
     for i in range(n):
         needles[i].found = -1
     while True:
-        needle = next_of(needles, n, text, start, end)
+        needle = next_needle(needles, n, text, start, end)
         if needle == NULL:
             break
-        behind = needle.found + needle.size
-        add(pieces, start, behind if keep else needle.found, empty)
-        start = behind
-        if start - heard >= FAR:                           # a file may come slowly
+        after = needle.found + needle.size
+        add_span(spans, start, after if keep else needle.found, empty)
+        start = after
+        if start - last_poll >= POLL_INTERVAL:             # a long text takes seconds
             check_signals()
-            heard = start
-    return add(pieces, start, end, empty and not keep)
+            last_poll = start
+    return add_span(spans, start, end, empty and not keep)
 
 
 def split(
     const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, list strings,
     bint keep=False, bint empty=False
 ):
-    """Cut pieces of a text at every occurrence of some strings, from left to right, at one place the longest.
+    """Split spans of a text at every occurrence of some strings, from left to right; the longest string wins.
 
-    `text[starts[i]:ends[i]]` are the pieces, `strings` bytes, none empty. Answers (starts, ends) of what lies between
-    them, two int64 arrays, empty ones left out; with `keep` each string belongs to the piece before it. With `empty`
-    those between are there too, as in `bytes.split`; but where strings are kept there are none, as in a file's lines.
+    Args:
+        text: the text.
+        starts, ends: the spans `text[starts[i]:ends[i]]` to split.
+        strings: non-empty bytes to split at.
+        keep: each string ends the span before it, instead of being dropped.
+        empty: return empty spans too, as `bytes.split` does; with `keep` there is none after the last string.
+
+    Returns:
+        (starts, ends) of the spans between the strings, two int64 arrays.
     """
     cdef Py_ssize_t i, found, n = len(strings)
-    cdef Pieces pieces
+    cdef Spans spans
     cdef const byte_t* data
     cdef Needle* needles = <Needle*>malloc((n + 1) * sizeof(Needle))
     cdef bytes string
     cdef int64_t[::1] out_starts, out_ends
     if needles == NULL:
-        raise MemoryError(f"no memory for {n} strings to cut at")
-    pieces.bounds = NULL
-    pieces.n = pieces.room = 0
+        raise MemoryError(f"no memory for {n} strings to split at")
+    spans.bounds = NULL
+    spans.n = spans.room = 0
     try:
         check_spans(starts, ends, text.shape[0])
         for i in range(n):
             string = strings[i]
             if not string:
-                raise ValueError("a string to cut at is empty; it must have at least one byte")
+                raise ValueError("a string to split at is empty; it must have at least one byte")
             needles[i].bytes = string
             needles[i].size = len(string)
         data = &text[0] if text.shape[0] else NULL
         with nogil:
             for i in range(starts.shape[0]):
-                cut(&pieces, data, starts[i], ends[i], needles, n, keep, empty)
-        found = pieces.n // 2
+                split_span(&spans, data, starts[i], ends[i], needles, n, keep, empty)
+        found = spans.n // 2
         found_starts, found_ends = np.empty(found, dtype=np.int64), np.empty(found, dtype=np.int64)
         out_starts, out_ends = found_starts, found_ends
         for i in range(found):
-            out_starts[i] = pieces.bounds[2 * i]
-            out_ends[i] = pieces.bounds[2 * i + 1]
+            out_starts[i] = spans.bounds[2 * i]
+            out_ends[i] = spans.bounds[2 * i + 1]
         return found_starts, found_ends
     finally:
         free(needles)
-        free(pieces.bounds)
+        free(spans.bounds)
