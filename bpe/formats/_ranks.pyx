@@ -1,8 +1,13 @@
-"""Rank files: reading plain lines, and recovering the merges that the ranks stand for.
+"""Read rank files (tiktoken's format), and recover the merges from the ranks of the tokens.
 
-Not here: what is wrong with other lines, and vocabularies that no training produces (`bpe/formats/tiktoken.py`).
+A rank file has tokens and ranks but no merges. In a vocabulary produced by training, the merge of a token is the pair
+of tokens that remains when the token's bytes are merged with all merges of better rank. Instead of merging bytes, this
+module tests for each split of a token into two tokens whether it is that pair (`is_valid_pair`).
 
-Measured, cl100k: 290 ms with a dict of tokens and merging each token's bytes, 33 here.
+Cost: O(n) to read; for each token, one lookup for each split and O(depth) for the splits that are two tokens. Not here:
+errors of malformed lines, and vocabularies that no training produces (`bpe/formats/tiktoken.py`).
+
+Measured, cl100k: 33 ms; 290 ms with a dict of tokens and merging each token's bytes.
 """
 
 import numpy as np
@@ -22,31 +27,31 @@ cdef extern from *:
     """
     #define BPE_BASE 0x9E3779B97F4A7C15ull
     """
-    const uint64_t BASE "BPE_BASE"         # of the sums by which longer tokens are found
+    const uint64_t BASE "BPE_BASE"                         # base of the polynomial hash of longer tokens
 
 cdef enum:
-    SHORT = 7                 # bytes that fit a key with their number
-    FILTER_BITS = 20          # log2: 128 KB, which stay in the second-level cache
-    FOREIGN = 64              # a byte that is no digit of base64
+    MAX_SHORT = 7             # bytes that fit into a key together with their number
+    FILTER_BITS = 20          # log2 of the bits: 128 KB, which stay in the L2 cache
+    NOT_BASE64 = 64           # value of a byte that is not a base64 digit
     PADDING = 61              # =
     SPACE = 32
     NEWLINE = 10
-    AHEAD = 16                # tokens prefetched ahead of the one to enter; a power of two
+    PREFETCH = 16             # tokens prefetched before they are entered; a power of two
 
 cdef struct StringSlot:
-    uint64_t key              # of `key_of`; 0 where empty
+    uint64_t key              # from `key_of`; 0 if empty
     uint64_t token
 
-cdef struct TokenStrings:     # the tokens and a table to find them by their bytes
+cdef struct TokenStrings:     # the tokens, and a hash table from bytes to token
     const byte_t* blob
     const int64_t* offsets
     StringSlot* slots
     size_t mask
     uint32_t* filter
 
-cdef struct TokenSplit:       # of a token in two, both of which may be tokens
+cdef struct TokenSplit:       # of a token into two parts that may both be tokens
     Py_ssize_t cut
-    uint64_t left             # keys
+    uint64_t left             # key of the left part
     uint64_t right
 
 cdef struct MergedPair:       # the two tokens that a token is merged from; -1, -1 for a byte and an unreachable token
@@ -54,12 +59,12 @@ cdef struct MergedPair:       # the two tokens that a token is merged from; -1, 
     int right
 
 cdef struct FoundMerges:
-    const Merges* pairs       # a pair's merge result is token << 32 | token, so that NO_MERGE is greater
+    const Merges* pairs       # a pair's value is token << 32 | token, less than NO_MERGE
     MergedPair* pair_of       # by token
 
-cdef struct SplitWork:        # on one token; while it waits for memory, the next ones are worked on
-    TokenSplit* splits        # with room for one at each byte of the longest token, as has the following
-    MergedPair* pairs         # the splits that are two tokens; the first is most likely the merge
+cdef struct SplitWork:        # for one token; three are in progress to hide memory latency
+    TokenSplit* splits        # room for one per byte of the longest token, as in `pairs`
+    MergedPair* pairs         # the splits into two tokens, the most likely merge first
     Py_ssize_t n
 
 
@@ -67,9 +72,9 @@ cdef struct SplitWork:        # on one token; while it waits for memory, the nex
 
 
 cdef void base64_digits(byte_t* digits) noexcept nogil:
-    """The value of each digit of base64; FOREIGN for every other byte."""
+    """Fill a table with the value of each base64 digit; NOT_BASE64 for every other byte."""
     cdef int i
-    memset(digits, FOREIGN, 256)
+    memset(digits, NOT_BASE64, 256)
     for i in range(26):
         digits[65 + i] = i
         digits[97 + i] = 26 + i
@@ -81,23 +86,23 @@ cdef void base64_digits(byte_t* digits) noexcept nogil:
 cdef Py_ssize_t decode_base64(
     const byte_t* digits, const byte_t* text, Py_ssize_t size, byte_t* out, Py_ssize_t* used
 ) noexcept nogil:
-    """Decode the base64 that a text begins with to `out`; returns how many bytes, or -1 for what is not plain base64.
+    """Decode the base64 at the start of a text to `out`; returns the number of bytes, or -1 for non-canonical padding.
 
-    `used` gets the length of the base64: other characters follow, or the end, or less than four digits.
+    `used` receives the length of the base64, which ends at another character or before an incomplete group of four.
     """
     cdef Py_ssize_t i = 0, n = 0
-    cdef uint32_t a = FOREIGN, b = FOREIGN, c, d
+    cdef uint32_t a = NOT_BASE64, b = NOT_BASE64, c, d
     while i + 4 <= size:
         a, b, c, d = digits[text[i]], digits[text[i + 1]], digits[text[i + 2]], digits[text[i + 3]]
-        if (a | b | c | d) >= FOREIGN:
+        if (a | b | c | d) >= NOT_BASE64:
             break
         a = a << 18 | b << 12 | c << 6 | d
         out[n], out[n + 1], out[n + 2] = <byte_t>(a >> 16), <byte_t>(a >> 8), <byte_t>a
         n += 3
         i += 4
-    if i + 4 <= size and text[i + 3] == PADDING and (a | b) < FOREIGN:
+    if i + 4 <= size and text[i + 3] == PADDING and (a | b) < NOT_BASE64:
         c = 0 if text[i + 2] == PADDING else digits[text[i + 2]]
-        if c >= FOREIGN or (b & 15 if text[i + 2] == PADDING else c & 3):
+        if c >= NOT_BASE64 or (b & 15 if text[i + 2] == PADDING else c & 3):
             return -1
         out[n] = <byte_t>(a << 2 | b >> 4)
         n += 1
@@ -110,7 +115,7 @@ cdef Py_ssize_t decode_base64(
 
 
 cdef Py_ssize_t read_number(const byte_t* text, Py_ssize_t size, int64_t* number) noexcept nogil:
-    """The number of up to ten digits that a text begins with; returns how many digits, or -1 for none or too many."""
+    """Read a number of one to ten digits at the start of a text; returns the number of digits, or -1."""
     cdef Py_ssize_t i = 0
     number[0] = 0
     while i < size and 48 <= text[i] <= 57 and i <= 10:
@@ -120,22 +125,22 @@ cdef Py_ssize_t read_number(const byte_t* text, Py_ssize_t size, int64_t* number
 
 
 def read_ranks(const byte_t[::1] data):
-    """Read a rank file whose every line is `BASE64 RANK`, by rising rank.
+    """Read a rank file if every line is `BASE64 RANK`, in order of rising rank.
 
     Returns:
         (the tokens' bytes; int64 offsets, shape (n + 1,): token i is `blob[offsets[i]:offsets[i + 1]]`; int32 ranks,
-        shape (n,)), or None for a file that has any other line, wrong or not.
+        shape (n,)), or None for a file with any other line, valid or not.
 
     """
-    cdef Py_ssize_t size = data.shape[0], pos = 0, n = 0, got, n_digits, length = 0, used = 0
+    cdef Py_ssize_t size = data.shape[0], pos = 0, n = 0, n_bytes, n_digits, length = 0, used = 0
     cdef const byte_t* text
     cdef byte_t digits[256]
     cdef int64_t rank = 0, last = -1
     if size == 0:
         return None
     text = &data[0]
-    blob = np.empty(size, dtype=np.uint8)                  # base64 is longer than what it stands for
-    ends = np.empty(size // 6 + 2, dtype=np.int64)         # a line has 6 bytes and a newline
+    blob = np.empty(size, dtype=np.uint8)                  # base64 is longer than the bytes it encodes
+    ends = np.empty(size // 6 + 2, dtype=np.int64)         # a line has at least 6 bytes and a newline
     numbers = np.empty(size // 6 + 1, dtype=np.int32)
     cdef byte_t[::1] out = blob
     cdef int64_t[::1] end = ends
@@ -144,9 +149,9 @@ def read_ranks(const byte_t[::1] data):
         base64_digits(digits)
         end[0] = 0
         while pos < size:
-            got = decode_base64(digits, text + pos, size - pos, &out[used], &length)
+            n_bytes = decode_base64(digits, text + pos, size - pos, &out[used], &length)
             pos += length + 1
-            if got < 1 or pos >= size or text[pos - 1] != SPACE:
+            if n_bytes < 1 or pos >= size or text[pos - 1] != SPACE:
                 n = 0
                 break
             n_digits = read_number(text + pos, size - pos, &rank)
@@ -154,7 +159,7 @@ def read_ranks(const byte_t[::1] data):
             if n_digits < 0 or not last < rank < (<int64_t>1 << 31) or (pos <= size and text[pos - 1] != NEWLINE):
                 n = 0
                 break
-            used += got
+            used += n_bytes
             end[n + 1] = used
             number[n] = <int>rank
             last = rank
@@ -168,38 +173,38 @@ def read_ranks(const byte_t[::1] data):
 
 
 cdef inline uint64_t short_key(const byte_t* data, Py_ssize_t size) noexcept nogil:
-    """The key of up to 7 bytes: these and their number. 8 bytes are read: the blob is padded with as many."""
+    """Return the key of up to 7 bytes: the bytes and their number. Reads 8 bytes; the blob has that much padding."""
     cdef uint64_t word
     memcpy(&word, data, 8)
     return word & (<uint64_t>1 << 8 * size) - 1 | <uint64_t>size << 56
 
 
 cdef inline uint64_t long_key(uint64_t sum) noexcept nogil:
-    """The key of more bytes, by the sum of byte i times BASE ** (size - 1 - i), modulo 2**64."""
+    """Return the key of more bytes from `sum`, the hash of byte i times BASE ** (size - 1 - i), modulo 2**64."""
     return sum | <uint64_t>0xFF << 56
 
 
 cdef inline uint64_t key_of(const byte_t* data, Py_ssize_t size) noexcept nogil:
     cdef uint64_t sum = 0
     cdef Py_ssize_t i
-    if size <= SHORT:
+    if size <= MAX_SHORT:
         return short_key(data, size)
     for i in range(size):
         sum = sum * BASE + data[i]
     return long_key(sum)
 
 
-cdef inline uint64_t scattered(uint64_t key) noexcept nogil:
+cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
     return mix(key, <uint64_t>0xD6E8FEB86659FD93)
 
 
-cdef inline bint seen(const uint32_t* filter, uint64_t hashed) noexcept nogil:
-    """Whether a key of this hash may have been entered; False is certain."""
+cdef inline bint maybe_entered(const uint32_t* filter, uint64_t hashed) noexcept nogil:
+    """Whether a key with this hash may be in the table (a Bloom filter with one hash); False is certain."""
     cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
     return filter[bit >> 5] >> (bit & 31) & 1
 
 
-cdef inline void note(uint32_t* filter, uint64_t hashed) noexcept nogil:
+cdef inline void add_to_filter(uint32_t* filter, uint64_t hashed) noexcept nogil:
     cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
     filter[bit >> 5] |= <uint32_t>1 << (bit & 31)
 
@@ -207,13 +212,13 @@ cdef inline void note(uint32_t* filter, uint64_t hashed) noexcept nogil:
 cdef inline size_t slot_of(
     const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
 ) noexcept nogil:
-    """The index of the slot of the token with these bytes, or of the empty one where it would be entered."""
-    cdef size_t at = scattered(key) & strings.mask
+    """Return the index of the slot of the token with these bytes, or of the empty slot for it (linear probing)."""
+    cdef size_t at = hash_key(key) & strings.mask
     cdef uint64_t token
     while strings.slots[at].key != 0:
         if strings.slots[at].key == key:
             token = strings.slots[at].token
-            if size <= SHORT or (
+            if size <= MAX_SHORT or (
                 strings.offsets[token + 1] - strings.offsets[token] == size
                 and memcmp(strings.blob + strings.offsets[token], data, size) == 0
             ):
@@ -225,35 +230,35 @@ cdef inline size_t slot_of(
 cdef inline token_t find_string(
     const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
 ) noexcept nogil:
-    """The token of these bytes, or NO_TOKEN."""
+    """Return the token with these bytes, or NO_TOKEN."""
     cdef const StringSlot* slot = &strings.slots[slot_of(strings, data, size, key)]
     return <token_t>slot.token if slot.key != 0 else NO_TOKEN
 
 
 cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) noexcept nogil:
-    """Enter a token; False where one of the same bytes is in the table."""
+    """Enter a token; False if a token with the same bytes is in the table."""
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef size_t at = slot_of(strings, data, strings.offsets[token + 1] - strings.offsets[token], key)
     if strings.slots[at].key != 0:
         return False
     strings.slots[at] = StringSlot(key, token)
-    note(strings.filter, scattered(key))
+    add_to_filter(strings.filter, hash_key(key))
     return True
 
 
 cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) noexcept nogil:
-    """Enter all tokens, each prefetched AHEAD tokens before; False where two are the same."""
-    cdef uint64_t keys[AHEAD]
+    """Enter all tokens, prefetching the slots PREFETCH tokens in advance; False if two tokens are equal."""
+    cdef uint64_t keys[PREFETCH]
     cdef uint64_t key
     cdef Py_ssize_t i
-    for i in range(n + AHEAD):
-        if i >= AHEAD and not enter_string(strings, <token_t>(i - AHEAD), keys[i & (AHEAD - 1)]):
+    for i in range(n + PREFETCH):
+        if i >= PREFETCH and not enter_string(strings, <token_t>(i - PREFETCH), keys[i & (PREFETCH - 1)]):
             return False
         if i < n:
-            keys[i & (AHEAD - 1)] = key = key_of(
+            keys[i & (PREFETCH - 1)] = key = key_of(
                 strings.blob + strings.offsets[i], strings.offsets[i + 1] - strings.offsets[i]
             )
-            prefetch(&strings.slots[scattered(key) & strings.mask])
+            prefetch(&strings.slots[hash_key(key) & strings.mask])
     return True
 
 
@@ -261,15 +266,15 @@ cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint is_valid_pair(const FoundMerges* merges, token_t left, token_t right) noexcept nogil:
-    """Whether merging the bytes of two adjacent tokens by the merges known so far gives just these two tokens.
+    """Whether merging the bytes of two adjacent tokens with the merges known so far gives exactly these two tokens.
 
-    Both tokens are taken apart in the reverse order of merging, the later merge first. At each step the two parts that
-    then touch must not have been merged before the merge that was undone last.
+    This undoes the merges of both tokens, later merges first. At each step the two parts at the boundary must not form
+    a merge that comes before the merge undone last, since it would have been applied first. O(depth of the tokens).
 
-    Worked example: `low` and `er`, merged from lo w and e r, the latter later. No merge may join low|er. Undo er: none
-    before er may join low|e. Undo low: none before low may join w|e. These are single bytes: done.
+    Worked example: `low` is merged from lo + w, and later `er` from e + r. No merge may join low + er. Undo `er`: no
+    merge before `er` may join low + e. Undo `low`: no merge before `low` may join w + e. Single bytes remain: valid.
     """
-    cdef uint64_t limit = NO_TOKEN             # only merges of tokens below this one count
+    cdef uint64_t limit = NO_TOKEN                         # only merges that create lower tokens count
     cdef MergedPair left_pair, right_pair
     while True:
         if find_pair(merges.pairs, left, right) >> 32 < limit:
@@ -279,43 +284,45 @@ cdef bint is_valid_pair(const FoundMerges* merges, token_t left, token_t right) 
             limit = left
             left = <token_t>left_pair.right
         elif right_pair.left >= 0:
-            limit = right + 1                  # at equal tokens the left one is merged first
+            limit = right + 1                              # of equal tokens the left one is merged first
             right = <token_t>right_pair.left
         else:
             return True
 
 
 cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token, SplitWork* work) noexcept nogil:
-    """Find the splits of a token whose parts may both be tokens, and prefetch the slots of these.
+    """Find the splits of a token whose parts may both be tokens, and prefetch the slots of these parts.
 
-    `sums` has room for one for each byte of the token.
+    Hashes of all prefixes and suffixes are computed in O(size); the filter rejects most parts without a cache miss.
+    `sums` has room for one hash for each byte of the token.
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut, n = 0
     cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left, right, left_hash, right_hash
     cdef TokenSplit* splits = work.splits
-    if size > SHORT + 1:
+    if size > MAX_SHORT + 1:
         for cut in range(size - 1, 0, -1):
             right_sum += data[cut] * power
             power *= BASE
             sums[cut] = right_sum
     for cut in range(1, size):
         left_sum = left_sum * BASE + data[cut - 1]
-        left = short_key(data, cut) if cut <= SHORT else long_key(left_sum)
-        right = short_key(data + cut, size - cut) if size - cut <= SHORT else long_key(sums[cut])
-        left_hash, right_hash = scattered(left), scattered(right)
+        left = short_key(data, cut) if cut <= MAX_SHORT else long_key(left_sum)
+        right = short_key(data + cut, size - cut) if size - cut <= MAX_SHORT else long_key(sums[cut])
+        left_hash, right_hash = hash_key(left), hash_key(right)
         splits[n].cut, splits[n].left, splits[n].right = cut, left, right
-        n += seen(strings.filter, left_hash) & seen(strings.filter, right_hash)    # a branch would often go wrong
+        # No branch, which would often be mispredicted.
+        n += maybe_entered(strings.filter, left_hash) & maybe_entered(strings.filter, right_hash)
     for cut in range(n):
-        prefetch(&strings.slots[scattered(splits[cut].left) & strings.mask])
-        prefetch(&strings.slots[scattered(splits[cut].right) & strings.mask])
+        prefetch(&strings.slots[hash_key(splits[cut].left) & strings.mask])
+        prefetch(&strings.slots[hash_key(splits[cut].right) & strings.mask])
     work.n = n
 
 
 cdef inline bint pair_of_split(
     const TokenStrings* strings, token_t token, const TokenSplit* split, MergedPair* pair
 ) noexcept nogil:
-    """Look up both parts of a split of a token; False where one of them is no token."""
+    """Look up both parts of a split of a token; False if one of them is not a token."""
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token]
     cdef token_t right, left = find_string(strings, data, split.cut, split.left)
@@ -329,9 +336,9 @@ cdef inline bint pair_of_split(
 cdef void find_pairs(
     const TokenStrings* strings, const FoundMerges* merges, token_t token, SplitWork* work
 ) noexcept nogil:
-    """Find the splits that are two tokens, and prefetch what is known of these.
+    """Find the splits into two tokens, and prefetch the merges of these tokens.
 
-    The first is the one whose worse part has the best rank: nine times of ten that is the merge.
+    The split whose worse part has the best rank is put first: in nine cases of ten it is the merge.
     """
     cdef Py_ssize_t i, n = 0
     cdef int worst = 0x7FFFFFFF
@@ -353,14 +360,14 @@ cdef void find_pairs(
 
 
 cdef inline bint is_reachable(const TokenStrings* strings, const FoundMerges* merges, token_t token) noexcept nogil:
-    """Whether a token is a byte, or the merges known so far make it."""
+    """Whether a token is a single byte or the result of a merge known so far."""
     return merges.pair_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
 
 
 cdef bint find_merge(
     const TokenStrings* strings, const FoundMerges* merges, MergeTable table, token_t token, const SplitWork* work
 ) noexcept nogil:
-    """Find the two tokens that a token is merged from and enter the pair; False where its bytes give other tokens."""
+    """Find the pair that a token is merged from and enter it; False if merging its bytes gives other tokens."""
     cdef Py_ssize_t i
     cdef token_t left, right
     for i in range(work.n):
@@ -376,13 +383,13 @@ cdef bint find_merge(
 
 
 cdef class RankTable:
-    """Tokens by rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`, and a table to find them by their bytes.
+    """Tokens in order of rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`, and a hash table of them.
 
-    The merge of a token is the pair of tokens that its bytes give by the merges of better rank; at most one split of
+    The merge of a token is the pair of tokens that its bytes give with the merges of better rank; at most one split of
     the token is such a pair. A token without one is unreachable by merging, and is part of no merge.
 
     Attributes:
-        distinct: whether no two tokens are the same.
+        distinct: whether all tokens are different.
 
     """
 
@@ -392,7 +399,7 @@ cdef class RankTable:
     cdef const int64_t[::1] offsets
     cdef TokenStrings strings
     cdef SplitWork works[3]
-    cdef uint64_t* sums       # one for each byte of the longest token, as the works have
+    cdef uint64_t* sums       # room for one hash for each byte of the longest token
 
     def __cinit__(self, bytes blob, const int64_t[::1] offsets):
         cdef Py_ssize_t longest = max(np.diff(offsets).max(initial=0), 1)
@@ -427,9 +434,10 @@ cdef class RankTable:
             free(self.works[i].pairs)
 
     def merges(self):
-        """Recover the merges of distinct tokens: int32 pairs of tokens, shape (n, 2); -1, -1 for those without one.
+        """Recover the merges of distinct tokens: int32 pairs of tokens, shape (n, 2); -1, -1 for tokens without one.
 
-        Each token takes three steps; the steps of three tokens alternate, while memory is fetched for the next.
+        Each token takes three steps. The steps of three tokens are interleaved (software pipelining), so that the
+        memory that a step prefetches arrives before the next step of the same token.
         """
         cdef FoundMerges merges
         cdef SplitWork* first = &self.works[0]
@@ -441,7 +449,7 @@ cdef class RankTable:
         cdef MergeTable table = MergeTable.__new__(MergeTable)
         if n == 0:
             return found
-        table.allocate(n // 2 + n // 8)                    # fuller than for encoding, to stay in a cache
+        table.allocate(n // 2 + n // 8)                    # a higher load than for encoding, to stay in cache
         merges.pairs, merges.pair_of = &table.merges, <MergedPair*>&pair_of[0, 0]
         with nogil:
             for i in range(n + 2):
@@ -455,9 +463,9 @@ cdef class RankTable:
         return found
 
     def splits(self, const int64_t[::1] wanted):
-        """Every split of these distinct tokens in two tokens: int32, shape (n, 3): left, right, the token.
+        """Return every split of these distinct tokens into two tokens: int32, shape (n, 3): left, right, token.
 
-        The splits of one token are in order of its left part's length.
+        The splits of one token are sorted by the length of the left part.
         """
         cdef Py_ssize_t i, k, n = 0
         cdef size_t room = 0
@@ -481,12 +489,13 @@ cdef class RankTable:
             free(rows)
 
 
-def any_comes_together(
+def any_merges_to_itself(
     bytes blob, const int64_t[::1] offsets, const int64_t[::1] wanted, const int[:, ::1] splits
 ):
     """Whether merging the bytes of any of the tokens `wanted` by tiktoken's rule gives that token.
 
-    `splits` are those of all tokens. O(n log n) in the tokens' bytes.
+    tiktoken merges any two adjacent parts whose concatenation is a token; `splits` has these pairs for all tokens.
+    O(n log n) in the bytes of the tokens.
     """
     cdef Py_ssize_t i, at, size, longest = max(np.diff(offsets).max(initial=0), 1)
     cdef const byte_t* data = blob
@@ -495,8 +504,8 @@ def any_comes_together(
     cdef Scratch scratch
     cdef Ids out
     cdef bint found = False
-    made = np.ascontiguousarray(splits[:, 2])
-    cdef MergeTable table = MergeTable(np.ascontiguousarray(splits[:, :2]), made, made)
+    results = np.ascontiguousarray(splits[:, 2])
+    cdef MergeTable table = MergeTable(np.ascontiguousarray(splits[:, :2]), results, results)
     memset(of_byte, 0xFF, sizeof(of_byte))
     for i in range(offsets.shape[0] - 1):
         if offsets[i + 1] - offsets[i] == 1:

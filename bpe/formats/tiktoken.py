@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
-from bpe.formats._ranks import RankTable, any_comes_together, read_ranks
+from bpe.formats._ranks import RankTable, any_merges_to_itself, read_ranks
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -234,7 +234,7 @@ def recover_merges(
     without = np.flatnonzero(~merged & (np.diff(offsets) > 1))
     if len(table.splits(without)):
         splits = table.splits(np.arange(len(ranks), dtype=np.int64))
-        if any_comes_together(blob, offsets, without, splits):
+        if any_merges_to_itself(blob, offsets, without, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None
     merges = np.flatnonzero(merged)
