@@ -15,6 +15,7 @@ from bpe.merge._merging cimport (
     Alphabet,
     Row,
     Scratch,
+    merge_in_passes,
     merge_row,
     merge_with_heap,
     row_of_bytes,
@@ -109,4 +110,6 @@ cdef class Merger:
             return 0
         if text != NULL:
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
+        if self.small_ranks and self.origins.ordered:
+            n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out)

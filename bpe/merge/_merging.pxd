@@ -63,6 +63,13 @@ cdef Py_ssize_t symbols_of(
 
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil
 
+cdef Py_ssize_t merge_in_passes(
+    const Merges* merges,
+    token_t* tokens,          # IN and OUT
+    Py_ssize_t n,
+    Scratch* scratch,
+    size_t written,           # ids of the output, for `poll_if_due`
+) except -1 nogil
 cdef int merge_with_heap(
     const Merges* merges,
     const token_t* symbols,   # IN (n,): may be those of `scratch`

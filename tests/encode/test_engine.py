@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from itertools import count, pairwise, product
 from typing import Any
 
@@ -211,6 +212,25 @@ def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> No
     encoder = Engine(whole)
     assert encoder.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
     assert encoder.piece_ids(b"\xff" * run) == expected  # starts with an empty output buffer
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 999), st.sampled_from(["byte", "char"]), st.integers(1, 400))
+def test_runs_with_tokens_longer_than_a_row_equal_the_oracle(seed: int, model: Any, longest: int) -> None:
+    """Runs of random lengths, or the same one again and again: large windows, equal windows, and passes over runs."""
+    choose = random.Random(seed)
+    tok = trained_on_runs(model)
+    runs = [choose.choice("ab") * choose.randint(1, longest) + "c" * choose.randint(0, 2) for _ in range(60)]
+    for text in ("".join(runs), runs[0] * 60, runs[0][:1] * choose.randint(65, 5000)):
+        piece = text[: choose.randint(65, 5000)].encode()
+        assert tok.encode(piece).tolist() == naive(tok.spec, piece)
+
+
+@cache
+def trained_on_runs(model: Any) -> bpe.Tokenizer:
+    choose = random.Random(1)
+    texts = ["".join(choose.choice("ab") * choose.randint(1, 300) + "c" for _ in range(9)) for _ in range(30)]
+    return bpe.train(texts=texts, num_merges=150, model=model, pretokenizer=None)
 
 
 @pytest.mark.parametrize("glued", [False, True])
