@@ -5,7 +5,7 @@ threshold need no entry in a table, no list of positions and no place in the que
 merged: then all pairs are counted again, and the threshold falls. An epoch lasts from one recount to the next. The
 result does not depend on thresholds; how low one may be depends on the memory for lists.
 
-While there are few tokens, a table of all their pairs counts (dense; without it training takes 14 to 20% longer). Later
+While there are few tokens, a table of all their pairs counts (dense; without it training takes 6 to 66% longer). Later
 a filter comes first: sums addressed by a hash of the pair, each the counts of all pairs with that hash, so at least the
 count of any of them. Only pairs whose sum reaches the threshold are then counted one by one.
 
