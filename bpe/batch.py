@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.arrow import load_pyarrow
+from bpe.base.offsets import offsets_of
 from bpe.errors import check_choice, check_int, check_iterable, counted, shown, typed
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ class TokenBatch:
         """
         check_iterable("rows", rows, "an iterable of sequences of int")
         arrays = [id_array(row) for row in rows]
-        offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in arrays], out=offsets[1:])
+        offsets = offsets_of([len(row) for row in arrays])
         ids = np.concatenate(arrays).astype(np.uint32, copy=False) if arrays else np.empty(0, dtype=np.uint32)
         return cls(ids, offsets)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._utf8 import bad_utf8
+from bpe.base.offsets import offsets_of
 from bpe.errors import typed
 
 TextLike = str | bytes | bytearray | memoryview
@@ -66,7 +67,7 @@ def byte_offsets(text: str) -> NDArray[np.int64]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     lengths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     lengths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)))
+    return offsets_of(lengths)
 
 
 def utf8_error(data: Bytes) -> tuple[int, str] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import bpe
+from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.cli.files import bar, blocks_of, check_inputs, check_output, error_context, opened, output, say
@@ -97,9 +98,7 @@ def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tup
                 encoder = text_encoder_of(tokenizer)
                 parts = encoder.block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
             for part in parts:
-                offsets = np.zeros(len(part.lengths) + 1, dtype=np.int64)
-                np.cumsum(part.lengths, out=offsets[1:])
-                yield number, part.n_bytes, TokenBatch(part.ids, offsets), not part.ends
+                yield number, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
                 advance(part.n_bytes)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.count._word_table import WordTable, give_memory_back, scatter_words
 from bpe.count.word_counts import Arrays
 from bpe.errors import COUNT_LIMIT
@@ -75,8 +76,7 @@ class Spill:
         order = np.argsort(np.concatenate(found.pop()))
         counts = np.concatenate(found.pop())[order]
         lengths = np.concatenate([np.diff(self._load(offsets)) for _, offsets in words])
-        offsets = np.zeros(len(order) + 1, dtype=np.int64)
-        np.cumsum(lengths[order], out=offsets[1:])
+        offsets = offsets_of(lengths[order])
         targets = lengths  # no longer needed
         targets[order] = offsets[:-1]
         del order

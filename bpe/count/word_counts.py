@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from bpe.base._aho_corasick import Finder
 from bpe.base.arrow import load_pyarrow
 from bpe.base.atomic_files import atomic_write
+from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
 from bpe.corpus._separators import split
 from bpe.corpus.blocks import Cut, PathLike, document_cut, safe_cut
@@ -597,17 +598,6 @@ def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | 
     if own is None or not isinstance(version, str):
         raise ValueError(f"unicode_version is {shown(version)}; it must be {'null' if own is None else 'a str'}")
     return version
-
-
-def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Offsets of consecutive items with these lengths: int64, shape (n + 1,).
-
-    >>> offsets_of(np.array([3, 1, 2])).tolist()
-    [0, 3, 4, 6]
-    """
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
 
 
 def arrays_of(counts: WordCounts) -> Arrays:

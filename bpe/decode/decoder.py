@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
@@ -74,9 +75,7 @@ def _marks_to_spaces(
     tokens = [b""] * vocabulary.limit
     for number, token in vocabulary.items():
         tokens[number] = token[: len(token) - mark_size] + b" " if ends_word[number] else token
-    offsets = np.zeros(vocabulary.limit + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
-    return b"".join(tokens), offsets
+    return b"".join(tokens), offsets_of([len(token) for token in tokens])
 
 
 class ByteDecoder:

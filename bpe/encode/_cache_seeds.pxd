@@ -2,7 +2,7 @@
 
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
-from bpe.encode._word_cache cimport WordTable
+from bpe.encode._word_cache cimport SharedWordTable
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport int64_t, uint8_t
 
@@ -23,4 +23,4 @@ cdef class Seeds:
     cdef int leave_out(self, WholeWords words) noexcept
     cdef const byte_t* word_of(self, token_t token) noexcept nogil
     cdef Py_ssize_t size_of(self, token_t token) noexcept nogil
-    cdef int sow(self, WordTable table) noexcept nogil
+    cdef int sow(self, SharedWordTable table) noexcept nogil

@@ -15,7 +15,7 @@ from bpe.encode._word_cache cimport (
     MIDDLE_WORD,
     SHORT_WORD,
     Words,
-    WordTable,
+    SharedWordTable,
     enter_word,
     prefetch_line,
     hash_word,
@@ -81,7 +81,7 @@ cdef class Seeds:
         cdef Py_ssize_t size = self.offsets[token + 1] - self.offsets[token]
         return size - self.mark_size if self.marked and self.ends[token] else size
 
-    cdef int sow(self, WordTable table) noexcept nogil:
+    cdef int sow(self, SharedWordTable table) noexcept nogil:
         """Enter the seeds into an empty table; none if they would take more than three quarters of it."""
         cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
         cdef const byte_t* word

@@ -5,7 +5,7 @@ from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
 from bpe.encode._piece_ids cimport Values
 from bpe.encode._split_filter cimport SplitTables, SplitFilter
-from bpe.encode._word_cache cimport WordTable
+from bpe.encode._word_cache cimport SharedWordTable
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport int64_t
 
@@ -22,7 +22,7 @@ cdef class Encoder:
     cdef int scanner
     cdef size_t memory        # of the word table, in bytes
     cdef readonly ResultPool pool  # memory for results
-    cdef WordTable table      # the current one
+    cdef SharedWordTable table      # the current one
     cdef Workspace idle       # the last one that was given back; `next` links the others
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
@@ -31,9 +31,9 @@ cdef class Encoder:
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
     cdef const SplitTables* text_splits(self) noexcept nogil
-    cdef WordTable new_table(self, WordTable old)
+    cdef SharedWordTable new_table(self, SharedWordTable old)
     cdef int replace_table(self, Workspace space) except -1 nogil
-    cdef int install_table(self, WordTable full) except -1
+    cdef int install_table(self, SharedWordTable full) except -1
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
     cdef object taken(self, Workspace space)

@@ -37,7 +37,7 @@ from bpe.encode._word_cache cimport (
     EXHAUSTED,
     REPLACED,
     REPLACING,
-    WordTable,
+    SharedWordTable,
     change_state,
     copy_words,
     key_size,
@@ -298,7 +298,7 @@ cdef class Encoder:
 
     def cache_state(self):
         """Statistics of the word table, for tests and benchmarks: a dict of int."""
-        cdef WordTable table = self.table
+        cdef SharedWordTable table = self.table
         cdef Workspace space = self.idle
         idle = 0
         while space is not None:
@@ -317,10 +317,10 @@ cdef class Encoder:
 
     # The word table ---------------------------------------------------------------------------------------------------
 
-    cdef WordTable new_table(self, WordTable old):
+    cdef SharedWordTable new_table(self, SharedWordTable old):
         """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
         cdef bint grows = old is not None and old.size < old.largest
-        cdef WordTable table = WordTable(
+        cdef SharedWordTable table = SharedWordTable(
             self.memory, <size_t>1 << old.size if old is not None else self.seeds.n_seeds, self.values.marked
         )
         with nogil:
@@ -343,7 +343,7 @@ cdef class Encoder:
                     space.use(self.table)
         return 0
 
-    cdef int install_table(self, WordTable full) except -1:
+    cdef int install_table(self, SharedWordTable full) except -1:
         """Replace a full table by a new one; without memory for one, the full table stays."""
         cdef Workspace space
         try:

@@ -100,7 +100,7 @@ cdef enum:
     LONG_WORD = 256           # longer ones are not cached
 
 
-cdef class WordTable:
+cdef class SharedWordTable:
     """The words of one tokenizer, shared by its threads until it is replaced by another table."""
 
     cdef Words words

@@ -26,7 +26,7 @@ cdef enum:
     SPILLED = 24              # bytes of spilled ids, per line; with a line and a long word, 128 bytes
 
 
-cdef class WordTable:
+cdef class SharedWordTable:
 
     def __cinit__(self, size_t memory, size_t n_words, bint marked):
         """An empty table of at most `memory` bytes, with room for about `n_words` if these fit."""

@@ -4,7 +4,7 @@ from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
 from bpe.encode._chunk cimport FEW_IDS, Chunk, Feed
-from bpe.encode._word_cache cimport Cache, WordTable, has_ids
+from bpe.encode._word_cache cimport Cache, SharedWordTable, has_ids
 from bpe.merge._merging cimport Scratch
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 cdef class Workspace:
     """The memory of one call: front tables, a chunk, the output, scratch memory for merging."""
 
-    cdef WordTable table      # shared with other workspaces
+    cdef SharedWordTable table      # shared with other workspaces
     cdef Cache cache          # of its words
     cdef Cache earlier        # of its parts that do not end a word, if ends of words are marked
     cdef Scratch scratch
@@ -26,7 +26,7 @@ cdef class Workspace:
     cdef bint unknown         # a symbol has no id
     cdef Py_ssize_t unknown_at   # the first fragment that has such a symbol, or -1
 
-    cdef int use(self, WordTable table) noexcept
+    cdef int use(self, SharedWordTable table) noexcept
     cdef int reset(self) noexcept nogil
 
 

@@ -9,7 +9,7 @@ from bpe.base._id_array cimport LARGE, large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
 from bpe.encode._chunk cimport Chunk, Feed
-from bpe.encode._word_cache cimport WordTable, empty_front, open_front
+from bpe.encode._word_cache cimport SharedWordTable, empty_front, open_front
 from bpe.merge._merging cimport free_scratch
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -45,7 +45,7 @@ cdef class Workspace:
         if self.block.data != NULL:
             self.pool.take_back(self.block)
 
-    cdef int use(self, WordTable table) noexcept:
+    cdef int use(self, SharedWordTable table) noexcept:
         """Look words up in this table from now on; forget the values of another one."""
         if table is not self.table:
             self.table = table

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.base.threads import together
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
@@ -82,8 +83,7 @@ class Engine:
             tokens, offsets = end_to_end(blob, vocabulary.offsets[numbers], vocabulary.lengths[numbers])
             self.kernel.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), False)
         elif whole_words:
-            offsets = np.zeros(len(whole_words) + 1, dtype=np.int64)
-            np.cumsum([len(word) for word, _ in whole_words], out=offsets[1:])
+            offsets = offsets_of([len(word) for word, _ in whole_words])
             ids = np.array([number for _, number in whole_words], dtype=np.uint32)
             self.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
         self.kernel.finish()
@@ -243,9 +243,7 @@ class Engine:
             job.add_texts(list(texts), self.checked)
         else:
             rows_of_items = [list(self.items(text, allowed)) for text in texts]
-            bounds = np.zeros(len(texts) + 1, dtype=np.int64)
-            np.cumsum([len(row) for row in rows_of_items], out=bounds[1:])
-            job.add_items(list(chain.from_iterable(rows_of_items)), bounds)
+            job.add_items(list(chain.from_iterable(rows_of_items)), offsets_of([len(row) for row in rows_of_items]))
         batch, bad = self._run(job, threads)
         if bad >= 0:
             self.refuse_unknown(texts[bad])
@@ -357,9 +355,7 @@ class Engine:
         parts = job.prepare()
         together(job.work, min(threads, parts), job.stop)
         ids, lengths, bad = job.result()
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return TokenBatch(ids, offsets), bad
+        return TokenBatch(ids, offsets_of(lengths)), bad
 
     def _encode_one_by_one(
         self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], around: Around
@@ -367,9 +363,7 @@ class Engine:
         """Like `encode_batch`, for pretokenizers that run through the `regex` package."""
         del threads  # the `regex` package holds the GIL
         rows = [surrounded(self.encode(text, allowed), around) for text in texts]
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
-        return TokenBatch(_end_to_end(rows), offsets)
+        return TokenBatch(_end_to_end(rows), offsets_of([len(row) for row in rows]))
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
@@ -428,11 +422,9 @@ class BlockIds:
     def joined(parts: list[BlockIds]) -> TokenBatch:
         """The ids of all the blocks of some files."""
         whole = _joined_blocks(_end_to_end([part.ids for part in parts]), parts)
-        offsets = np.zeros(1 if whole is None else len(whole.lengths) + 1, dtype=np.int64)
         if whole is None:
-            return TokenBatch(np.empty(0, dtype=np.uint32), offsets)
-        np.cumsum(whole.lengths, out=offsets[1:])
-        return TokenBatch(whole.ids, offsets)
+            return TokenBatch(_NO_IDS, offsets_of([]))
+        return TokenBatch(whole.ids, offsets_of(whole.lengths))
 
 
 def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:

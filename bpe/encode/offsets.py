@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes, unescape
 from bpe.encode import _offsets as tokenspans
 from bpe.encode.engine import Engine
@@ -129,7 +130,7 @@ class OffsetEncoder:
             starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
         else:
             starts, ends = pretokenizer.spans(data)
-        bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)))
+        bounds = offsets_of(ends - starts)
         lengths = self._lengths[ids]
         unknown = ids == self._unk
         if unknown.any():

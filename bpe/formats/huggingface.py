@@ -34,6 +34,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface_write import (
@@ -624,8 +625,7 @@ def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Voca
     own = np.array(list(by_id), dtype=np.int64)
     if len(own) < len(special) or "" in special or np.any(numbers[np.searchsorted(numbers, own) - len(numbers)] == own):
         return None
-    offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
-    np.cumsum(list(map(len, vocab)), out=offsets[1:])  # a letter is a byte
+    offsets = offsets_of(list(map(len, vocab)))  # a letter is a byte
     blob = found.astype(np.uint8).tobytes()
     return make_at("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
 from bpe.formats._ranks import RankTable, any_merges_to_itself, read_ranks
@@ -184,8 +185,7 @@ def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
     if not tokens:
         raise FormatError("the file holds no ranks; it must have a token and its rank on each line", path=path)
     ordered = sorted(tokens, key=tokens.__getitem__)
-    offsets = np.zeros(len(ordered) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in ordered], out=offsets[1:])
+    offsets = offsets_of([len(token) for token in ordered])
     return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
 
 

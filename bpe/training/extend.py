@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress
 from bpe.count.word_counts import WordCounts
 from bpe.encode.engine import Engine
@@ -187,7 +188,7 @@ def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     begins = np.ones(len(vocabulary.blob), dtype=np.int64)
     if spec.model == "char":
         begins[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
-    before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(begins)))
+    before = offsets_of(begins)
     lengths = before[vocabulary.offsets[1:]] - before[vocabulary.offsets[:-1]]
     if spec.ends_word is not None and spec.end_of_word is not None:  # a separate mark is one symbol, a glued mark none
         size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.training._symbol_array import symbol_counts
@@ -71,7 +72,7 @@ def words_of(counts: WordCounts, options: TrainOptions) -> Words:
         data = blob.tobytes()
         pieces = [data[offsets[i] : offsets[i + 1]] for i in kept.tolist()]
         blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(piece) for piece in pieces], dtype=np.int64)))
+        offsets = offsets_of([len(piece) for piece in pieces])
         numbers = numbers[kept]
     if options.chars:
         data = blob.tobytes()

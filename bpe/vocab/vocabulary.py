@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.errors import counted, shown
 
 #: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
@@ -205,6 +206,5 @@ def end_to_end(
     >>> parts.tobytes(), offsets.tolist()
     (b'efa', [0, 2, 3])
     """
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = offsets_of(lengths)
     return blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets

@@ -1,0 +1,20 @@
+"""Offsets: where consecutive items begin and end in one array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def offsets_of(lengths: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
+    """The offsets of items with these lengths: int64, shape (n + 1,). Item i is `data[offsets[i]:offsets[i + 1]]`.
+
+    >>> offsets_of([3, 1, 2]).tolist()
+    [0, 3, 4, 6]
+    """
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
