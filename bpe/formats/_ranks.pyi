@@ -1,11 +1,12 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
 
 class RankTable:
     distinct: bool
-    def __init__(self, blob: bytes, offsets: NDArray[np.int64]) -> None: ...
+    def __new__(cls, blob: bytes, offsets: NDArray[np.int64]) -> Self: ...
     def merges(self) -> NDArray[np.int32]: ...
     def splits(self, wanted: NDArray[np.int64]) -> NDArray[np.int32]: ...
 
