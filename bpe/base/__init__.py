@@ -4,7 +4,7 @@ Input is what the system provides (pages, cores, signals, str objects); output i
 the kernels rely on. The files, in the order in which a call uses them:
 
 - `_types.pxd` the C types of ids, ranks and counts; `_bounds.pxd` the checks of offsets that come from Python;
-- `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8; `offsets.py` offsets from lengths;
+- `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8; `offsets.py`: offsets;
 - `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls;
 - `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd` large pages;
 - `_delivery.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
