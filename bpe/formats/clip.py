@@ -37,21 +37,7 @@ def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *,
         FormatError: for a file that is not a merge list; it names the line.
 
     """
-    data = unpacked(data, path)
-    if not force and hashlib.sha256(data).hexdigest() == GPT2_MERGES:
-        raise FormatError(
-            "these are GPT-2's merges, which have no end-of-word mark </w>, so from_clip would give ids that belong to "
-            "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True",
-            path=path,
-        )
-    try:
-        lines = unpacked(data, path).decode().split("\n")[1 : 1 + MERGES]
-    except UnicodeDecodeError as error:
-        raise FormatError(f"it is not UTF-8: {error}; a merge list is UTF-8 text", path=path) from None
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        raise FormatError("it holds no merges; it must have a header line, then a merge on each line", path=path)
+    lines = _merge_lines(unpacked(data, path), path, force=force)
     symbols = [bytes([byte]) for byte in byte_alphabet()]
     tokens = symbols + [symbol + MARK.encode() for symbol in symbols]
     names: dict[str, int] = {}
@@ -94,6 +80,30 @@ def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *,
         ends_word=np.array([*ends, False, False], dtype=np.bool_),
         clip=(n, n + 1),
     )
+
+
+def _merge_lines(data: bytes, path: str | None, *, force: bool) -> list[str]:
+    """The lines of a merge list after the header, at most MERGES of them.
+
+    Raises:
+        FormatError: for a file that is not UTF-8 or has no merges, and for GPT-2's merges unless `force` is given.
+
+    """
+    if not force and hashlib.sha256(data).hexdigest() == GPT2_MERGES:
+        raise FormatError(
+            "these are GPT-2's merges, which have no end-of-word mark </w>, so from_clip would give ids that belong to "
+            "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True",
+            path=path,
+        )
+    try:
+        lines = data.decode().split("\n")[1 : 1 + MERGES]
+    except UnicodeDecodeError as error:
+        raise FormatError(f"it is not UTF-8: {error}; a merge list is UTF-8 text", path=path) from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise FormatError("it holds no merges; it must have a header line, then a merge on each line", path=path)
+    return lines
 
 
 def _name(token: bytes, marked: bool) -> str:
