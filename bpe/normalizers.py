@@ -18,8 +18,7 @@ An argument named `normalizer` also accepts the name of a normalizer, or a list 
 'a café'
 """
 
-from bpe.text.normalizers import (  # noqa: F401 (not public; importable)
-    NAMES,
+from bpe.text.normalizers import (
     NFC,
     NFD,
     NFKC,
@@ -33,9 +32,6 @@ from bpe.text.normalizers import (  # noqa: F401 (not public; importable)
     Sequence,
     Strip,
     UnescapeHTML,
-    as_normalizer,
-    by_name,
-    from_json,
 )
 
 __all__ = [

@@ -48,12 +48,12 @@ log = logging.getLogger("bpe")
 
 
 def with_fast_encode(method: _Method) -> _Method:
-    """`encode` with the kernel's function in front of it, so that plain calls need no Python frame."""
+    """Wrap `encode` in the kernel's fast path, which handles short texts without a Python frame."""
     return cast("_Method", wraps(method)(_fast_path.with_fast_encode(method)))
 
 
 def with_fast_batch(method: _Method) -> _Method:
-    """The same for `encode_batch`."""
+    """Wrap `encode_batch` likewise."""
     return cast("_Method", wraps(method)(_fast_path.with_fast_batch(method, TokenBatch)))
 
 
@@ -1088,17 +1088,17 @@ class Tokenizer:
 
 
 def engine_of(tokenizer: Tokenizer) -> Engine:
-    """What encodes for a tokenizer: for other modules of this package."""
+    """The engine of a tokenizer, for other modules of this package."""
     return tokenizer._texts.engine
 
 
 def text_encoder_of(tokenizer: Tokenizer) -> TextEncoder:
-    """The part of a tokenizer that checks arguments and encodes: for other modules of this package."""
+    """The text encoder of a tokenizer, which checks arguments, for other modules of this package."""
     return tokenizer._texts
 
 
 def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
-    """What decodes for a tokenizer: for other modules of this package."""
+    """The decoder of a tokenizer, for other modules of this package."""
     return tokenizer._decoder
 
 

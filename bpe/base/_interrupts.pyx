@@ -30,7 +30,7 @@ def set_poll_interval(Py_ssize_t ids):
 
 cdef void begin_watch(Watch* watch) noexcept nogil:
     """Start the watch of a call."""
-    watch.next, watch.apart, watch.stopped = poll_interval, False, NULL
+    watch.next, watch.not_main, watch.stopped = poll_interval, False, NULL
 
 
 cdef int poll(Watch* watch, size_t n) except -1 nogil:
@@ -44,10 +44,10 @@ cdef int poll(Watch* watch, size_t n) except -1 nogil:
     if watch.stopped != NULL and load(watch.stopped):
         with gil:
             raise StoppedError
-    if watch.apart:
+    if watch.not_main:
         return 0
     with gil:
-        watch.apart = get_ident() != main_thread().ident
+        watch.not_main = get_ident() != main_thread().ident
         return PyErr_CheckSignals()
 
 

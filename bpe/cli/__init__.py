@@ -1,18 +1,18 @@
 """The command line: the program `bpe`.
 
-In come words and flags; results go to stdout or to the file named, progress and the log to stderr. The files, in the
-order in which a command line meets them:
+In come arguments; results go to stdout or to a named file, progress and the log to stderr. The files, in the order in
+which a command line meets them:
 
-- `arguments.py` the words and flags of every command, for argparse;
-- `commands.py` runs a command and reports errors; `parsing.py` is the parser, and error messages in terms of flags;
-- `training.py`, `encoding.py`, `inspecting.py` what the commands do, by the functions that Python users call;
+- `arguments.py` the arguments of every command, for argparse;
+- `commands.py` runs a command and reports errors; `parsing.py` is the parser, with error messages that name flags;
+- `training.py`, `encoding.py`, `inspecting.py` the commands, which call the functions that Python users call;
 - `files.py` their inputs and outputs;
 - `demo.py` `bpe demo`: a vocabulary in steps, on `samples/scripts.txt`;
 - `manual.py` a manual page, `completion.py` scripts for shells, both made from the parser.
 
 Invariants: the exit status is 0, 1 for bad input, 2 for bad use and 130 after Ctrl-C; a file appears whole or not at
-all; what a flag refuses, it refuses before any work. Cost: that of the functions called; `--help` imports no kernel
-beyond those of `import bpe`.
+all; invalid flags are refused before any work. Cost: that of the functions called; `--help` imports no kernel beyond
+those of `import bpe`.
 
 Sources: the GNU and POSIX conventions for flags and exit statuses; https://no-color.org.
 """

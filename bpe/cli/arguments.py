@@ -20,20 +20,20 @@ def _pretokenizer(name: str) -> bpe.Pretokenizer | None:
 
 
 def values_of_flags() -> dict[str, list[str]]:
-    """The values of flags whose values are listed, but not as argparse's choices."""
+    """The values to complete for flags that have no `choices` in argparse."""
     return {"--pretokenizer": [*NAMES, "none"], "--normalizer": list(normalizers.NAMES)}
 
 
 def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """The parser of the whole command line; in its result, `run` is the command given and `parser` that command's."""
+    """The parser of the whole command line. In its result, `run` is the command's function and `parser` its parser."""
     top = Parser(prog="bpe", description="Byte-pair encoding: train a tokenizer, encode and decode text.")
     top.add_argument("--version", action="version", version=f"bpe {bpe.__version__}")
     words = top.add_subparsers(metavar="COMMAND", required=True)
     for name, (summary, more, add_arguments) in _COMMANDS.items():
-        made: Parser = words.add_parser(name, help=summary, description=f"{summary.capitalize()}. {more}".strip())
-        made.set_defaults(run=commands[name], parser=made, top=top)
-        made.add_argument("--quiet", action="store_true", help="no progress bar, and only warnings in the log")
-        add_arguments(made)
+        command: Parser = words.add_parser(name, help=summary, description=f"{summary.capitalize()}. {more}".strip())
+        command.set_defaults(run=commands[name], parser=command, top=top)
+        command.add_argument("--quiet", action="store_true", help="no progress bar, and only warnings in the log")
+        add_arguments(command)
     return top
 
 
@@ -110,7 +110,7 @@ def _add_completion(command: Parser) -> None:
 
 
 def _add_train(train: Parser) -> None:
-    """The options of `bpe.train`; one that is not given is left to the library's default."""
+    """The options of `bpe.train`. An option that is not given takes the library's default."""
 
     def option(flag: str, **kwargs: Any) -> None:
         train.add_argument(flag, default=argparse.SUPPRESS, **kwargs)
@@ -134,7 +134,7 @@ def _add_train(train: Parser) -> None:
         help="which of the pairs with the highest count is merged; default id",
     )
     option("--min-frequency", metavar="N", type=at_least(1), help="stop below this count of a pair; default 1")
-    option("--max-token-length", metavar="N", type=at_least(1), help="make no token of more symbols than this")
+    option("--max-token-length", metavar="N", type=at_least(1), help="make no token longer than N symbols")
     option("--limit-alphabet", metavar="N", type=at_least(1), help="keep only the N most frequent symbols")
     option("--first-id", metavar="N", type=at_least(0), help="the first id; default 0")
     train.add_argument(
@@ -152,8 +152,8 @@ def _add_train(train: Parser) -> None:
         "--checkpoint",
         metavar="PATH",
         type=file_path,
-        help="save counts (to PATH.counts) and merges here as training goes on; the same command goes on from there "
-        "after Ctrl-C or a crash. Delete both when it is done",
+        help="save counts (to PATH.counts) and merges here during training; the same command resumes from them after "
+        "Ctrl-C or a crash. Delete both files afterwards",
     )
     train.add_argument(
         "--trace",
@@ -164,7 +164,7 @@ def _add_train(train: Parser) -> None:
 
 
 def _add_count_words(count: Parser) -> None:
-    """The options of `bpe.count_words`; one that is not given is left to the library's default."""
+    """The options of `bpe.count_words`. An option that is not given takes the library's default."""
     _add_files(count, "+")
     count.add_argument(
         "-o", "--output", metavar="words.counts", type=file_path, required=True, help="the file to write"
@@ -177,7 +177,7 @@ def _add_count_words(count: Parser) -> None:
 
 
 def _add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
-    """What makes words of texts: the same for training and for counting that is trained on later."""
+    """The options that split texts into words, for `bpe train` and `bpe count-words`."""
     names = ", ".join(f"{name} ({remarks[name]})" if name in remarks else name for name in NAMES)
     cut = parser.add_mutually_exclusive_group()
     cut.add_argument(
@@ -242,8 +242,8 @@ def _add_documents(parser: Parser) -> None:
         "--separator",
         metavar="S",
         type=unescaped,
-        help="S separates the documents in a file and belongs to none of them, nor gives an id (in S, \\n \\r \\t \\0 "
-        "and \\\\ are understood); otherwise a file is one document",
+        help="the string between the documents of a file, part of neither and without an id (\\n \\r \\t \\0 and \\\\ "
+        "are escapes); without it a file is one document",
     )
     cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")
     _add_encoding_errors(parser)
@@ -254,7 +254,7 @@ def _add_encoding_errors(parser: Parser) -> None:
         "--encoding-errors",
         choices=("strict", "replace", "bytes"),
         default="strict",
-        help="bytes that are not UTF-8 are an error (default), or become U+FFFD, or are taken as they are",
+        help="bytes that are not UTF-8 are an error (strict, default), become U+FFFD (replace), or are kept (bytes)",
     )
 
 
@@ -287,20 +287,19 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
     "encode": (
         "turn text into token ids",
         (
-            "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array, "
-            "and beside it x.offsets.npy, int64, one longer than the documents: document i is "
-            "ids[offsets[i]:offsets[i + 1]]. An OUT named like a file of another format, such as .parquet, is "
-            "refused without --format. Text is read while it is encoded, in bounded memory, if the tokenizer's "
-            "pretokenizer is a named one; with a normalizer and --separator or --per-line each document is held "
-            "whole. The separator itself gives no id: see --append."
+            "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array in "
+            "x.npy, and their offsets in x.offsets.npy (int64, one more than the documents): document i is "
+            "ids[offsets[i]:offsets[i + 1]]. An OUT with the extension of another format, such as .parquet, is "
+            "refused without --format. Memory is bounded if the pretokenizer is a named one; with a normalizer and "
+            "--separator or --per-line each document is held as a whole. The separator gives no id: see --append."
         ),
         _add_encode,
     ),
     "decode": (
         "turn token ids back into text",
         (
-            "Nothing is put between documents, so that the ids of a file, or of its lines, give the file back "
-            "byte for byte; for ids made with --separator, give the same --separator here."
+            "Documents are joined without anything between them, so the ids of a file, or of its lines, give the "
+            "file byte for byte. For ids that were made with --separator, give the same --separator."
         ),
         _add_decode,
     ),
@@ -312,16 +311,15 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
     "count-words": (
         "count the words of text files, to train on",
         (
-            "The counts are all that training needs to know of a corpus. A corpus may be counted in parts, where "
-            "they lie; bpe merge-counts makes them the counts of the whole, and bpe train --counts learns from "
-            "them."
+            "Counts are all that training needs. The parts of a corpus can be counted on different machines; bpe "
+            "merge-counts adds the counts, and bpe train --counts learns from them."
         ),
         _add_count_words,
     ),
     "merge-counts": (
         "merge word counts made with the same settings",
         (
-            "The result is that of counting the corpora one after the other, in the order given; all must be made with "
+            "The result equals that of counting the corpora together, in the order given. All counts must be made with "
             "the same pretokenizer, normalizer and special tokens."
         ),
         _add_merge_counts,
@@ -340,13 +338,12 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
         _add_edit,
     ),
     "show": (
-        "show a text cut into tokens",
+        "show a text with its tokens marked",
         (
-            "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | is between "
-            "tokens and a space is a middle dot. A character that several tokens share stands in each of them, "
-            "with the numbers of its bytes there as subscripts. What cannot be shown is spelled \\xNN, byte by "
-            "byte; a backslash, and a |, a middle dot or such a subscript of the text itself, has a backslash "
-            "before it."
+            "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | separates "
+            "tokens and a middle dot is a space. A character whose bytes are in several tokens is shown in each, "
+            "with the numbers of its bytes there as subscripts. Bytes that cannot be shown are written as \\xNN. "
+            "A backslash precedes a backslash, |, middle dot or subscript that is part of the text."
         ),
         _add_show,
     ),
@@ -362,7 +359,7 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
     ),
     "completion": (
         "print a script that completes the command line in a shell",
-        "The script knows the commands, their flags and the values of those that have a list of them.",
+        "The script completes commands, flags, and the values of flags that have a fixed list.",
         _add_completion,
     ),
 }

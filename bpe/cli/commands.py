@@ -1,8 +1,8 @@
 """The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, edit, show, demo.
 
-`main` parses the words, runs the command that they name and reports errors. Results go to stdout or the file named,
-progress and the log to stderr. Exit status: 0; 1 for bad input, with one line that says what; 2 for bad use; 130 after
-Ctrl-C. A reader that closes the pipe early (`| head`) ends the program without an error. Not here: what the commands do
+`main` parses the arguments, runs the command and reports errors. Results go to stdout or a named file, progress and
+the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C. If the
+reader of stdout closes the pipe early (`| head`), the program ends without an error. Not here: the commands
 (`training.py`, `encoding.py`, `inspecting.py`), and their files (`files.py`).
 """
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("error: out of memory")
     except ImportError as error:
         return _fail(f"error: {error}")
-    except FormatError as error:  # what files hold may look like arguments
+    except FormatError as error:  # text from the file may look like an argument, so names are replaced only in advice
         advises = "encoding_errors=" in error.message
         return _fail(f"error: {in_flags(str(error), args.parser) if advises else error}")
     except (ValueError, OverflowError) as error:
@@ -61,7 +61,7 @@ def _fail(message: str, status: int = 1) -> int:
 
 @contextmanager
 def _logging(quiet: bool) -> Iterator[None]:
-    """The library's log on stderr for as long as the command runs."""
+    """Send the library's log to stderr while the command runs."""
     logger = logging.getLogger("bpe")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("bpe: %(message)s"))

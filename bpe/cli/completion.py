@@ -15,7 +15,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def script(shell: str, top: argparse.ArgumentParser, values: Mapping[str, list[str]]) -> str:
-    """The script of a shell; `values` are those of flags that argparse does not know the choices of."""
+    """The script of a shell. `values` are the values to complete for flags without `choices` in argparse."""
     if shell == "fish":
         return _fish(top, values)
     lines = ["autoload -U +X bashcompinit && bashcompinit"] if shell == "zsh" else []
@@ -23,14 +23,14 @@ def script(shell: str, top: argparse.ArgumentParser, values: Mapping[str, list[s
 
 
 def _values(action: argparse.Action, values: Mapping[str, list[str]]) -> list[str]:
-    """What an argument may be, as far as that is a list."""
+    """The values to complete for an argument; empty if they are not a fixed list."""
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
     return next((values[flag] for flag in action.option_strings if flag in values), [])
 
 
 def _bash(top: argparse.ArgumentParser, values: Mapping[str, list[str]]) -> str:
-    """A function of words; file names are the shell's own default, where the function finds none."""
+    """A completion function. Where it has no words, the shell completes file names."""
     commands = commands_of(top)
     after, flags, first = [], [], []
     for name, parser in commands.items():

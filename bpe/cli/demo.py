@@ -1,8 +1,7 @@
-"""The main job on an embedded sample: train, save, load, encode, decode, compare.
+"""`bpe demo`: train, save, load, encode, decode and compare on an embedded sample.
 
-The sample is the text of Python's own `help()` (`pydoc_data.topics`, some 460 KB of English prose and code that every
-CPython carries) and a page in many scripts that this package ships. Used by `bpe demo`; `run` gives its lines to a
-callable, so nothing is printed here.
+The sample is the text of Python's `help()` (`pydoc_data.topics`, some 460 KB of English prose and code that CPython
+ships) and a page in many scripts that this package ships. `run` passes its output to a callable, line by line.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import bpe
 from bpe.base.spelling import spell
 from bpe.show.colours import render
 
-#: The page is small beside the English; it is given this often in training, so that its scripts are not drowned in it.
+#: How often the page is repeated in training, since it is small beside the English text.
 PAGE_WEIGHT = 16
 FIRST_MERGES, EVERY = 8, 500
 
@@ -36,7 +35,7 @@ def page() -> str:
 
 
 def topics() -> list[str]:
-    """The texts of Python's `help()`, in order of their names; none where this Python was installed without them."""
+    """The texts of Python's `help()`, in order of their names; empty if this Python was installed without them."""
     try:
         found: dict[str, str] = import_module("pydoc_data.topics").topics
     except ModuleNotFoundError:
@@ -56,16 +55,16 @@ def run(
 
     Args:
         say: is called with each line, without its newline.
-        vocab_size: how many tokens to learn.
-        output: where tokenizer.json goes; None for a temporary folder, gone at the end.
-        colour: show tokens on coloured grounds instead of with separators.
-        threads: how many threads may work; None for one per core.
+        vocab_size: the number of tokens to learn.
+        output: the path of tokenizer.json; None for a temporary folder, which is deleted at the end.
+        colour: show tokens with coloured backgrounds instead of separators.
+        threads: the number of threads; None for one per core.
 
     Returns:
-        Whether the loaded tokenizer gave the same ids as the trained one, and decoding gave the texts back.
+        Whether the loaded tokenizer gave the same ids as the trained one, and decoding returned the texts.
 
     Raises:
-        ValueError: for a vocabulary size that the 256 bytes do not fit in.
+        ValueError: for a vocabulary size under 256.
         OSError: when tokenizer.json cannot be written.
 
     """
@@ -81,11 +80,11 @@ def run(
     started = perf_counter()
     trained = bpe.train(texts=corpus, vocab_size=vocab_size, on_merge=_narrator(say, colour), threads=threads)
     speed = _speed(_size(corpus), perf_counter() - started)
-    return _use(say, _reloaded(say, trained, output), trained, documents, f"training {speed}", colour, threads)
+    return _compare(say, _reloaded(say, trained, output), trained, documents, f"training {speed}", colour, threads)
 
 
 def _reloaded(say: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:
-    """The tokenizer saved and loaded again."""
+    """Save the tokenizer, and load it again."""
     with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
         path = Path(folder) / "tokenizer.json" if output is None else Path(output)
         trained.save(path)
@@ -94,7 +93,7 @@ def _reloaded(say: Callable[[str], None], trained: bpe.Tokenizer, output: str | 
         return bpe.Tokenizer.load(path)
 
 
-def _use(
+def _compare(
     say: Callable[[str], None],
     tokenizer: bpe.Tokenizer,
     trained: bpe.Tokenizer,
@@ -103,7 +102,7 @@ def _use(
     colour: bool,
     threads: int | None,
 ) -> bool:
-    """Encode and decode the sample; whether ids and texts are right."""
+    """Encode and decode the sample; returns whether ids and texts are right."""
     size = _size(documents)
     started = perf_counter()
     batch = tokenizer.encode_batch(documents, threads=threads)
@@ -131,14 +130,14 @@ def _use(
 
 
 def _narrator(say: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
-    """An `on_merge` that tells the first merges and then each 500th."""
+    """An `on_merge` that prints the first merges and then every 500th."""
 
-    def tell(step: int, left: Token, right: Token, token: Token, count: int) -> None:
+    def narrate(step: int, left: Token, right: Token, token: Token, count: int) -> None:
         if step <= FIRST_MERGES or step % EVERY == 0:
             pair = f"{spell(left)} + {spell(right)}"
             say(f"  merge {step:>5,}  seen {count:>6,} times  {pair:<22} = {render([token], colour=colour)}")
 
-    return tell
+    return narrate
 
 
 def _size(texts: list[str]) -> int:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("bpe.cli")
 
-#: Documents are encoded in groups of about this many bytes: enough to keep threads busy, little beside the memory.
+#: Documents are encoded in groups of about this many bytes: enough for all threads, and little memory.
 _GROUP = 32 << 20
-#: Endings of files that lines of ids are not: they are written under such a name only if --format says so.
+#: Extensions of other formats. Ids are written to a file with such a name only if --format is given.
 _OTHER_FORMATS = (
     *(".npz", ".bin", ".idx", ".parquet", ".arrow", ".feather", ".pt", ".pkl", ".h5", ".safetensors"),
     *(".jsonl", ".gz", ".bz2", ".xz", ".zst", ".zip"),
@@ -47,7 +47,7 @@ def encode(args: argparse.Namespace) -> None:
         check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     _note_separator(tokenizer, args, as_npy=as_npy)
-    batches = ((batch, goes_on) for _, _, batch, goes_on in _batches(tokenizer, args))
+    batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, args))
     if as_npy:
         idfiles.write_npy(args.output, batches)
         return
@@ -56,7 +56,7 @@ def encode(args: argparse.Namespace) -> None:
 
 
 def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
-    """Say so where somebody may expect an id between documents, and none is written."""
+    """Log that the separator, if it is a special token, gives no id: users may expect one."""
     if args.separator in tokenizer.special_tokens and args.append is None and args.prepend is None:
         where = f"{idfiles.offsets_path(args.output)} says" if as_npy else "line ends say"
         log.info(
@@ -68,7 +68,7 @@ def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_np
 
 
 def _as_npy(args: argparse.Namespace) -> bool:
-    """Whether ids are written as .npy: as --format says, or as the output's name ends."""
+    """Whether ids are written as .npy, by --format or else by the output's name."""
     ending = Path(args.output or "").suffix.lower()
     if args.format is None and ending in _OTHER_FORMATS:
         args.parser.error(
@@ -81,12 +81,12 @@ def _as_npy(args: argparse.Namespace) -> bool:
 
 
 def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
-    """(The number of a file, bytes, ids, whether the last document goes on) of some of its documents, in order."""
+    """Encode the files in groups of documents: (index of the file, bytes, ids, whether the last document continues)."""
     engine, threads = engine_of(tokenizer), thread_count(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
     separators = separators_of(args.separator, args.per_line)
-    streamed = not separators and not engine.cuts_documents(allowed)  # so that no document is held whole
+    streamed = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
     cut = character_cut if streamed else engine.end_cut(separators, args.per_line, allowed)
     with bar(args, "encode", args.files) as advance:
         for number, path in enumerate(args.files):
@@ -111,7 +111,7 @@ def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | No
 def _streamed(
     tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], around: Around
 ) -> Iterator[BlockIds]:
-    """The ids of one document that comes in blocks and is not held whole."""
+    """The ids of one document, block by block, without holding all of it in memory."""
     came, begins, source = 0, True, ""
 
     def chunks() -> Iterator[bytes]:
@@ -133,7 +133,7 @@ def _streamed(
 
 
 def _naming(ids: Iterator[NDArray[np.uint32]], source: Callable[[], str]) -> Iterator[NDArray[np.uint32]]:
-    """The same ids; errors about the text name where it comes from."""
+    """Pass the ids on, and name the source in errors about the text."""
     while True:
         try:
             more = next(ids, None)

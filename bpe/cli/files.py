@@ -1,7 +1,7 @@
-"""Files, pipes and the terminal, as the commands read and write them.
+"""The inputs and outputs of commands: files, pipes and the terminal.
 
-A file to be written appears whole or not at all, and one that cannot be written is refused before the work. Not here:
-what the commands do with a text (`encoding.py`, `training.py`).
+An output file is written whole or not at all, and a command that cannot write its output fails before it starts to
+work. Not here: the work itself (`encoding.py`, `training.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from bpe.formats import id_files as idfiles
 
 
 def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
-    """Refuse files that cannot be read before any work; pipes are left alone, since opening one would empty it."""
+    """Refuse files that cannot be read, before any work. Pipes are not opened, since that could consume their data."""
     if paths.count("-") > 1:
         args.parser.error("- (stdin) can be read only once")
     if "-" in paths:
         if sys.stdin is None:
             raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
         descriptor = None
-        with suppress(OSError, ValueError):  # which a stdin that is no file of the system raises
+        with suppress(OSError, ValueError):  # stdin may be a Python object without a file descriptor
             descriptor = sys.stdin.fileno()
         if descriptor is not None:
             check_device("stdin", descriptor)
@@ -67,13 +67,13 @@ def _same_file(target: Path, name: str) -> bool:
 
 
 def outputs_of(args: argparse.Namespace) -> list[str]:
-    """The files that the command writes at its end."""
+    """The files that the command writes when it succeeds."""
     path = getattr(args, "output", None)
     return [] if path is None else [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
 
 
 def identity(path: str) -> tuple[int, ...] | None:
-    """What differs once a file has been replaced; None if there is no file."""
+    """A value that changes when the file is replaced; None if there is no file."""
     with suppress(OSError):
         status = os.stat(path)
         return status.st_ino, status.st_mtime_ns, status.st_size
@@ -87,7 +87,7 @@ def opened(path: str) -> Any:
 
 @contextmanager
 def output(path: str | None) -> Iterator[BinaryIO]:
-    """Where results go: stdout, or a file that appears when it is whole."""
+    """Open the output: stdout, or a file that appears only when it is complete."""
     if path is None:
         yield cast("BinaryIO", Stdout())
     else:
@@ -139,7 +139,7 @@ class Stdout:
             return sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Flush the buffer of stdout."""
         with self._named():
             sys.stdout.flush()
 
@@ -163,14 +163,14 @@ def say(line: str) -> None:
 
 
 def silence_stdout() -> None:
-    """After a closed pipe or a full disk: what is still buffered goes nowhere instead of raising again at exit."""
+    """Redirect stdout to the null device, so that the flush at exit does not repeat an error such as a closed pipe."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
 
 
 def bar(args: argparse.Namespace, stage: Stage, paths: Sequence[str]) -> AbstractContextManager[Advance]:
-    """What counts the bytes of the files on stderr, as `progress_bar` does."""
+    """A progress bar on stderr for the bytes of the files; see `progress_bar`."""
     known = all(os.path.isfile(path) for path in paths)
     total = sum(os.path.getsize(path) for path in paths) if known else None
     return progress_bar(not args.quiet, stage, total, "B", brief=True)
@@ -180,7 +180,7 @@ def bar(args: argparse.Namespace, stage: Stage, paths: Sequence[str]) -> Abstrac
 def error_context(
     path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None
 ) -> Iterator[None]:
-    """Name the input in errors about what it holds, and the flags of the command that made it."""
+    """Name the input file in errors about its content; with `flags_of`, name that command's flags in the message."""
     try:
         yield
     except FormatError:

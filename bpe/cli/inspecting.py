@@ -1,4 +1,4 @@
-"""The commands for people: `bpe info`, `edit`, `show`, `demo`, `help` and `completion`."""
+"""The commands that describe or edit tokenizers: `bpe info`, `edit`, `show`, `demo`, `help` and `completion`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bpe.tokenizer import engine_of
 
 log = logging.getLogger("bpe.cli")
 
-#: `bpe info` shows so many special tokens and so many of the longest.
+#: The number of special tokens, and of the longest tokens, that `bpe info` shows.
 _SHOWN = 10
 
 
@@ -34,7 +34,7 @@ def info(args: argparse.Namespace) -> None:
 
 
 def _holds_counts(path: str) -> bool:
-    if not os.path.isfile(path):  # what is no file is for a tokenizer's loader to refuse, or a pipe that is read once
+    if not os.path.isfile(path):  # a pipe can be read only once, by the tokenizer's loader
         return False
     with open(path, "rb") as file:
         return file.read(len(MAGIC)) == MAGIC
@@ -109,7 +109,7 @@ def edit(args: argparse.Namespace) -> None:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Print a text cut into its tokens."""
+    """Print a text with its tokens marked."""
     text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     if args.explain:

@@ -1,4 +1,4 @@
-"""What `bpe help` prints: a page for the program and one for each command, made of the parser and of examples.
+"""`bpe help`: a manual page for the program and one for each command, made from the parser and examples.
 
 Not here: the flags themselves (`bpe/cli/arguments.py`).
 """
@@ -19,7 +19,7 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("bpe train corpus/*.txt -o tokenizer.json --vocab-size 32000", "a byte-level tokenizer, as GPT-2's is"),
         (
             "bpe train corpus.txt -o tokenizer.json --vocab-size 32000 --separator '<|end|>' --special-token '<|end|>'",
-            "documents that a separator divides, which is a token of its own too",
+            "documents divided by a separator, also a special token",
         ),
         (
             "bpe train words.txt -o tokenizer.json --num-merges 20 --model char --end-of-word '</w>' --trace",
@@ -29,10 +29,13 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
             "bpe train corpus/*.txt -o tokenizer.json --vocab-size 200000 --max-memory 2G --checkpoint run.ckpt",
             "a long training, which the same command resumes after Ctrl-C or a crash",
         ),
-        ("bpe train --counts words.counts -o tokenizer.json --vocab-size 32000", "from words counted before"),
+        (
+            "bpe train --counts words.counts -o tokenizer.json --vocab-size 32000",
+            "from counts made by `bpe count-words`",
+        ),
     ],
     "count-words": [
-        ("bpe count-words part1/*.txt -o part1.counts", "count a part of a corpus where it lies"),
+        ("bpe count-words part1/*.txt -o part1.counts", "count one part of a corpus"),
     ],
     "merge-counts": [
         ("bpe merge-counts part1.counts part2.counts -o words.counts", "the counts of both parts, to train on"),
@@ -42,7 +45,7 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("bpe encode corpus/*.txt -t tokenizer.json -o ids.npy", "ids in ids.npy, their offsets in ids.offsets.npy"),
         (
             "bpe encode corpus.txt -t tokenizer.json -o ids.npy --separator '<|end|>' --append '<|end|>'",
-            "documents that a separator divides, with an end-of-text id after each",
+            "documents divided by a separator, with an end-of-text id after each",
         ),
         ("bpe encode lines.txt -t tokenizer.json --per-line", "each line is a document"),
         ("cat book.txt | bpe encode - -t tokenizer.json > ids.txt", "a pipe, in bounded memory"),
@@ -71,8 +74,8 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
 }
 
 _EXIT_STATUS = (
-    ("0", "done; also when the reader of stdout has seen enough"),
-    ("1", "bad input, with one line on stderr that says what"),
+    ("0", "success; also if the reader of stdout closes the pipe early"),
+    ("1", "bad input, with one line on stderr"),
     ("2", "bad use, such as an unknown flag"),
     ("130", "ended by Ctrl-C; stderr says what was saved"),
 )
@@ -81,16 +84,16 @@ _FILES = (
     ("words.counts", "word counts, made by bpe count-words"),
     ("x.npy, x.offsets.npy", "token ids (uint32) and where documents begin in them (int64)"),
     ("PATH, PATH.counts", "a checkpoint: options and merges, word counts"),
-    (".NAME.bpe-*.tmp", "a file being written; what a killed process left goes when NAME is written again"),
+    (".NAME.bpe-*.tmp", "a file being written; one left by a killed process is removed when NAME is next written"),
 )
 _ENVIRONMENT = (
     ("NO_COLOR", "set to anything: no colours"),
-    ("TMPDIR", "where word counts go that do not fit in --max-memory"),
+    ("TMPDIR", "the folder for word counts that do not fit in --max-memory"),
 )
 
 
 def page(top: argparse.ArgumentParser, name: str | None = None) -> str:
-    """The page of a command; of the program, without one."""
+    """The page of a command, or of the program if `name` is None."""
     commands = commands_of(top)
     sections = _of_the_program(top, commands) if name is None else _of_a_command(name, commands[name])
     return "\n\n".join(f"{title}\n{text}" for title, text in sections)
@@ -104,7 +107,7 @@ def commands_of(top: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentP
 
 
 def summaries(top: argparse.ArgumentParser) -> dict[str, str]:
-    """What each command does, in a few words."""
+    """A short description of each command."""
     words: Any = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     return {choice.dest: choice.help for choice in words._choices_actions}
 
@@ -117,7 +120,7 @@ def _of_the_program(
     yield (
         "DESCRIPTION",
         _indented(
-            "Results go to stdout or to the file named; progress and the log go to stderr. An output file is written "
+            "Results go to stdout or to a named file; progress and the log go to stderr. An output file is written "
             "whole or not at all. Where an argument is a text file, - is stdin. Nothing is ever downloaded."
         ),
     )
@@ -150,7 +153,7 @@ def _of_a_command(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[
 
 
 def _heading(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
-    """An argument as it is written: its flags and its value."""
+    """An argument's flags and the name of its value, as in a usage line."""
     formatter = parser._get_formatter()
     if not action.option_strings:
         return formatter._format_args(action, action.dest)
@@ -173,7 +176,7 @@ def _indented(text: str, indent: str = "    ") -> str:
 
 
 def _list(rows: list[tuple[str, str]]) -> str:
-    """Terms, each on a line of its own with its explanation below."""
+    """Terms, each on a separate line above its explanation."""
     return "\n".join(_indented(term) + ("\n" + _indented(text, " " * 8) if text else "") for term, text in rows)
 
 

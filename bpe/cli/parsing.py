@@ -1,6 +1,6 @@
-"""The parser of the command line: values of flags, and error messages in terms of flags.
+"""The argument parser: conversion of flags' values, and error messages that name flags.
 
-Not here: which commands and flags there are (`arguments.py`).
+Not here: the commands and their flags (`arguments.py`).
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any, NoReturn
 
 from bpe.base.memory_limits import check_memory
 
-#: Flags whose Python argument has another name than argparse's `dest`, or stands for one value of it.
+#: The flags of Python arguments whose name is not argparse's `dest`.
 _OTHER_NAMES = {"normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
     "counted_special_tokens": "--special-token"
 }
 
 
-#: What a shell takes without quotes.
+#: Text that needs no quotes in a shell, and quotation marks.
 _PLAIN, _QUOTES = r"[0-9A-Za-z_.-]+", ("'", '"')
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` whose errors are one line in terms of flags."""
+    """An `ArgumentParser` whose error messages are one line and name flags."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """One line and exit status 2, instead of the whole usage."""
+        """Print one line, without the usage, and exit with status 2."""
         message = in_flags(message, self)
         message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
         self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but an unknown flag is an error before one that is missing."""
+        """Like argparse's method, but report an unknown flag before a missing one."""
         if self._subparsers is None:
             known = self._option_string_actions
             for arg in takewhile("--".__ne__, args or []):
@@ -54,13 +54,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def _closest(word: str, known: Iterable[str]) -> str:
-    """A question that names the known word most like a wrong one; nothing if none is."""
+    """A question that suggests the known word closest to a wrong one; empty if none is close."""
     found = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
-    """An error message of the library, which names Python arguments, in the flags of the command line.
+    """Replace the Python arguments in an error message of the library by the command's flags.
 
     >>> train = argparse.ArgumentParser()
     >>> for flag in ("--vocab-size", "--end-of-word", "--separator"): _ = train.add_argument(flag)
@@ -88,7 +88,7 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
         return f"{flag} {value[1:-1] if value[:1] in _QUOTES and re.fullmatch(_PLAIN, value[1:-1]) else value}"
 
     message = re.sub(rf"(?<![\w.])({names})=('[^']*'|\"[^\"]*\"|\w+\b)?", assigned, message)
-    # A name with an underscore is no English word; any other is an argument only where a message begins with it.
+    # A name with an underscore is always an argument; any other only at the beginning of the message, as its subject.
     return re.sub(
         rf"(?<![\w'\"./-])({names})(?![\w'\"=(])",
         lambda match: flags[match[1]] if "_" in match[1] or _is_subject(match) else match[1],
@@ -114,7 +114,7 @@ def checked(kind: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def memory_size(text: str) -> int | None:
-    """An amount of memory; argparse says what is wrong with it."""
+    """A `type` for argparse: an amount of memory, in bytes or with a unit."""
     try:
         return check_memory(text)
     except ValueError as error:
@@ -147,12 +147,12 @@ def unescaped(text: str) -> str:
 
 
 def output_path(path: str) -> str | None:
-    """A file for results; - is stdout, here None."""
+    """A `type` for argparse: the output file, or None for - (stdout)."""
     return None if path == "-" else path
 
 
 def file_path(path: str) -> str:
-    """A file to save to, which cannot be stdout."""
+    """A `type` for argparse: an output file, which cannot be stdout."""
     if path == "-":
         raise argparse.ArgumentTypeError("the result is saved to a file, not to stdout")
     return path

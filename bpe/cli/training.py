@@ -27,7 +27,7 @@ def train(args: argparse.Namespace) -> None:
     if args.end_of_word_glued and not hasattr(args, "end_of_word"):
         args.parser.error("--end-of-word-glued needs --end-of-word")
     if args.counts is not None and (args.per_line or args.separator is not None):
-        args.parser.error("--separator and --per-line cut FILES; the counts in --counts are of documents cut already")
+        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
     check_inputs(args, [*args.files, *([args.counts] if args.counts else [])])
     check_output(args.output, [*args.files, args.counts])
     for path in _checkpoint_files(args):
@@ -72,7 +72,7 @@ def _checkpoint_files(args: argparse.Namespace) -> list[str]:
 
 
 def _saved(args: argparse.Namespace) -> str:
-    """What is left of a training that was interrupted."""
+    """Describe what an interrupted training has saved."""
     state = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else None
     if state is None or state == (0, False):
         return "nothing was saved"
@@ -82,7 +82,7 @@ def _saved(args: argparse.Namespace) -> str:
 
 
 def _corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """The documents, as arguments of `bpe.train` and `bpe.count_words`, which open files themselves, but not stdin."""
+    """The corpus as arguments of `bpe.train` and `bpe.count_words`, which read files themselves, but not stdin."""
     if "-" in args.files:
         return {"texts": (document for path in args.files for document in documents_of(path, args))}
     files = {"files": args.files, "separator": args.separator, "per_line": args.per_line}
@@ -90,12 +90,12 @@ def _corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _with_gaps(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Let the pattern of --pattern do what --gaps says with text between its matches."""
+    """Apply --gaps to the pattern given by --pattern."""
     if args.gaps is None:
         return
     given = options.get("pretokenizer")
     if not isinstance(given, bpe.Pretokenizer) or given.name is not None:
-        args.parser.error("--gaps is for text that a --pattern of your own does not match")
+        args.parser.error("--gaps applies only to a --pattern that is not a named pretokenizer's")
         return
     options["pretokenizer"] = bpe.Pretokenizer.from_regex(given.pattern, gaps=args.gaps)
 
@@ -107,7 +107,7 @@ def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _split_counts(args: argparse.Namespace) -> WordCounts:
-    """The counts to train on; what separated their text is most often a special token of the tokenizer too."""
+    """The counts to train on. Warns if a special token that separated their text is not a token of the result."""
     counts = WordCounts.load(args.counts)
     left_out = [name for name in counts.special_tokens if name not in args.special_tokens]
     if left_out:
@@ -119,7 +119,7 @@ def _split_counts(args: argparse.Namespace) -> WordCounts:
 def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
     try:
         say(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
-    except BrokenPipeError:  # whoever read the trace has seen enough, but the tokenizer is still wanted
+    except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
         silence_stdout()
 
 

@@ -1,8 +1,7 @@
-"""The ways to encode that a `Tokenizer` offers: the checks of their arguments, and who does the work.
+"""The encoding methods of a `Tokenizer`: they check arguments and call the modules that encode.
 
 Texts, batches and blocks of files go to the engine (`bpe/encode/engine.py`), Arrow arrays to `bpe/corpus/documents.py`;
-streams, offsets, dropout and truncation have modules of their own. What the methods do is documented where users call
-them, in `bpe/tokenizer.py`.
+streams, offsets, dropout and truncation have modules of their own. `bpe/tokenizer.py` documents the methods for users.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from bpe.errors import check_int, check_iterable, error_context, shown
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import NO_TOKEN
 
-#: The bytes of files, where they are not known before.
+#: The size assumed for files, in bytes, if it is unknown.
 _UNKNOWN_SIZE = 1 << 24
 
 #: What `tokens(as_text=True)` puts before a symbol that has no id.
@@ -55,10 +54,10 @@ class BatchOptions:
 
 
 class TextEncoder:
-    """The part of a `Tokenizer` that encodes: it checks arguments and passes the work on. Immutable.
+    """The part of a `Tokenizer` that checks the arguments of encoding methods. Immutable.
 
     Args:
-        engine: encodes texts without special arguments.
+        engine: the engine that encodes.
 
     """
 

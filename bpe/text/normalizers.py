@@ -530,24 +530,3 @@ def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
         f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a name ({', '.join(NAMES)}), a list of "
         "these, or None"
     )
-
-
-__all__ = [
-    "NFC",
-    "NFD",
-    "NFKC",
-    "NFKD",
-    "CollapseWhitespace",
-    "FixText",
-    "Lowercase",
-    "Normalizer",
-    "Remove",
-    "Replace",
-    "Sequence",
-    "Strip",
-    "UnescapeHTML",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__

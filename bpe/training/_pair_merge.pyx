@@ -11,8 +11,8 @@ has another id, and the first cell of a token that became a right part is NONE (
 than any that began there). So `aaaa` merges at 0 and 2: the occurrence at 1 is gone when it is reached.
 
 Each occurrence loses its pair with the left neighbour and its pair with the right one, and gains two. Where two
-occurrences touch, as in `abab`, what lies between them is lost once, (b, a), and gained once, (c, c): the right side of
-the first is left to the left side of the second.
+occurrences touch, as in `abab`, one pair between them is lost, (b, a), and one is gained, (c, c). It is counted with
+the second occurrence only.
 
 The list is walked twice. The first walk merges and adds up by neighbour what is lost and gained, so that the table of
 pairs is read once per distinct neighbour and not once per occurrence; a new pair's count is complete then. The second
@@ -67,7 +67,7 @@ cdef struct MergeJob:         # a merge at all occurrences of a pair, done in pa
 # Memory ---------------------------------------------------------------------------------------------------------------
 
 cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
-    """Make room for the neighbours of a merge, at most every token; none has been met."""
+    """Allocate room for the neighbours of a merge, at most one for each token, and clear the chain's counts."""
     cdef size_t room = max(n_tokens, found.room + found.room // 2)
     cdef int side
     cdef void* moved
@@ -351,7 +351,7 @@ cdef inline void add_part(Neighbour* whole, Neighbour* more) noexcept nogil:
 
 
 cdef void add_parts(Neighbours* parts, int n_parts) noexcept nogil:
-    """Add the sums of all parts to the first's, neighbours in the order in which one thread would have met them."""
+    """Add the sums of all parts to the first's, in the order in which one thread would add neighbours."""
     cdef Neighbours* whole = &parts[0]
     cdef Neighbour* more
     cdef size_t i

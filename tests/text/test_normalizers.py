@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import bpe
 from bpe.errors import FormatError
 from bpe.normalizers import (
-    NAMES,
     NFC,
     NFD,
     NFKC,
@@ -33,11 +32,9 @@ from bpe.normalizers import (
     Sequence,
     Strip,
     UnescapeHTML,
-    as_normalizer,
-    by_name,
-    from_json,
 )
 from bpe.text import normalizers
+from bpe.text.normalizers import NAMES, as_normalizer, by_name, from_json
 from bpe.text.unicode import is_new
 
 ALL: list[Normalizer] = [
