@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, wraps
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from bpe.vocab.spec import Model, TokenizerSpec, check_spec
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
+
+if TYPE_CHECKING:
+    from bpe.data.map_function import MapFunction
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -413,6 +416,58 @@ class Tokenizer:
         if isinstance(text, (str, bytes, bytearray, memoryview)):
             return len(self.encode(text, **options))
         return self.encode_batch(text, threads=threads, **options).lengths
+
+    # Hugging Face datasets -------------------------------------------------------------------------------------------
+
+    def map_function(
+        self,
+        column: str = "text",
+        *,
+        output: str = "input_ids",
+        length: str | None = None,
+        append: int | str | None = None,
+        prepend: int | str | None = None,
+        allowed_special: Allowed = (),
+        keep_columns: bool = True,
+    ) -> MapFunction:
+        """A function for `datasets.Dataset.map(..., batched=True)` that encodes one column.
+
+        It works with any `num_proc`, and `datasets` finds its cache again: the function's hash is the same in every
+        process and run for equal tokenizers and options. On a dataset `with_format("arrow")` no Python list is made,
+        and ids are a `large_list`. A null is an empty text. Ids are int32, as `datasets` stores them.
+
+        Args:
+            column: the column with the texts.
+            output: the column for the ids.
+            length: a column for the number of ids of each text, or None.
+            append: as for `encode_batch`.
+            prepend: as for `encode_batch`.
+            allowed_special: as for `encode`.
+            keep_columns: with Arrow's format, whether the table returned has the batch's columns too. There
+                `datasets.Dataset.map` ignores `remove_columns`.
+
+        Raises:
+            TypeError, ValueError: for a column's name that is not a str, and for tokens as `encode_batch`.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> encode = tok.map_function(column="text", append="<|end|>")   # dataset.map(encode, batched=True)
+        >>> encode({"text": ["a", "ab"]})["input_ids"]
+        [array([65,  0], dtype=int32), array([65, 66,  0], dtype=int32)]
+
+        """
+        from bpe.data.map_function import MapFunction
+
+        return MapFunction(
+            self,
+            column,
+            output=output,
+            length=length,
+            append=append,
+            prepend=prepend,
+            allowed_special=allowed_special,
+            keep_columns=keep_columns,
+        )
 
     # For people -------------------------------------------------------------------------------------------------------
 

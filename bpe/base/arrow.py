@@ -8,8 +8,11 @@ from __future__ import annotations
 from types import ModuleType
 
 
-def load_pyarrow() -> ModuleType:
+def load_pyarrow(user: str = "to_arrow") -> ModuleType:
     """The pyarrow module.
+
+    Args:
+        user: the name of what needs it, for the error.
 
     Raises:
         ModuleNotFoundError: where it is not installed.
@@ -18,6 +21,6 @@ def load_pyarrow() -> ModuleType:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("to_arrow needs pyarrow; install the extra: pip install 'bytepair[arrow]'") from None
+        raise ModuleNotFoundError(f"{user} needs pyarrow; install the extra: pip install 'bytepair[arrow]'") from None
     module: ModuleType = pa
     return module

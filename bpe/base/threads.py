@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 def thread_count(threads: int | None) -> int:
     """The argument `threads` as a number: None means one per available core, or one inside a worker process.
 
-    Worker processes are those that `multiprocessing` or a PyTorch DataLoader started: their siblings use the other
-    cores.
+    Worker processes are those that `multiprocessing`, its fork `multiprocess` (Hugging Face datasets) or a PyTorch
+    DataLoader started: their siblings use the other cores.
     """
     if threads is not None:
         return check_int("threads", threads, 1, 4096)
@@ -39,8 +39,8 @@ def thread_count(threads: int | None) -> int:
 
 
 def _in_child_process() -> bool:
-    process: Any = sys.modules.get("multiprocessing.process")  # always loaded in a child process
-    return process is not None and process.parent_process() is not None
+    loaded: list[Any] = [sys.modules.get(f"{name}.process") for name in ("multiprocessing", "multiprocess")]
+    return any(process.parent_process() is not None for process in loaded if process is not None)
 
 
 def _in_data_loader_worker() -> bool:

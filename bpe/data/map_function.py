@@ -1,0 +1,147 @@
+"""`MapFunction`, which `Tokenizer.map_function` returns for `datasets.Dataset.map` (Hugging Face).
+
+Not here: encoding itself (`bpe/encode/text_encoder.py`). Nothing here imports `datasets`; pyarrow, which `datasets`
+requires, is imported for batches in Arrow's format only.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bpe.base.arrow import load_pyarrow
+from bpe.batch import TokenBatch
+from bpe.errors import check_iterable, shown, typed
+from bpe.formats import huggingface, huggingface_write
+from bpe.tokenizer import Tokenizer
+from bpe.vocab.special_tokens import Allowed
+
+
+class MapFunction:
+    """A function for `datasets.Dataset.map` that encodes one column; made by `Tokenizer.map_function`.
+
+    It is pickled as the tokenizer's tokenizer.json and its options. Equal tokenizers give equal files, so `datasets`,
+    which names its cache after a hash of the pickled function, computes the same fingerprint in every process and run.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    >>> encode = tok.map_function(column="text", length="length")
+    >>> encode({"text": ["lower", "", "low"]})
+    {'input_ids': [array([257,  68,  81], dtype=int32), array([], dtype=int32), array([257], dtype=int32)], \
+'length': array([3, 0, 1])}
+
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        column: str = "text",
+        *,
+        output: str = "input_ids",
+        length: str | None = None,
+        append: int | str | None = None,
+        prepend: int | str | None = None,
+        allowed_special: Allowed = (),
+        keep_columns: bool = True,
+    ) -> None:
+        for name, value in (("column", column), ("output", output), ("length", length)):
+            if not isinstance(value, str) and (name, value) != ("length", None):
+                raise TypeError(f"{name} is {typed(value)}; it must be a str, the name of a column")
+        if length == output:
+            raise ValueError(f"output and length are both {output!r}; they must be two columns")
+        self.tokenizer = tokenizer
+        self.column, self.output, self.length, self.keep_columns = column, output, length, bool(keep_columns)
+        #: append, prepend and allowed_special.
+        self._encoding: tuple[Any, Any, Any] = append, prepend, _sorted(allowed_special)
+        self._encode([""])  # checks the options
+
+    def __call__(self, batch: Any) -> Any:
+        """Encode a batch of rows, or one row.
+
+        Args:
+            batch: what `datasets` passes: a mapping of column names to lists, an Arrow table (`with_format("arrow")`),
+                a pandas data frame, or, without `batched=True`, a mapping of column names to values. A null is an empty
+                text.
+
+        Returns:
+            for an Arrow table, a table with the columns of the batch, if `keep_columns`, and the new ones: ids as
+            `large_list<int32>`, lengths as int64. No Python list is made. For a data frame, that frame with the new
+            columns. Otherwise a dict of the new columns: a list of int32 arrays, and an int64 array of lengths.
+
+        """
+        if hasattr(batch, "column_names") and hasattr(batch, "set_column"):
+            return self._table(batch)
+        texts = batch[self.column]
+        if texts is None or isinstance(texts, (str, bytes)):
+            ids = self._encode([texts or ""])[0].view(np.int32)
+            return {self.output: ids, **({self.length: len(ids)} if self.length else {})}
+        check_iterable(self.column, texts, "texts, one for each row")
+        encoded = self._encode(["" if text is None or text != text else text for text in texts])  # NaN: pandas' null
+        new: dict[str, Any] = {self.output: [ids.view(np.int32) for ids in encoded]}
+        if self.length:
+            new[self.length] = encoded.lengths
+        return batch.assign(**new) if hasattr(batch, "assign") else new  # `map` adds a dict to the batch, not a frame
+
+    def _table(self, batch: Any) -> Any:
+        """The same for an Arrow table."""
+        if self.column not in batch.column_names:
+            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(batch.column_names)}")
+        encoded = self._encode(batch.column(self.column))
+        arrow = load_pyarrow("map_function")
+        ids = arrow.array(encoded.ids.view(np.int32))
+        new = {self.output: arrow.LargeListArray.from_arrays(arrow.array(encoded.offsets), ids)}
+        if self.length:
+            new[self.length] = arrow.array(encoded.lengths)
+        kept = [name for name in batch.column_names if name not in new] if self.keep_columns else []
+        return arrow.table({**{name: batch.column(name) for name in kept}, **new})
+
+    def _encode(self, texts: Any) -> TokenBatch:
+        append, prepend, allowed_special = self._encoding
+        return self.tokenizer.encode_batch(texts, append=append, prepend=prepend, allowed_special=allowed_special)
+
+    # Identity ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _file(self) -> bytes:
+        """The tokenizer as tokenizer.json: unlike a pickle, the same bytes for equal tokenizers in every process."""
+        return huggingface_write.write(self.tokenizer.spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        columns = self.column, self.output, self.length, self.keep_columns
+        return _rebuild, (self._file, self.tokenizer.cache_memory, columns, self._encoding)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MapFunction):
+            return NotImplemented
+        return self.tokenizer == other.tokenizer and self.__reduce__()[1][2:] == other.__reduce__()[1][2:]
+
+    def __hash__(self) -> int:
+        return hash((self.tokenizer, *self.__reduce__()[1][2:]))
+
+    def __repr__(self) -> str:
+        return f"<bpe.Tokenizer.map_function: {self.column} to {self.output}, {self.tokenizer.fingerprint[:12]}>"
+
+
+def _sorted(allowed_special: Allowed) -> str | tuple[str, ...]:
+    """The argument `allowed_special` in a form that is pickled the same in every process; a set of str is not."""
+    if isinstance(allowed_special, str):
+        return allowed_special
+    check_iterable("allowed_special", allowed_special, 'names of special tokens, or "all"')
+    return tuple(sorted(set(allowed_special)))
+
+
+def _rebuild(file: bytes, cache_memory: int, columns: tuple[Any, ...], encoding: tuple[Any, ...]) -> MapFunction:
+    column, output, length, keep_columns = columns
+    append, prepend, allowed_special = encoding
+    return MapFunction(
+        Tokenizer.from_spec(huggingface.read(file), cache_memory=cache_memory),
+        column,
+        output=output,
+        length=length,
+        append=append,
+        prepend=prepend,
+        allowed_special=allowed_special,
+        keep_columns=keep_columns,
+    )
