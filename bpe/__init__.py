@@ -18,7 +18,7 @@ except (ImportError, TypeError, ValueError) as error:  # the last two: compiled 
 
     raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
-from bpe import normalizers
+from bpe import data, normalizers
 from bpe._version import __version__
 from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
@@ -45,6 +45,7 @@ __all__ = [
     "WordCounts",
     "__version__",
     "count_words",
+    "data",
     "extend",
     "normalizers",
     "train",

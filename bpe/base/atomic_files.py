@@ -34,43 +34,98 @@ _NAME_OVERHEAD = len("..bpe-0123456789abcdef.tmp")
 _BUFFER = 1 << 17
 
 
+class AtomicFile:
+    """A file that is written under a temporary name and appears under `path` when `commit` renames it.
+
+    An existing target keeps its permission bits, and its owner and group where the process may set them. The
+    temporary file never has wider permissions than the target. A symbolic link is followed. Temporary files that
+    killed processes left beside the target are removed first. For several files that belong together: `sync` each,
+    then `commit` each, the one that makes the others valid last.
+
+    Attributes:
+        file: the open file, binary, for writing.
+
+    Raises:
+        OSError: for a target that cannot be written; the error names `path`. So do the errors of all methods.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ids = AtomicFile(os.path.join(folder, "ids"))
+    ...     _ = ids.file.write(b"abc")
+    ...     ids.sync()
+    ...     ids.commit()
+    ...     os.listdir(folder)
+    ['ids']
+
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._shown = os.fspath(path)
+        self._target = Path(os.path.realpath(path))
+        existing = _status(self._target)
+        if existing is not None and not stat.S_ISREG(existing.st_mode):
+            raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")
+        if not self._target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(self._target.parent))
+        remove_leftovers(self._target)
+        mode = 0o666 if existing is None else existing.st_mode & 0o600
+        self._name, descriptor = _create_temporary(self._target, mode, self._shown)
+        self.file: BinaryIO = io.BufferedWriter(_NamedFile(descriptor, self._shown), _BUFFER)
+
+    def sync(self) -> None:
+        """Write everything to the disk, under the temporary name."""
+        with _errors_naming(self._shown):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+
+    def commit(self) -> None:
+        """Rename the file to its target, and close it. Call `sync` first."""
+        with _errors_naming(self._shown):
+            _copy_permissions(self.file.fileno(), self._name, self._target)
+            if fcntl is not None:  # rename while the lock is held, so that no other writer removes the file
+                os.replace(self._name, self._target)
+            self.file.close()
+            if fcntl is None:  # Windows can rename only closed files
+                os.replace(self._name, self._target)
+
+    def discard(self) -> None:
+        """Close and remove the temporary file. Does nothing to a committed file."""
+        with suppress(OSError):  # data still in the buffer that cannot be written is not wanted either
+            self.file.close()
+        with suppress(OSError):
+            os.unlink(self._name)
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that appears under `path` when the block ends, and not at all if the block raises.
 
-    An existing target keeps its permission bits, and its owner and group where the process may set them. The
-    temporary file never has wider permissions than the target. A symbolic link is followed. Temporary files that
-    killed processes left beside the target are removed first.
+    See `AtomicFile` for permissions, links and leftovers.
 
     Raises:
         OSError: for a target that cannot be written; the error names `path`.
 
     """
-    shown = os.fspath(path)
-    target = Path(os.path.realpath(path))
-    existing = _status(target)
-    if existing is not None and not stat.S_ISREG(existing.st_mode):
-        raise OSError(f"{target} is not a regular file; an atomic write can replace only regular files")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(target.parent))
-    remove_leftovers(target)
-    name, descriptor = _create_temporary(target, 0o666 if existing is None else existing.st_mode & 0o600, shown)
+    atomic = AtomicFile(path)
     try:
-        with io.BufferedWriter(_NamedFile(descriptor, shown), _BUFFER) as file:
-            yield file
-            with _errors_naming(shown):
-                file.flush()
-                os.fsync(descriptor)
-                _copy_permissions(descriptor, name, target)
-                if fcntl is not None:  # rename while the lock is held, so that no other writer removes the file
-                    os.replace(name, target)
-        if fcntl is None:  # Windows can rename only closed files
-            with _errors_naming(shown):
-                os.replace(name, target)
+        yield atomic.file
+        atomic.sync()
+        atomic.commit()
     except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
+        atomic.discard()
         raise
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Write a folder's entries to the disk, so that files renamed in it survive a power failure (POSIX only)."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems cannot
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -1,12 +1,50 @@
-"""From a corpus to a training step: shards of ids, readers of shards, loaders, and Hugging Face datasets.
+"""From a corpus to a training step: shards of token ids, readers of shards, loaders, and Hugging Face datasets.
 
-In come sources of text (`bpe.corpus`) and a tokenizer; out come shards on disk, and rows of ids in the order in which
-training reads them. Optional packages (pyarrow, torch, datasets) are imported only inside the functions that need
-them. The files, in the order in which data meets them:
+In come sources of text (`bpe.corpus`) and a tokenizer, or ids; out come shards on disk, and rows of ids in the order in
+which training reads them. A public name is imported when it is first used, and optional packages (pyarrow, torch,
+datasets) inside the functions that need them. The files, in the order in which data meets them:
 
+- `formats/` the layouts of shards, one module for each, with a writer and a reader;
+- `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources;
+- `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
+- `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
 - `map_function.py` `Tokenizer.map_function`, for `datasets.Dataset.map`.
 
-Invariants: the ids are those of `Tokenizer.encode`, whatever the number of workers. Cost: linear in the text.
+Invariants: the ids are those of `Tokenizer.encode`, whatever the number of workers. The dtype comes from the largest
+id; what a format cannot hold is refused before it is written. A shard appears complete or not at all. Headers, counts
+and offsets are checked before they are used. Cost: linear in the text; memory is bounded by a few batches.
 
-Sources: the documentation of Hugging Face's `datasets`.
+Sources: the readers and writers that Megatron-LM, nanoGPT, llm.c, datatrove and dolma published for their formats; the
+documentation of Hugging Face's `datasets`.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bpe.data.manifest import Manifest
+    from bpe.data.shards import TokenShards
+    from bpe.data.writing import write_shards
+
+#: The public names, and the modules that define them.
+_MODULES = {
+    "Manifest": "manifest",
+    "TokenShards": "shards",
+    "write_shards": "writing",
+}
+
+__all__ = ["Manifest", "TokenShards", "write_shards"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'bpe.data' has no attribute {name!r}")
+    value = getattr(import_module(f"bpe.data.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

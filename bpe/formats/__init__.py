@@ -8,7 +8,7 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
   lists, `vocab` and `merges`;
 - `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered from the ranks;
 - `clip.py` CLIP's merge list; `packed.py` files that may be compressed;
-- `id_files.py` token ids on disk: lines, .npy.
+- `id_files.py` token ids on disk: lines, .npy, whose headers `npy.py` makes and parses.
 
 Invariants: an unknown field or value that could change an id is rejected with a `FormatError` that names its position,
 and nothing is guessed; reading a saved file gives an equal tokenizer; a tokenizer that `tokenizers` cannot express is

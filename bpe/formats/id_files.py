@@ -8,7 +8,6 @@ Not here: training shards, files of text.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ import numpy as np
 from bpe.base.atomic_files import atomic_write
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, shown
+from bpe.formats.npy import MAGIC, MAX_HEADER, npy_header, parse_npy_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 _PIECE = 1 << 18
 #: Files are read in pieces of this many bytes.
 _READ = 1 << 20
-_MAGIC = b"\x93NUMPY"
-#: The greatest size of a .npy header in bytes; NumPy's default limit is 10,000.
-_HEADER = 1 << 16
-_SIZE = r"(?:0|[1-9]\d{0,18})[ \n]*"
-_VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?\)"""
-_FIELD = rf"""[ \n]*['"](descr|fortran_order|shape)['"][ \n]*:[ \n]*({_VALUE})[ \n]*"""
-_FIELDS = re.compile(rf"[ \n]*\{{{_FIELD},{_FIELD},{_FIELD},?[ \n]*\}}[ \n]*")
-#: The dtypes of ids.
-_INTEGERS = re.compile(r"[<>=|]?[iu][1248]")
 #: How many bytes an error message gets of a word that is too long to be an id.
 _LONGEST = 100
 
@@ -101,9 +92,7 @@ class _NpyWriter:
         self._write_header()
 
     def _write_header(self) -> None:
-        fields = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.length,)}
-        text = f"{fields!r}".ljust(117) + "\n"  # with the 10 bytes before it, always 128 bytes
-        self._file.write(_MAGIC + bytes([1, 0]) + len(text).to_bytes(2, "little") + text.encode())
+        self._file.write(npy_header(self._dtype, self.length))
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -125,8 +114,8 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
         FormatError: for a line with anything but ids, or an invalid .npy file.
 
     """
-    first = file.readline(max(_READ, len(_MAGIC)))
-    if first.startswith(_MAGIC):
+    first = file.readline(max(_READ, len(MAGIC)))
+    if first.startswith(MAGIC):
         for number, ids, begins in _read_npy(first, file, path):
             yield f"document {number}", ids, begins, ids.nbytes
         return
@@ -202,34 +191,11 @@ def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[
 def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
     """The length of the array in a .npy file, and its elements in pieces of about _READ bytes (at least one piece).
 
-    `first` is already read. The header is parsed here, because NumPy evaluates it with Python's parser, whose memory
-    and exceptions are unbounded for a hostile header.
+    `first` is already read.
     """
-    held = first + file.read(max(_HEADER + 12 - len(first), 0))
-    width = 2 if held[6:7] == b"\x01" else 4
-    start = len(_MAGIC) + 2 + width
-    if not held.startswith(_MAGIC) or held[6:8] not in (b"\x01\0", b"\x02\0", b"\x03\0"):
-        raise FormatError("it does not begin like version 1, 2 or 3 of the format; it must be a .npy file", path=path)
-    size = int.from_bytes(held[start - width : start], "little")
-    if len(held) < start or len(held) < start + size <= start + _HEADER:
-        raise FormatError("the file ends within its header; it must be a complete .npy file", path=path)
-    header = held[start : start + min(size, _HEADER)].decode("latin-1")
-    found = _FIELDS.fullmatch(header)
-    fields = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
-    if size > _HEADER or len(fields) < 3:
-        raise FormatError(
-            f"its header is {shown(header)}; it must have descr, fortran_order and shape of an array of token ids",
-            path=path,
-        )
-    shape = [int(number) for number in re.findall(r"\d+", fields["shape"])]
-    kind = fields["descr"][1:-1]
-    if len(shape) != 1 or not _INTEGERS.fullmatch(kind):
-        raise FormatError(
-            f"its array is {kind} of shape {fields['shape']}; it must be a .npy file of token ids, integers in one "
-            "dimension",
-            path=path,
-        )
-    return shape[0], _npy_numbers(held[start + size :], file, path, shape[0], np.dtype(kind))
+    held = first + file.read(max(MAX_HEADER - len(first), 0))
+    length, dtype, start = parse_npy_header(held, path)
+    return length, _npy_numbers(held[start:], file, path, length, dtype)
 
 
 def _bytes_left(file: BinaryIO) -> int:

@@ -1,0 +1,151 @@
+"""Find the shards of a folder or a file, and their format: by the manifest, else by names and first bytes.
+
+Not here: reading the shards.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bpe.data import manifest
+from bpe.data.formats import FORMATS
+from bpe.data.manifest import Manifest, ShardEntry
+from bpe.errors import FormatError, shown
+from bpe.formats.npy import MAGIC
+
+#: llm.c's magic numbers, as the first four bytes of a file.
+_LLMC = tuple(number.to_bytes(4, "little") for number in (20240520, 20240801))
+#: The formats that a file name's end decides.
+_BY_SUFFIX = {".ds": "datatrove", ".idx": "megatron", ".parquet": "parquet", ".arrow": "arrow"}
+#: Ends of files that stand beside a shard's main file.
+_BESIDE = (".offsets.npy", ".mask.npy")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundShard:
+    """A shard: the path of its main file, and what the manifest says of it."""
+
+    path: Path
+    entry: ShardEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The shards of a folder or file, in document order; the dtype and the fingerprint where there is a manifest."""
+
+    format: str
+    shards: list[FoundShard]
+    dtype: str | None = None
+    fingerprint: str | None = None
+    manifest: Manifest | None = None
+
+
+def find_shards(path: Path, split: str | None = None) -> Found:
+    """The shards of a folder or of one file.
+
+    Args:
+        path: a folder, a shard's main file, or the common prefix of Megatron's two files.
+        split: "train", "val", or "all"; None where the corpus is not divided.
+
+    Raises:
+        FormatError, FileNotFoundError, ValueError: see `TokenShards`.
+
+    """
+    if split not in (None, "train", "val", "all"):
+        raise ValueError(f"split is {shown(split)}; it must be 'train', 'val', 'all' or None")
+    if not path.is_dir():
+        return _one_file(path, split)
+    if (path / manifest.NAME).exists():
+        return _by_manifest(path, split)
+    return _by_names(path, split)
+
+
+def _by_manifest(folder: Path, split: str | None) -> Found:
+    read = Manifest.read(folder)
+    if read.format not in FORMATS:
+        names = ", ".join(FORMATS)
+        raise FormatError(f"its format is {shown(read.format)}; it must be one of {names}", path=folder / manifest.NAME)
+    chosen = _chosen(folder, split, [(entry.split, entry) for entry in read.shards])
+    shards = []
+    for entry in chosen:
+        for file in entry.files:
+            path = folder / file.name
+            size = path.stat().st_size if path.is_file() else None
+            if size != file.size:
+                state = "is missing" if size is None else f"has {size} bytes"
+                raise FormatError(f"the file {state}; the manifest has {file.size} bytes", path=path)
+        shards.append(FoundShard(folder / entry.files[0].name, entry))
+    part = replace(read, shards=tuple(chosen))
+    return Found(read.format, shards, read.dtype, part.fingerprint, part)
+
+
+def _by_names(folder: Path, split: str | None) -> Found:
+    """The shards of a folder without a manifest: all files of the one format in it, sorted by name."""
+    named: dict[str, list[Path]] = {}
+    for name in sorted(os.listdir(folder)):
+        path = folder / name
+        if name.startswith(".") or name.endswith(_BESIDE) or not path.is_file():
+            continue
+        form = _format_of(path)
+        if form == "megatron":
+            path = path.with_suffix(".bin")
+        if form is not None and path not in named.get(form, []):
+            named.setdefault(form, []).append(path)
+    if len(named) > 1:
+        names = " and ".join(named)
+        raise FormatError(f"it has shards of {names}; a folder without a manifest must have one format", path=folder)
+    if not named:
+        raise FormatError("it has neither a manifest.json nor a shard of a known format", path=folder)
+    ((form, paths),) = named.items()
+    pairs = [(_split_of(path), FoundShard(path)) for path in paths]
+    return Found(form, _chosen(folder, split, pairs))
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a name says: train.bin, train-00000.npy, val.bin."""
+    word = path.name.split(".")[0].split("-")[0].split("_")[0]
+    return word if word in ("train", "val") else None
+
+
+def _chosen(folder: Path, split: str | None, entries: list) -> list:  # type: ignore[type-arg]
+    """The entries of a split, from pairs (split, entry)."""
+    splits = {each for each, _ in entries}
+    if split is None and "val" in splits and len(splits) > 1:
+        raise ValueError(f"{folder} has a training and a validation part; pass split='train', 'val' or 'all'")
+    if split in ("train", "val") and split not in splits:
+        names = "is not divided" if splits <= {None} else f"has only {', '.join(sorted(map(str, splits)))}"
+        raise ValueError(f"split is {shown(split)}, but {folder} {names}; pass split=None")
+    return [entry for each, entry in entries if split in (None, "all") or each == split]
+
+
+def _one_file(path: Path, split: str | None) -> Found:
+    if split not in (None, "all"):
+        raise ValueError(f"split is {shown(split)}, but {path} is not a folder; pass split=None")
+    index = path.with_name(path.name + ".idx")
+    if not path.exists() and index.exists():
+        return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"))])
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    form = _format_of(path)
+    if form is None:
+        rule = "its name must end in .npy, .bin, .idx, .ds, .parquet or .arrow"
+        raise FormatError(f"it is not a shard of a known format; {rule}", path=path)
+    return Found(form, [FoundShard(path.with_suffix(".bin") if form == "megatron" else path)])
+
+
+def _format_of(path: Path) -> str | None:
+    """The format of a shard by the name and the first bytes of its main file; None for other files."""
+    if path.suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[path.suffix]
+    if path.suffix not in (".npy", ".bin"):
+        return None
+    if path.suffix == ".bin" and path.with_suffix(".idx").exists():
+        return "megatron"
+    with open(path, "rb") as file:
+        first = file.read(8)
+    if path.suffix == ".npy":
+        return "native" if first.startswith(MAGIC) else "dolma"
+    return "llmc" if first.startswith(_LLMC) else "nanogpt"

@@ -1,0 +1,269 @@
+"""An open shard: memory-mapped ids, and where its documents begin. Every header, count and offset is checked first.
+
+Files may be damaged or hostile. Counts from a header are compared with the file's size before they are used, and
+offsets are checked in pieces, without loading them. Not here: the layouts of the formats.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bpe.data.formats.spooling import Spool
+from bpe.errors import FormatError, check_int
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Numbers are checked in pieces of this many.
+PIECE = 1 << 17
+
+
+class Documents(ABC):
+    """Where the documents of one shard begin and end in its ids.
+
+    Attributes:
+        count: the number of documents.
+        tokens: the number of ids.
+
+    """
+
+    def __init__(self, count: int, tokens: int) -> None:
+        self.count, self.tokens = count, tokens
+
+    def bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        """The starts of the documents from `first` to `last`, both included; `last` may be `count`, which is the end.
+
+        Raises:
+            FormatError: if they do not rise within the shard, because the file has changed since it was checked.
+
+        """
+        if not 0 <= first <= last <= self.count:
+            raise IndexError(f"documents {first} to {last} are out of range; the shard has {self.count}")
+        bounds = self._bounds(first, last)
+        if bounds[0] < 0 or bounds[-1] > self.tokens or (bounds[1:] < bounds[:-1]).any():
+            raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.tokens} tokens")
+        return bounds
+
+    @abstractmethod
+    def _bounds(self, first: int, last: int) -> NDArray[np.int64]: ...
+
+    @abstractmethod
+    def at(self, position: int) -> int:
+        """The document that holds the id at a position, 0 <= position < tokens."""
+
+
+class Offsets(Documents):
+    """Documents by their starts and the end of the last one: n + 1 numbers, from 0 to the number of ids."""
+
+    def __init__(self, offsets: NDArray[Any]) -> None:
+        super().__init__(len(offsets) - 1, int(offsets[-1]))
+        self._offsets = offsets
+
+    def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        return np.array(self._offsets[first : last + 1], dtype=np.int64)
+
+    def at(self, position: int) -> int:
+        """The document that holds the id at a position."""
+        return int(np.searchsorted(self._offsets, position, side="right")) - 1
+
+
+class Ends(Documents):
+    """Documents by their ends: n numbers, the last of which is the number of ids."""
+
+    def __init__(self, ends: NDArray[Any], tokens: int) -> None:
+        super().__init__(len(ends), tokens)
+        self._ends = ends
+
+    def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        bounds = np.zeros(last - first + 1, dtype=np.int64)
+        bounds[0 if first else 1 :] = self._ends[max(first - 1, 0) : last]
+        return bounds
+
+    def at(self, position: int) -> int:
+        """The document that holds the id at a position."""
+        return int(np.searchsorted(self._ends, self._ends.dtype.type(position), side="right"))
+
+
+class Shard:
+    """One shard, open for reading.
+
+    Attributes:
+        path: its main file.
+        name: the name of that file.
+        ids: 1-D array, memory-mapped; None for Parquet and Arrow shards, which only `batches` reads.
+        n_tokens: the number of ids.
+        documents: where documents begin and end. In a format that does not record them, the shard is one document
+            unless `end_of_text` was given.
+        has_boundaries: whether the boundaries of documents are known.
+        mask: the loss mask, uint8 like `ids`, or None.
+        files: all files of the shard, the main one first.
+
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        ids: NDArray[Any] | None,
+        documents: Documents,
+        *,
+        has_boundaries: bool = True,
+        mask: NDArray[np.uint8] | None = None,
+        files: tuple[Path, ...] = (),
+    ) -> None:
+        self.path, self.name, self.ids, self.documents = path, path.name, ids, documents
+        self.has_boundaries, self.mask = has_boundaries, mask
+        self.files = files or (path,)
+
+    def __repr__(self) -> str:
+        return f"Shard({self.name!r}, {self.n_documents} documents, {self.n_tokens} tokens)"
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of ids."""
+        return self.documents.tokens
+
+    @property
+    def n_documents(self) -> int:
+        """The number of documents."""
+        return self.documents.count
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the ids."""
+        assert self.ids is not None
+        return self.ids.dtype
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the shard has a loss mask."""
+        return self.mask is not None
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The starts of all documents and the end of the last: int64, n + 1 long, in memory."""
+        return self.documents.bounds(0, self.n_documents)
+
+    def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
+        """The documents in order, in batches of at most `max_tokens` ids, as `ShardWriter.write` takes them.
+
+        A batch has at most `max_tokens` documents, too. Longer documents are divided.
+        """
+        check_int("max_tokens", max_tokens, 1)
+        assert self.ids is not None
+        first = position = 0  # the first document that is not complete, and the next id
+        while first < self.n_documents:
+            bounds = self.documents.bounds(first, min(first + min(max_tokens, PIECE), self.n_documents))
+            begins = position == int(bounds[0])
+            fitting = int(np.searchsorted(bounds[1:], position + max_tokens, side="right"))
+            ends = fitting > 0
+            stop = int(bounds[fitting]) if ends else position + max_tokens
+            inner = bounds[1:fitting] if ends else bounds[:0]
+            lengths = np.diff(inner, prepend=position, append=stop)
+            mask = None if self.mask is None else self.mask[position:stop]
+            yield DocumentBatch(self.ids[position:stop], lengths, begins, ends, mask)
+            first, position = first + fitting, stop
+
+
+class DocumentBatch(NamedTuple):
+    """Consecutive documents: their ids, the number of ids of each, and their loss mask.
+
+    With `begins` False the first continues a document of the batch before; with `ends` False the last one continues.
+    """
+
+    ids: NDArray[Any]
+    lengths: NDArray[np.int64]
+    begins: bool
+    ends: bool
+    mask: NDArray[np.uint8] | None
+
+
+# Checked access to files ----------------------------------------------------------------------------------------------
+
+
+def size_of(path: Path) -> int:
+    """The size of a regular file in bytes; FormatError if it is missing."""
+    if not path.is_file():
+        raise FormatError("the file is missing; a shard needs all of its files", path=path)
+    return path.stat().st_size
+
+
+def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
+    """`count` numbers from byte `start` of a file, memory-mapped, read-only; the file must hold them."""
+    dtype = np.dtype(dtype)
+    size = size_of(path)
+    if count < 0 or start + count * dtype.itemsize > size:
+        needed = start + count * dtype.itemsize
+        raise FormatError(f"its header needs {needed} bytes, but the file has {size}; it may be truncated", path=path)
+    if not count:
+        return np.empty(0, dtype=dtype)
+    # a plain array: views of the subclass np.memmap take twice as long to make
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=start, shape=(count,)))
+
+
+def numbers_in(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
+    """`count` numbers from byte `start` of a file, in pieces, read and not mapped: they do not stay in memory."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        while count:
+            piece = np.fromfile(file, dtype=dtype, count=min(count, PIECE))
+            if not len(piece):
+                raise FormatError("it got shorter while it was read", path=path)
+            yield piece
+            count -= len(piece)
+
+
+def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, first: int | None = None) -> None:
+    """Check that numbers in a file never fall, begin with `first` if that is given, and end with `most`.
+
+    Raises:
+        FormatError: naming the number that breaks the rule.
+
+    """
+    before, index = 0, 0
+    for piece in numbers_in(path, dtype, start, count):
+        if index == 0 and first is not None and piece[0] != first:
+            raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
+        bad = np.flatnonzero((piece > most) | (piece < np.concatenate(([before], piece[:-1])).astype(piece.dtype)))
+        if len(bad):
+            at = int(bad[0])
+            raise FormatError(
+                f"offset {index + at} is {piece[at]}; offsets must never fall and be at most {most}, the tokens",
+                path=path,
+            )
+        before = int(piece[-1])
+        index += len(piece)
+    if before != most:
+        raise FormatError(f"its last offset is {before}; it must be {most}, the number of tokens", path=path)
+
+
+def one_document(tokens: int) -> Offsets:
+    """The documents of a shard whose boundaries are not recorded: all of it, or none if it is empty."""
+    return Offsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
+
+
+def documents_by_token(ids: NDArray[Any], end_of_text: int, *, before: bool) -> Offsets:
+    """Find documents by their end-of-text id, which each one ends with, or, if `before` is set, begins with.
+
+    Ids after the last end-of-text id (before the first one) are a document, too. The offsets are kept in a temporary
+    file, so that memory is bounded.
+    """
+    check_int("end_of_text", end_of_text, 0, 0xFFFFFFFF)
+    spool = Spool(Path(gettempdir()), "<i8")
+    spool.append(np.zeros(1, dtype=np.int64))
+    last = 0
+    for start in range(0, len(ids), 1 << 20):
+        found = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
+        if before and len(found) and found[0] == 0:
+            found = found[1:]
+        if len(found):
+            spool.append(found)
+            last = int(found[-1])
+    if last < len(ids):
+        spool.append(np.array([len(ids)], dtype=np.int64))
+    return Offsets(spool.mapped())

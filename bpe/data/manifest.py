@@ -1,0 +1,217 @@
+"""`manifest.json`: what a folder of shards holds, in every format.
+
+It has the format, the dtype, the numbers of documents and tokens, the files with their sizes and CRC-32 sums, the
+tokenizer's fingerprint, the plan of the sources and the options. It is written last, so that a folder with a manifest
+is complete. Not here: the shards; comparing the files with the sums (`bpe verify`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bpe.base.atomic_files import atomic_write, sync_folder
+from bpe.data.formats.protocol import WrittenFile
+from bpe.errors import COUNT_LIMIT, FormatError, counted, shown
+from bpe.formats.json_fields import load
+
+#: The name of the file in a folder of shards.
+NAME = "manifest.json"
+#: The version of the file's layout.
+VERSION = 1
+#: The largest accepted size of the file in bytes: some million shards.
+_MAX_SIZE = 1 << 30
+_DTYPES = ("uint16", "int32", "uint32")
+_CRC = re.compile("[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """A shard in the manifest.
+
+    Attributes:
+        stem: the name that its files begin with, such as "tokens-00000".
+        documents, tokens: their numbers.
+        files: its files, the main one first.
+        split: "train", "val", or None if the corpus is not divided.
+
+    """
+
+    stem: str
+    documents: int
+    tokens: int
+    files: tuple[WrittenFile, ...]
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The content of a folder of shards.
+
+    Attributes:
+        format: the name of the shards' format.
+        dtype: the dtype of the ids, such as "uint16".
+        shards: the shards in document order.
+        masks: whether the shards have loss masks.
+        tokenizer: facts about the tokenizer, JSON: "fingerprint" and "file" where there is a copy; {} if unknown.
+        sources: the plan of the sources, JSON; {} if unknown.
+        options: the options that the shards were written with, JSON.
+
+    >>> file = WrittenFile("tokens-00000.npy", 132, "0a1b2c3d")
+    >>> manifest = Manifest("native", "uint16", (ShardEntry("tokens-00000", 1, 2, (file,)),))
+    >>> manifest.documents, manifest.tokens, len(manifest.fingerprint)
+    (1, 2, 64)
+
+    """
+
+    format: str
+    dtype: str
+    shards: tuple[ShardEntry, ...]
+    masks: bool = False
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> int:
+        """The number of documents in all shards."""
+        return sum(shard.documents for shard in self.shards)
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens in all shards."""
+        return sum(shard.tokens for shard in self.shards)
+
+    @property
+    def fingerprint(self) -> str:
+        """A SHA-256 of the content: format, dtype, counts, sizes and sums; not of names, options or sources."""
+        rows = [
+            [shard.split, shard.documents, shard.tokens, [[file.size, file.crc32] for file in shard.files]]
+            for shard in self.shards
+        ]
+        text = json.dumps([self.format, self.dtype, self.masks, rows], separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def write(self, folder: Path) -> None:
+        """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.
+
+        Raises:
+            OSError: if it cannot be written.
+
+        """
+        totals = {"documents": self.documents, "tokens": self.tokens}
+        head = {"version": VERSION, "format": self.format, "dtype": self.dtype, "masks": self.masks, **totals}
+        tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
+        value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
+        with atomic_write(folder / NAME) as file:
+            file.write(json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
+        sync_folder(folder)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read and check `manifest.json` in a folder.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            FormatError: if it is damaged, or written by a later version.
+
+        """
+        path = folder / NAME
+        if path.stat().st_size > _MAX_SIZE:
+            raise FormatError(f"it has more than {_MAX_SIZE} bytes; it must be a manifest", path=path)
+        try:
+            return _manifest(load(path.read_bytes()))
+        except FormatError as error:
+            raise FormatError(error.message, path=path, where=error.where) from None
+
+
+def _manifest(value: object) -> Manifest:
+    """The manifest in parsed JSON."""
+    root = _object(value, "")
+    version = _count(root, "version", "")
+    if version != VERSION:
+        raise FormatError(f"its version is {version}; this release reads version {VERSION}", where="version")
+    dtype = _text(root, "dtype", "")
+    if dtype not in _DTYPES:
+        _fail(dtype, f"one of {', '.join(_DTYPES)}", "dtype")
+    shards = tuple(_shard(item, f"shards[{i}]") for i, item in enumerate(_list(root, "shards", "")))
+    masks = root.get("masks")
+    if not isinstance(masks, bool):
+        _fail(masks, "true or false", "masks")
+    facts = {name: _object(root.get(name), name) for name in ("tokenizer", "sources", "options")}
+    manifest = Manifest(_text(root, "format", ""), dtype, shards, masks, **facts)
+    for name in ("documents", "tokens"):
+        total, expected = _count(root, name, ""), getattr(manifest, name)
+        if total != expected:
+            raise FormatError(f"it declares {counted(total, name[:-1])}; its shards have {expected}", where=name)
+    names = [file.name for shard in shards for file in shard.files]
+    if len({*names}) != len(names):
+        raise FormatError("two shards have a file of the same name; names must differ", where="shards")
+    return manifest
+
+
+def _shard(value: object, where: str) -> ShardEntry:
+    item = _object(value, where)
+    files = tuple(_file(each, f"{where}.files[{i}]") for i, each in enumerate(_list(item, "files", where)))
+    if not files:
+        _fail([], "a list with the shard's files", f"{where}.files")
+    split = item.get("split")
+    if split not in (None, "train", "val"):
+        _fail(split, 'null, "train" or "val"', f"{where}.split")
+    counts = _count(item, "documents", where), _count(item, "tokens", where)
+    return ShardEntry(_name(item, "stem", where), *counts, files, split)
+
+
+def _file(value: object, where: str) -> WrittenFile:
+    item = _object(value, where)
+    crc32 = _text(item, "crc32", where)
+    if not _CRC.fullmatch(crc32):
+        _fail(crc32, "8 hexadecimal digits", f"{where}.crc32")
+    return WrittenFile(_name(item, "name", where), _count(item, "size", where), crc32)
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _fail(value, "an object", where)
+    return value
+
+
+def _list(item: dict[str, Any], key: str, where: str) -> list[object]:
+    value = item.get(key)
+    if not isinstance(value, list):
+        _fail(value, "a list", _inside(where, key))
+    return value
+
+
+def _text(item: dict[str, Any], key: str, where: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str):
+        _fail(value, "a string", _inside(where, key))
+    return value
+
+
+def _name(item: dict[str, Any], key: str, where: str) -> str:
+    """A file's name: it must not lead out of the folder."""
+    value = _text(item, key, where)
+    if not value or value in (".", "..") or any(each in value for each in "/\\\0:"):
+        _fail(value, "the name of a file in this folder", _inside(where, key))
+    return value
+
+
+def _count(item: dict[str, Any], key: str, where: str) -> int:
+    value = item.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= COUNT_LIMIT:
+        _fail(value, "a whole number from 0 to 2**63 - 1", _inside(where, key))
+    return value
+
+
+def _inside(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _fail(value: object, rule: str, where: str) -> NoReturn:
+    raise FormatError(f"it is {shown(value)}; it must be {rule}", where=where or None)

@@ -1,0 +1,252 @@
+"""`TokenShards`: the documents and tokens of a folder of shards, memory-mapped.
+
+Not here: the layouts of the formats; rows for training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from bpe.base.offsets import offsets_of
+from bpe.data.finding import FoundShard, find_shards
+from bpe.data.formats import FORMATS
+from bpe.data.formats.reading import Shard
+from bpe.errors import FormatError, counted, typed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Shard", "TokenDocuments", "TokenShards"]
+
+
+class TokenShards:
+    """Token ids in shards of any format that can be memory-mapped, as one sequence of documents and of tokens.
+
+    Args:
+        path: a folder of shards, with or without `manifest.json`, or one file: native `.npy`, Megatron `.bin` or `.idx`
+            (or their common prefix), nanoGPT and llm.c `.bin`, datatrove `.ds`, dolma `.npy`.
+        split: "train" or "val" for a corpus that is divided, "all" for both parts.
+        end_of_text: the id that separates documents in formats that do not record them, nanogpt (it ends each
+            document) and llmc (it begins each document). Without it, each shard of these formats is one document.
+        validate: whether to check that all offsets rise, which reads them once. Headers and sizes are always checked.
+
+    Attributes:
+        path: the folder or file.
+        format: the name of the shards' format.
+        n_tokens, n_documents: the numbers in all shards.
+        dtype: the dtype of the ids: uint16, int32 or uint32.
+        documents: the documents, a sequence of arrays.
+        shards: the open shards, in document order.
+        fingerprint: a hash of the content: of sizes, counts and checksums in the manifest; without one, of the sizes,
+            counts and first bytes of the files.
+        has_masks: whether all shards have loss masks.
+
+    Raises:
+        FormatError: for a damaged file, before anything of it is used.
+        FileNotFoundError: if there is no such folder or file.
+        ValueError: for a split that does not exist, or a divided corpus without `split`.
+
+    Pickles as its path; the copy opens the files again and checks that they are the same.
+
+    >>> import numpy as np, os, tempfile
+    >>> from bpe.data import TokenShards, write_shards
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = write_shards([[1, 2, 3], [], [4, 5]], folder.name)
+    >>> shards = TokenShards(folder.name)
+    >>> shards.n_documents, shards.n_tokens, shards.documents[2].tolist()
+    (3, 5, [4, 5])
+    >>> shards.tokens(2, 5).tolist(), shards.document_at(3)
+    ([3, 4, 5], 2)
+    >>> del shards; folder.cleanup()
+
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        split: str | None = None,
+        *,
+        end_of_text: int | None = None,
+        validate: bool = True,
+    ) -> None:
+        self.path, self._split, self._end_of_text = Path(path), split, end_of_text
+        found = find_shards(self.path, split)
+        self.format = found.format
+        form = FORMATS[found.format]
+        self.shards: tuple[Shard, ...] = tuple(
+            _opened(form.open(each.path, end_of_text=end_of_text, validate=validate), each, found.format)
+            for each in found.shards
+        )
+        dtypes = {shard.dtype for shard in self.shards if shard.n_tokens}
+        if len(dtypes) > 1:
+            names = " and ".join(sorted(map(str, dtypes)))
+            raise FormatError(f"its shards have ids of {names}; all must have one dtype", path=self.path)
+        self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(found.dtype or np.uint16))
+        self.has_masks = bool(self.shards) and all(shard.has_masks for shard in self.shards)
+        self._tokens = offsets_of([shard.n_tokens for shard in self.shards])
+        self._documents = offsets_of([shard.n_documents for shard in self.shards])
+        self.n_tokens, self.n_documents = int(self._tokens[-1]), int(self._documents[-1])
+        self.documents = TokenDocuments(self, 0, self.n_documents)
+        self.fingerprint = found.fingerprint or _fingerprint_of(self)
+
+    def __repr__(self) -> str:
+        numbers = f"{counted(self.n_documents, 'document')}, {counted(self.n_tokens, 'token')}"
+        return f"TokenShards({str(self.path)!r}, {self.format}, {counted(len(self.shards), 'shard')}, {numbers})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"path": os.path.abspath(self.path), "split": self._split, "end_of_text": self._end_of_text}
+        return {**state, "fingerprint": self.fingerprint}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TokenShards.__init__(self, state["path"], state["split"], end_of_text=state["end_of_text"], validate=False)
+        if self.fingerprint != state["fingerprint"]:
+            raise ValueError(f"the shards in {self.path} have changed since this object was pickled; open them again")
+
+    # Tokens -----------------------------------------------------------------------------------------------------------
+
+    def tokens(self, start: int, stop: int) -> NDArray[Any]:
+        """The ids from position `start` to `stop` of all tokens: a read-only view where they lie in one shard.
+
+        Raises:
+            IndexError: unless 0 <= start <= stop <= n_tokens.
+
+        """
+        parts = [self.shards[i].ids[a:b] for i, a, b in self._parts(start, stop)]  # type: ignore[index]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=self.dtype)
+
+    def masks(self, start: int, stop: int) -> NDArray[np.uint8] | None:
+        """The loss mask from position `start` to `stop`, as `tokens` returns ids; None if the shards have none."""
+        if not self.has_masks:
+            return None
+        parts = [self.shards[i].mask[a:b] for i, a, b in self._parts(start, stop)]  # type: ignore[index]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
+
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """(shard, start, stop in the shard) of a range of positions."""
+        if not 0 <= start <= stop <= self.n_tokens:
+            raise IndexError(f"tokens {start} to {stop} are out of range; there are {counted(self.n_tokens, 'token')}")
+        number = int(np.searchsorted(self._tokens, start, side="right")) - 1
+        while start < stop:
+            base, end = int(self._tokens[number]), int(self._tokens[number + 1])
+            if start < end:
+                yield number, start - base, min(stop, end) - base
+                start = min(stop, end)
+            number += 1
+
+    # Documents --------------------------------------------------------------------------------------------------------
+
+    def document_bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        """The positions where documents `first` to `last` start: int64, last - first + 1 long.
+
+        Document i has the ids from `bounds[i - first]` to `bounds[i - first + 1]`; `last` may be `n_documents`.
+        """
+        if not 0 <= first <= last <= self.n_documents:
+            total = counted(self.n_documents, "document")
+            raise IndexError(f"documents {first} to {last} are out of range; there are {total}")
+        bounds = np.empty(last - first + 1, dtype=np.int64)
+        number = int(np.searchsorted(self._documents, first, side="right")) - 1
+        at = first
+        while number < len(self.shards):
+            base, end = int(self._documents[number]), int(self._documents[number + 1])
+            stop = min(last, end)
+            part = self.shards[number].documents.bounds(at - base, stop - base)
+            bounds[at - first : stop - first + 1] = part + self._tokens[number]
+            if stop == last:  # where it is the end of this shard, the next one starts at the same position
+                return bounds
+            at, number = stop, number + 1
+        bounds[-1] = self.n_tokens
+        return bounds
+
+    def document_at(self, position: int) -> int:
+        """The document that holds the id at a position, in O(log n).
+
+        Raises:
+            IndexError: unless 0 <= position < n_tokens.
+
+        """
+        if not 0 <= position < self.n_tokens:
+            raise IndexError(f"position {position} is out of range; there are {counted(self.n_tokens, 'token')}")
+        number = int(np.searchsorted(self._tokens, position, side="right")) - 1
+        return int(self._documents[number]) + self.shards[number].documents.at(position - int(self._tokens[number]))
+
+
+class TokenDocuments(Sequence[Any]):
+    """Documents of `TokenShards` as a sequence: an index gives the ids of one, a slice a shorter sequence, no copy."""
+
+    def __init__(self, shards: TokenShards, first: int, last: int, step: int = 1) -> None:
+        self._shards, self._range = shards, range(first, last, step)
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> TokenDocuments: ...
+
+    def __getitem__(self, index: int | slice) -> NDArray[Any] | TokenDocuments:
+        if isinstance(index, slice):
+            part = self._range[index]
+            return TokenDocuments(self._shards, part.start, part.stop, part.step)
+        try:
+            number = self._range[operator.index(index)]
+        except TypeError:
+            raise TypeError(f"index is {typed(index)}; it must be an int or a slice") from None
+        except IndexError:
+            raise IndexError(f"index {index} is out of range; there are {counted(len(self), 'document')}") from None
+        start, stop = self._shards.document_bounds(number, number + 1).tolist()
+        return self._shards.tokens(start, stop)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        for first in range(0, len(self._range), 1 << 14):
+            part = self._range[first : first + (1 << 14)]
+            low, high = min(part[0], part[-1]), max(part[0], part[-1])
+            bounds = self._shards.document_bounds(low, high + 1) if part.step in (1, -1) else None
+            for number in part:
+                if bounds is None:
+                    start, stop = self._shards.document_bounds(number, number + 1).tolist()
+                else:
+                    start, stop = bounds[number - low : number - low + 2].tolist()
+                yield self._shards.tokens(start, stop)
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'document')} of {self._shards.path}>"
+
+
+def _opened(shard: Shard, found: FoundShard, form: str) -> Shard:
+    """Check an open shard against the manifest's numbers."""
+    if shard.ids is None:
+        raise ValueError(
+            f"{shard.path}: {form} shards cannot be memory-mapped; convert them with "
+            'bpe.data.convert_shards(path, out, "native")'
+        )
+    entry = found.entry
+    if entry is not None and shard.n_tokens != entry.tokens:
+        raise FormatError(f"it has {shard.n_tokens} tokens; the manifest has {entry.tokens}", path=shard.path)
+    if entry is not None and "documents" in FORMATS[form].holds and shard.n_documents != entry.documents:
+        raise FormatError(f"it has {shard.n_documents} documents; the manifest has {entry.documents}", path=shard.path)
+    return shard
+
+
+def _fingerprint_of(shards: TokenShards) -> str:
+    """A hash of sizes, counts and headers of shards without a manifest."""
+    rows: list[Any] = [shards.format, str(shards.dtype)]
+    for shard in shards.shards:
+        for path in shard.files:
+            with open(path, "rb") as file:
+                rows.append([path.stat().st_size, hashlib.sha256(file.read(4096)).hexdigest()])
+        rows.append([shard.n_tokens, shard.n_documents])
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
