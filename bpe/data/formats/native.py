@@ -97,11 +97,6 @@ class _Writer(DocumentWriter):
         self._open(*((path, HEADER_SIZE) for path in (paths[0], *paths[2:], paths[1])))
         self._files[-1].write(np.zeros(1, dtype=_OFFSETS))
 
-    def _write_ids(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
-        self._files[0].write_array(ids, self._dtype)
-        if mask is not None:
-            self._files[1].write_array(mask, _MASK)
-
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._files[-1].write_array(ends, _OFFSETS)
 

@@ -229,7 +229,9 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, f
     for piece in numbers_in(path, dtype, start, count):
         if index == 0 and first is not None and piece[0] != first:
             raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
-        bad = np.flatnonzero((piece > most) | (piece < np.concatenate(([before], piece[:-1])).astype(piece.dtype)))
+        previous = np.empty_like(piece)
+        previous[0], previous[1:] = before, piece[:-1]
+        bad = np.flatnonzero((piece > most) | (piece < previous))
         if len(bad):
             at = int(bad[0])
             raise FormatError(
@@ -240,6 +242,19 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, f
         index += len(piece)
     if before != most:
         raise FormatError(f"its last offset is {before}; it must be {most}, the number of tokens", path=path)
+
+
+def dtype_by_size(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
+    """The dtype of ids in formats that do not record it, uint16 or uint32, by the file's size and their number.
+
+    `declared` is the dtype that another file gives; it must agree.
+    """
+    for name in ("<u2", "<u4") if declared is None else (declared,):
+        if size == tokens * np.dtype(name).itemsize:
+            return np.dtype(name)
+    widths = (2, 4) if declared is None else (np.dtype(declared).itemsize,)
+    takes = " or ".join(str(tokens * width) for width in widths)
+    raise FormatError(f"it has {size} bytes; {tokens} ids take {takes}", path=path)
 
 
 def one_document(tokens: int) -> Offsets:

@@ -52,7 +52,7 @@ class Spool:
             return np.empty(0, dtype=self.dtype)
         return np.asarray(np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self.length,)))
 
-    def close(self) -> None:
+    def discard(self) -> None:
         """Remove the file."""
         with suppress(OSError):
             self._file.close()

@@ -16,6 +16,7 @@ import numpy as np
 
 from bpe.base.atomic_files import AtomicFile, sync_folder
 from bpe.data.formats.protocol import WrittenFile
+from bpe.data.formats.spooling import Spool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +98,7 @@ def _same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 class DocumentWriter:
     """The base of all writers: checks what `write` gets and keeps count of tokens and documents.
 
-    A format overrides `_write_ids`, `_write_ends` and `_headers`, and sets `_files` in the order of their renaming.
+    A format opens its files in the order of their renaming, and overrides `_write_ends`, `_headers` and `_write_ids`.
 
     Attributes:
         tokens, documents: the numbers written so far; a document counts when it is complete.
@@ -115,6 +116,7 @@ class DocumentWriter:
         self._last_end = 0  # of the last complete document
         self._is_open = False
         self._files: list[ShardFile] = []
+        self._spools: list[Spool] = []
 
     def _open(self, *files: tuple[Path, int]) -> None:
         """Create the files of the shard: (path, size of the header) of each."""
@@ -124,6 +126,15 @@ class DocumentWriter:
         except BaseException:
             self.discard()
             raise
+
+    def _spool(self, folder: Path, dtype: str) -> Spool:
+        """Start a temporary file of numbers, which ends with the writer."""
+        try:
+            self._spools.append(Spool(folder, dtype))
+        except BaseException:
+            self.discard()
+            raise
+        return self._spools[-1]
 
     def write(
         self,
@@ -160,6 +171,8 @@ class DocumentWriter:
                 written.append(file.commit())
                 committed.append(file.path)
             sync_folder(self._files[0].path.parent)
+            for spool in self._spools:
+                spool.discard()
         except BaseException:
             for path in committed:  # part of a shard is no shard
                 with suppress(OSError):
@@ -172,11 +185,16 @@ class DocumentWriter:
         """Remove the temporary files."""
         for file in self._files:
             file.discard()
+        for spool in self._spools:
+            spool.discard()
 
     # What a format overrides ------------------------------------------------------------------------------------------
 
     def _write_ids(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
-        raise NotImplementedError
+        """Write ids, by default to the first file, and their mask to the second."""
+        self._files[0].write_array(ids, self._dtype)
+        if mask is not None:
+            self._files[1].write_array(mask, mask.dtype)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         """Record documents that are complete, by the positions of their ends."""

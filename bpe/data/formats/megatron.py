@@ -1,0 +1,170 @@
+"""Megatron-LM's indexed datasets: ids in X.bin, an index in X.idx.
+
+`.bin` has the ids, uint16 or int32, and nothing else. `.idx`, all little-endian: `MMIDIDX` and two zero bytes, uint64
+version 1, uint8 dtype code, uint64 number of sequences n, uint64 number of document indices m + 1, then int32 lengths
+(n), int64 byte pointers into .bin (n), and int64 document indices (m + 1): document i consists of the sequences from
+index i to index i + 1. The writer makes each document one sequence. While it writes, only the lengths are kept, in a
+temporary file; the pointers and indices follow from them.
+
+Source: `megatron/core/datasets/indexed_dataset.py` of Megatron-LM.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
+from bpe.data.formats.reading import Documents, Shard, check_rising, mapped, numbers_in, size_of
+from bpe.data.formats.writing import DocumentWriter, refuse_masks
+from bpe.errors import FormatError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAGIC = b"MMIDIDX\x00\x00"
+_HEADER = struct.Struct("<9sQBQQ")
+#: The dtype codes of ids that this module reads.
+_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
+_LENGTH, _POINTER = np.dtype("<i4"), np.dtype("<i8")
+#: The indices of documents are written in pieces of this many.
+_PIECE = 1 << 16
+
+
+class Megatron:
+    """Megatron-LM's format; see `ShardFormat`."""
+
+    name = "megatron"
+    around = (False, False)
+    holds = frozenset({"documents"})
+
+    def dtype(self, largest_id: int) -> np.dtype[Any]:
+        """uint16, or int32 for ids above 65,535."""
+        return smallest_dtype(self.name, largest_id, ["<u2", "<i4"])
+
+    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
+        """The names of a shard's files."""
+        refuse_masks(self.name, masks)
+        return f"{stem}.bin", f"{stem}.idx"
+
+    def writer(
+        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo | None = None
+    ) -> ShardWriter:
+        """Start a shard."""
+        del info
+        return _Writer([folder / name for name in self.names(stem, masks=masks)], dtype)
+
+    def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
+        """Open a shard by the path of its ids, or of its index."""
+        del end_of_text  # boundaries are recorded
+        path, index = path.with_suffix(".bin"), path.with_suffix(".idx")
+        dtype, sequences, entries = _checked_header(index)
+        size = size_of(path)
+        if size % dtype.itemsize:
+            raise FormatError(f"it has {size} bytes, which is no whole number of {dtype} ids", path=path)
+        tokens = size // dtype.itemsize
+        lengths_at = _HEADER.size
+        pointers_at = lengths_at + sequences * _LENGTH.itemsize
+        indices_at = pointers_at + sequences * _POINTER.itemsize
+        if validate:
+            _check_sequences(index, lengths_at, pointers_at, sequences, dtype.itemsize, size)
+            check_rising(index, _POINTER, indices_at, entries, sequences, first=0)
+        documents = _Sequences(
+            mapped(index, _POINTER, pointers_at, sequences),
+            mapped(index, _POINTER, indices_at, entries),
+            dtype.itemsize,
+            tokens,
+        )
+        return Shard(path, mapped(path, dtype, 0, tokens), documents, files=(path, index))
+
+
+def _checked_header(index: Path) -> tuple[np.dtype[Any], int, int]:
+    """(dtype, number of sequences, number of document indices) of an index, whose size agrees with them."""
+    size = size_of(index)
+    with open(index, "rb") as file:
+        data = file.read(_HEADER.size)
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+        raise FormatError(f"it does not begin with a Megatron index's {_HEADER.size} bytes", path=index)
+    _, version, code, sequences, entries = _HEADER.unpack(data)
+    if version != 1:
+        raise FormatError(f"its version is {version}; it must be 1", path=index, where="offset 9")
+    if code not in _CODES:
+        rule = "this release reads 4 (int32) and 8 (uint16)"
+        raise FormatError(f"its dtype code is {code}; {rule}", path=index, where="offset 17")
+    expected = _HEADER.size + sequences * (_LENGTH.itemsize + _POINTER.itemsize) + entries * _POINTER.itemsize
+    if expected != size or not entries:
+        counts = f"{sequences} sequences and {entries} document indices"
+        raise FormatError(f"its header declares {counts}, {expected} bytes; the file has {size}", path=index)
+    return _CODES[code], sequences, entries
+
+
+def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int, width: int, size: int) -> None:
+    """Check that sequences follow each other without gaps and end with the ids' file."""
+    expected, first = 0, 0
+    lengths = numbers_in(index, _LENGTH, lengths_at, count)
+    for pointers in numbers_in(index, _POINTER, pointers_at, count):
+        sizes = next(lengths).astype(np.int64) * width
+        starts = expected + np.concatenate(([0], np.cumsum(sizes)))
+        bad = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
+        if len(bad):
+            at = int(bad[0])
+            what = f"sequence {first + at} has length {sizes[at] // width} and pointer {pointers[at]}"
+            raise FormatError(f"{what}; sequences must follow each other, this one at {starts[at]}", path=index)
+        expected, first = int(starts[-1]), first + len(pointers)
+    if expected != size:
+        raise FormatError(f"its sequences have {expected} bytes; the file of ids has {size}", path=index)
+
+
+class _Sequences(Documents):
+    """Documents of one sequence or several, by byte pointers."""
+
+    def __init__(self, pointers: NDArray[Any], indices: NDArray[Any], width: int, tokens: int) -> None:
+        super().__init__(len(indices) - 1, tokens)
+        self._pointers, self._indices, self._width = pointers, indices, width
+
+    def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        sequences = self._indices[first : last + 1]
+        if sequences.min() < 0 or sequences.max() > len(self._pointers):
+            raise FormatError(f"documents {first} to {last} do not lie within the shard's sequences")
+        bounds = np.full(len(sequences), self.tokens, dtype=np.int64)
+        inside = sequences < len(self._pointers)
+        bounds[inside] = self._pointers[sequences[inside]] // self._width
+        return bounds
+
+    def at(self, position: int) -> int:
+        """The document that holds the id at a position."""
+        sequence = int(np.searchsorted(self._pointers, position * self._width, side="right")) - 1
+        return int(np.searchsorted(self._indices, sequence, side="right")) - 1
+
+
+class _Writer(DocumentWriter):
+    """Writes a shard: the ids at once, the index at the end."""
+
+    name = "megatron"
+    max_document = (1 << 31) - 1
+
+    def __init__(self, paths: list[Path], dtype: np.dtype[Any]) -> None:
+        super().__init__(dtype)
+        self._open(*((path, 0) for path in paths))
+        self._lengths = self._spool(paths[0].parent, "<i4")
+
+    def _write_ends(self, ends: NDArray[np.int64]) -> None:
+        self._lengths.append(np.diff(ends, prepend=self._last_end))
+
+    def _headers(self) -> list[bytes]:
+        index, count = self._files[1], self.documents
+        code = next(code for code, dtype in _CODES.items() if dtype == self._dtype)
+        index.write(_HEADER.pack(_MAGIC, 1, code, count, count + 1))
+        for lengths in self._lengths.pieces():
+            index.write_array(lengths, _LENGTH)
+        position = 0
+        for lengths in self._lengths.pieces():
+            ends = position + np.cumsum(lengths, dtype=np.int64)
+            index.write_array((ends - lengths) * self._dtype.itemsize, _POINTER)
+            position = int(ends[-1])
+        for start in range(0, count + 1, _PIECE):
+            index.write_array(np.arange(start, min(start + _PIECE, count + 1)), _POINTER)
+        return [b"", b""]
