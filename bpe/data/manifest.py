@@ -36,8 +36,11 @@ class ShardEntry:
     Attributes:
         stem: the name that its files begin with, such as "tokens-00000".
         documents, tokens: their numbers.
-        files: its files, the main one first.
+        files: its files, the main one first. In the manifest of several parts, the stem and the files have the path of
+            their folder: "part-00/tokens-00000.npy".
         split: "train", "val", or None if the corpus is not divided.
+        start: where its first document begins in the sources: the file, the offset, and how many documents follow
+            before it (see `Position`); None if unknown.
 
     """
 
@@ -46,6 +49,7 @@ class ShardEntry:
     tokens: int
     files: tuple[WrittenFile, ...]
     split: str | None = None
+    start: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,18 @@ def _shard(value: object, where: str) -> ShardEntry:
     if split not in (None, "train", "val"):
         _fail(split, 'null, "train" or "val"', f"{where}.split")
     counts = _count(item, "documents", where), _count(item, "tokens", where)
-    return ShardEntry(_name(item, "stem", where), *counts, files, split)
+    return ShardEntry(_name(item, "stem", where), *counts, files, split, _start(item, where))
+
+
+def _start(item: dict[str, Any], where: str) -> tuple[int, int, int] | None:
+    """Where a shard begins in the sources, if the manifest has it."""
+    if item.get("start") is None:
+        return None
+    numbers = {str(i): number for i, number in enumerate(_list(item, "start", where))}
+    if len(numbers) != 3:
+        _fail(item["start"], "null or three numbers", f"{where}.start")
+    file, offset, documents = (_count(numbers, name, f"{where}.start") for name in numbers)
+    return file, offset, documents
 
 
 def _file(value: object, where: str) -> WrittenFile:
@@ -195,9 +210,9 @@ def _text(item: dict[str, Any], key: str, where: str) -> str:
 
 
 def _name(item: dict[str, Any], key: str, where: str) -> str:
-    """A file's name: it must not lead out of the folder."""
+    """A file's path in the folder, with slashes: it must not lead out of the folder."""
     value = _text(item, key, where)
-    if not value or value in (".", "..") or any(each in value for each in "/\\\0:"):
+    if any(part in ("", ".", "..") for part in value.split("/")) or any(each in value for each in "\\\0:"):
         _fail(value, "the name of a file in this folder", _inside(where, key))
     return value
 
