@@ -10,6 +10,7 @@ dtype('int32')
 
 from __future__ import annotations
 
+from bpe.data.formats.columns import Columns
 from bpe.data.formats.datatrove import Datatrove
 from bpe.data.formats.dolma import Dolma
 from bpe.data.formats.megatron import Megatron
@@ -19,5 +20,15 @@ from bpe.data.formats.streams import LLMC, NanoGPT
 
 #: All formats, by their names.
 FORMATS: dict[str, ShardFormat] = {
-    each.name: each for each in (Native(), Megatron(), NanoGPT(), LLMC(), Datatrove(), Dolma())
+    each.name: each
+    for each in (
+        Native(),
+        Megatron(),
+        Columns("parquet", ".parquet"),
+        Columns("arrow", ".arrow"),
+        NanoGPT(),
+        LLMC(),
+        Datatrove(),
+        Dolma(),
+    )
 }

@@ -98,7 +98,7 @@ def _same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 class DocumentWriter:
     """The base of all writers: checks what `write` gets and keeps count of tokens and documents.
 
-    A format opens its files in the order of their renaming, and overrides `_write_ends`, `_headers` and `_write_ids`.
+    A format opens its files in the order of their renaming, and overrides `_write_ends`, `_headers` and `_write`.
 
     Attributes:
         tokens, documents: the numbers written so far; a document counts when it is complete.
@@ -149,11 +149,10 @@ class DocumentWriter:
         positions = self._checked(ids, lengths, begins, mask)
         if not len(lengths):
             return
-        self._write_ids(ids, mask)
-        self.tokens += len(ids)
         done = positions if ends else positions[:-1]
+        self._write(ids, done, mask)
+        self.tokens += len(ids)
         if len(done):
-            self._write_ends(done)
             self._last_end = int(done[-1])
             self.documents += len(done)
         self._is_open = not ends
@@ -190,11 +189,16 @@ class DocumentWriter:
 
     # What a format overrides ------------------------------------------------------------------------------------------
 
-    def _write_ids(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
-        """Write ids, by default to the first file, and their mask to the second."""
+    def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
+        """Write ids, by default to the first file, and their mask, to the second.
+
+        `ends` are the positions in the shard where documents end, without one that continues in the next call.
+        """
         self._files[0].write_array(ids, self._dtype)
         if mask is not None:
             self._files[1].write_array(mask, mask.dtype)
+        if len(ends):
+            self._write_ends(ends)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         """Record documents that are complete, by the positions of their ends."""

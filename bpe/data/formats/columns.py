@@ -1,0 +1,309 @@
+"""Parquet and Arrow IPC files: a column `input_ids` of lists, one row for each document, and `loss_mask` beside it.
+
+The ids are uint16, int32 or uint32, whichever is the first to hold the largest id, in large lists, whose 64-bit offsets
+do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**22 ids or 2**18
+documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 16 bytes
+of memory for each id of the longest document, Arrow's none. Needs pyarrow (extra `arrow`).
+
+Sources: the documentation of Apache Parquet, of the Arrow columnar format and of pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bpe.base.arrow import load_pyarrow
+from bpe.base.offsets import offsets_of
+from bpe.batch import id_array
+from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
+from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, one_document, size_of
+from bpe.data.formats.spooling import Spool
+from bpe.data.formats.writing import DocumentWriter, ShardFile
+from bpe.errors import FormatError, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The names of the columns.
+IDS, MASK = "input_ids", "loss_mask"
+#: A row group or record batch ends with the document that reaches one of these numbers.
+_TOKENS, _DOCUMENTS = 1 << 22, 1 << 18
+#: Rows are read in batches of this many.
+_ROWS = 1 << 12
+
+
+class Columns:
+    """Parquet or Arrow; see `ShardFormat`."""
+
+    around = (False, False)
+    holds = frozenset({"documents", "masks"})
+
+    def __init__(self, name: str, suffix: str) -> None:
+        self.name, self._suffix = name, suffix
+
+    def dtype(self, largest_id: int) -> np.dtype[Any]:
+        """uint16, int32 for ids above 65,535, or uint32 for ids above 2**31 - 1."""
+        return smallest_dtype(self.name, largest_id, ["<u2", "<i4", "<u4"])
+
+    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
+        """The name of a shard's file."""
+        del masks  # a second column
+        return (f"{stem}{self._suffix}",)
+
+    def writer(
+        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo | None = None
+    ) -> ShardWriter:
+        """Start a shard."""
+        del info
+        return _Writer(self.name, folder / self.names(stem)[0], dtype, masks=masks)
+
+    def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
+        """Open a shard, whose rows `batches` reads."""
+        del end_of_text, validate  # boundaries are recorded; rows are checked when they are read
+        size_of(path)
+        return _ColumnShard(path, self.name)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """Numbers of one column of a row group: in memory, or in a temporary file if they are many."""
+
+    def __init__(self, folder: Path, dtype: np.dtype[Any]) -> None:
+        self._folder, self._dtype = folder, dtype
+        self._parts: list[NDArray[Any]] = []
+        self._spool: Spool | None = None
+        self.length = 0
+
+    def append(self, values: NDArray[Any]) -> None:
+        self.length += len(values)
+        if self._spool is None and self.length > 2 * _TOKENS:
+            self._spool = Spool(self._folder, self._dtype.str)
+            for part in self._parts:
+                self._spool.append(part)
+            self._parts.clear()
+        if self._spool is None:
+            self._parts.append(values.astype(self._dtype))  # a copy, since the caller uses its array again
+        else:
+            self._spool.append(values)
+
+    def taken(self) -> NDArray[Any]:
+        """All numbers; the column is empty afterwards."""
+        self.length = 0
+        if self._spool is None:
+            values = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=self._dtype)
+        else:
+            values = self._spool.mapped()  # the mapping keeps the file
+        self.discard()
+        return values
+
+    def discard(self) -> None:
+        """Remove the temporary file."""
+        self._parts = []
+        if self._spool is not None:
+            self._spool.discard()
+            self._spool = None
+
+
+class _Sink:
+    """A file object for pyarrow over a file of a shard."""
+
+    def __init__(self, file: ShardFile) -> None:
+        self._file = file
+        self._position = 0
+        self.closed = self.discarded = False
+
+    def write(self, data: Any) -> int:
+        """Write bytes, or drop them once the shard is discarded."""
+        size = len(memoryview(data).cast("B")) if self.discarded else self._file.write(data)
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        """The number of bytes written."""
+        return self._position
+
+    def flush(self) -> None:
+        """Do nothing: `ShardFile.sync` flushes."""
+
+    def close(self) -> None:
+        """Mark the file closed for pyarrow."""
+        self.closed = True
+
+
+class _Writer(DocumentWriter):
+    """Writes a shard: gathers the documents of a row group, then writes them with pyarrow."""
+
+    def __init__(self, name: str, path: Path, dtype: np.dtype[Any], *, masks: bool) -> None:
+        super().__init__(dtype, masks=masks)
+        self.name = name
+        if name == "parquet":
+            self.max_document = (1 << 31) - 1
+        self._arrow = pa = load_pyarrow(f"writing {name}")
+        types = {IDS: dtype} | ({MASK: np.dtype("u1")} if masks else {})
+        self._columns = {column: _Rows(path.parent, each) for column, each in types.items()}
+        self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
+        self._rows, self._group_end = 0, 0
+        schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(each))) for column, each in types.items()])
+        self._sink: _Sink | None = None
+        self._open((path, 0))
+        self._sink = _Sink(self._files[0])
+        file = pa.PythonFile(self._sink, mode="w")
+        if name == "arrow":
+            self._writer: Any = pa.ipc.new_file(file, schema)
+        else:
+            import pyarrow.parquet as pq
+
+            self._writer = pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False)
+
+    def discard(self) -> None:
+        """Remove the temporary files."""
+        if self._sink is not None:
+            self._sink.discarded = True
+            with suppress(OSError, ValueError):
+                self._writer.close()  # else it closes itself later, and reports errors that nobody can handle
+        for column in self._columns.values():
+            column.discard()
+        super().discard()
+
+    def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
+        start = 0  # in ids
+        while len(ends):
+            room = _TOKENS - self._columns[IDS].length
+            count = int(np.searchsorted(ends, self.tokens + start + room)) + 1
+            count = min(count, _DOCUMENTS - self._rows, len(ends))
+            stop = int(ends[count - 1]) - self.tokens
+            self._append(ids[start:stop], None if mask is None else mask[start:stop])
+            self._lengths.append(np.diff(ends[:count], prepend=self._group_end))
+            self._rows += count
+            self._group_end = int(ends[count - 1])
+            start, ends = stop, ends[count:]
+            if self._rows >= _DOCUMENTS or self._columns[IDS].length >= _TOKENS:
+                self._write_group()
+        self._append(ids[start:], None if mask is None else mask[start:])
+
+    def _append(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
+        self._columns[IDS].append(ids)
+        if mask is not None:
+            self._columns[MASK].append(mask)
+
+    def _write_group(self) -> None:
+        """Write the gathered documents as a row group or record batch."""
+        pa = self._arrow
+        offsets = pa.array(offsets_of(np.concatenate(self._lengths)))
+        lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.taken())) for column in self._columns.values()]
+        self._writer.write_batch(pa.record_batch(lists, names=list(self._columns)))
+        self._lengths, self._rows = [], 0
+
+    def _headers(self) -> list[bytes]:
+        if self._rows:
+            self._write_group()
+        self._writer.close()
+        return [b""]
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+class _ColumnShard(Shard):
+    """A shard whose rows are read with pyarrow, batch by batch."""
+
+    def __init__(self, path: Path, form: str) -> None:
+        self._form = form
+        with self._errors_named(path), self._batches_of(path) as (schema, rows, _):
+            self._check_schema(path, schema)
+            self._has_masks = MASK in schema.names
+        super().__init__(path, None, one_document(0))
+        self._rows = rows
+
+    def __repr__(self) -> str:
+        return f"Shard({self.name!r}, {self.n_documents} documents)"
+
+    @property
+    def n_documents(self) -> int:
+        """The number of documents."""
+        return self._rows
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of ids, which reading all rows finds."""
+        return sum(len(batch.ids) for batch in self.batches())
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the shard has a loss mask."""
+        return self._has_masks
+
+    def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
+        """The documents in order; see `Shard.batches`."""
+        with self._errors_named(self.path), self._batches_of(self.path) as (_, _, batches):
+            for batch in batches:
+                batch.validate(full=True)
+                yield from _pieces(self._documents_of(batch), max_tokens)
+
+    def _documents_of(self, batch: Any) -> DocumentBatch:
+        """The documents of a record batch, checked."""
+        columns = [batch.column(name) for name in (IDS, MASK) if name in batch.schema.names]
+        if any(column.null_count or column.flatten().null_count for column in columns):
+            raise FormatError(f"it has null rows or ids; every row of {IDS} must be a list of ids", path=self.path)
+        values = [column.flatten().to_numpy(zero_copy_only=False) for column in columns]
+        lengths = [column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64) for column in columns]
+        mask = None
+        if len(values) > 1:
+            if not np.array_equal(lengths[0], lengths[1]):
+                raise FormatError(f"a row of {MASK} is not as long as its row of {IDS}", path=self.path)
+            mask = values[1].astype(np.uint8, copy=False)
+        return DocumentBatch(id_array(values[0]), lengths[0], True, True, mask)
+
+    def _check_schema(self, path: Path, schema: Any) -> None:
+        types = load_pyarrow().types
+        for name in (IDS, MASK):
+            kind = schema.field(name).type if name in schema.names else None
+            if kind is None and name == MASK:
+                continue
+            if kind is None or not (types.is_list(kind) or types.is_large_list(kind)):
+                raise FormatError(f"its column {name} is {kind}; it must be a list of integers", path=path)
+            if not types.is_integer(kind.value_type) or (name == MASK and str(kind.value_type) != "uint8"):
+                raise FormatError(f"its column {name} is {kind}; it must be a list of integers", path=path)
+
+    @contextmanager
+    def _batches_of(self, path: Path) -> Iterator[tuple[Any, int, Iterator[Any]]]:
+        """The schema, the number of rows, and the record batches of the file."""
+        pa = load_pyarrow(f"reading {self._form}")
+        names = [IDS, MASK]
+        if self._form == "arrow":
+            with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+                count = range(file.num_record_batches)
+                rows = sum(file.get_batch(i).num_rows for i in count)
+                yield file.schema, rows, (file.get_batch(i) for i in count)
+            return
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            wanted = [name for name in names if name in schema.names]
+            yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_ROWS, columns=wanted)
+
+    @contextmanager
+    def _errors_named(self, path: Path) -> Iterator[None]:
+        """Turn pyarrow's errors into FormatErrors that name the file."""
+        pa = load_pyarrow(f"reading {self._form}")
+        try:
+            yield
+        except FormatError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise FormatError(f"it is not a valid {self._form} file: {shown(str(error), 200)}", path=path) from None
+
+
+def _pieces(batch: DocumentBatch, max_tokens: int) -> Iterator[DocumentBatch]:
+    """Divide a batch into batches of at most `max_tokens` ids."""
+    offsets = offsets_of(batch.lengths)
+    documents = Offsets(offsets)
+    yield from Shard(Path(), batch.ids, documents, mask=batch.mask).batches(max_tokens)
