@@ -14,6 +14,7 @@
     count … WORDS              count the words of a file; pickles them as a sorted list to WORDS
     scan … PATTERN SIZE LESS   count the pretokens in the file's first SIZE bytes (timed) and first LESS bytes (to
                                compare), each up to the end of a character
+    shards … FORM OUT VOCAB    encode a corpus (text, .jsonl.zst or Parquet) into a folder OUT, which must not exist
 
 The process is pinned to THREADS cores.
 
@@ -45,6 +46,7 @@ import numpy as np
 from peers import (
     COUNTERS,
     ENCODERS,
+    PIPELINES,
     SCANNERS,
     SEPARATOR,
     THREAD_VARIABLES,
@@ -325,6 +327,21 @@ def scan(peer: Any, path: str, threads: int, pattern: str, size: str, less: str)
     return {"seconds": seconds, "bytes": len(data), "every": every, "peak": peak(), "pretokens": pretokens}
 
 
+def shards(peer: Any, path: str, threads: int, form: str, out: str, described: str) -> dict[str, Any]:
+    """Encode a corpus into files. Memory is the peak of this process, or of one that it started if that is higher."""
+    if absent(peer):
+        return {"absent": True}
+    importlib.import_module(peer.name)  # so that the import is not timed
+    folder = Path(out)
+    began = time.perf_counter()
+    result = peer.write(path, form, folder, vocab_of(described), threads)
+    seconds = time.perf_counter() - began
+    top = max(peak(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+    ids = peer.ids(folder, form, result)
+    digest = hashlib.sha256(np.asarray(ids, dtype=np.uint32).tobytes()).hexdigest()
+    return {"form": form, "seconds": seconds, "peak": top, "ids": len(ids), "output": digest}
+
+
 def whole_characters(data: bytes) -> bytes:
     """The data without an incomplete character at its end."""
     return codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data).encode("utf-8", "surrogateescape")
@@ -340,6 +357,7 @@ JOBS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
     "hard": (hard, TOKENIZERS),
     "count": (count, COUNTERS),
     "scan": (scan, SCANNERS),
+    "shards": (shards, PIPELINES),
 }
 
 

@@ -2,17 +2,19 @@
 
 An adapter is a class with `name`, `version()` and one job: training (`trainers.py`), encoding with a vocabulary that
 was just trained (`encoders.py`), encoding and decoding with a published vocabulary (`published.py`), counting words
-(`counters.py`) or finding pretokens (`scanners.py`). Each adapter uses the library's fastest way that gives the right
-result.
+(`counters.py`), finding pretokens (`scanners.py`) or writing training shards (`pipelines.py`). Each adapter uses the
+library's fastest way that gives the right result.
 """
 
 from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab, flat
 from peers.counters import COUNTERS
 from peers.encoders import ENCODERS
+from peers.pipelines import PIPELINES
 from peers.published import TOKENIZERS
 from peers.scanners import SCANNERS
 from peers.trainers import TRAINERS
 
 __all__ = [
-    "COUNTERS", "ENCODERS", "SCANNERS", "SEPARATOR", "THREAD_VARIABLES", "TOKENIZERS", "TRAINERS", "Vocab", "flat",
+    "COUNTERS", "ENCODERS", "PIPELINES", "SCANNERS", "SEPARATOR", "THREAD_VARIABLES", "TOKENIZERS", "TRAINERS", "Vocab",
+    "flat",
 ]  # fmt: skip

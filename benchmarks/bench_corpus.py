@@ -1,0 +1,196 @@
+"""From a corpus to training shards on disk, beside the ways in which people do it today.
+
+    python benchmarks/bench_corpus.py [FILE] [--threads N] [--less MB] [--large MB] [--repeat N] [-o results.json]
+
+The first table has the rates of this package by source and format, and their share of the rate of `encode_files`, which
+encodes the same text into an array and writes nothing. The second has other libraries: Hugging Face datasets with
+tiktoken (nanoGPT's way) and datatrove take the first --less megabytes of the corpus, as JSON Lines; gigatoken with
+NumPy takes all of it, and --large megabytes made by repeating it, to show memory.
+
+Every measurement runs in a new process (run.py) with GPT-2's vocabulary, pinned to as many cores as it has threads, and
+includes loading the tokenizer. The libraries are alternated, and the tables show medians. Rates are megabytes of text
+per second, whatever the size of the source. The ids of all outputs of a kind are compared, and a difference fails the
+run. Memory is the peak of the process, with the interpreter. Without FILE, the shared English corpus is used. Reading
+.jsonl.zst needs `pip install 'bytepair[corpus]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from report import SEPARATOR, at_least, beginning, corpora, finish, keep, machine, measure, middle, table, vocabularies
+
+#: What is measured: the library, the format that it writes, the source.
+OWN = (
+    ("array", "txt"), ("native", "txt"), ("native", "parquet"), ("native", "jsonl.zst"), ("megatron", "txt"),
+)  # fmt: skip
+#: Beside other libraries: (format, source, library, which part of the corpus).
+BESIDE = (
+    ("nanogpt", "jsonl.zst", "datasets", "less"),
+    ("datatrove", "jsonl.zst", "datatrove", "less"),
+    ("native", "txt", "gigatoken", "whole"),
+    ("native", "txt", "gigatoken", "large"),
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A part of the corpus in several formats.
+
+    Attributes:
+        size: bytes of text.
+        paths: by format: "txt", "jsonl.zst", "parquet".
+
+    """
+
+    size: int
+    paths: dict[str, Path]
+
+
+def inputs(path: Path, name: str, folder: Path) -> Inputs:
+    """Write the documents of a text file, each ended by the separator, in every format."""
+    import msgspec
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = path.read_bytes()
+    texts = [text.decode() for text in data.removesuffix(SEPARATOR).split(SEPARATOR)]
+    found = {kind: folder / f"{name}.{kind}" for kind in ("txt", "jsonl.zst", "parquet")}
+    found["txt"].write_bytes(data)
+    lines = b"".join(msgspec.json.encode({"text": text, "n": number}) + b"\n" for number, text in enumerate(texts))
+    found["jsonl.zst"].write_bytes(zstd().compress(lines))
+    pq.write_table(
+        pa.table({"text": pa.array(texts, pa.large_string())}),
+        found["parquet"],
+        row_group_size=max(len(texts) // 16, 1),
+        compression="zstd",
+    )
+    return Inputs(sum(len(text.encode()) for text in texts), found)
+
+
+def zstd() -> Any:
+    """The standard library's module, or its backport."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd as module
+    else:
+        from backports import zstd as module
+    return module
+
+
+def repeated(path: Path, size: int, folder: Path) -> Path:
+    """A file of about `size` bytes that repeats another one."""
+    data, written = path.read_bytes(), folder / f"large{path.suffix}"
+    with written.open("wb") as file:
+        for _ in range(max(round(size / len(data)), 1)):
+            file.write(data)
+    return written
+
+
+def main() -> None:
+    """Measure, compare, print tables, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--threads", type=at_least(1), default=2)
+    parser.add_argument("--less", type=float, default=20, metavar="MB", help="for the slower libraries; default 20")
+    parser.add_argument("--large", type=float, default=1000, metavar="MB", help="text to measure memory; default 1000")
+    parser.add_argument("--repeat", type=at_least(1), default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (path,) = corpora([options.file] if options.file else [], folder, ["english"])
+        vocab = with_end(vocabularies(["r50k"], folder)["r50k"])
+        parts = {
+            "whole": inputs(path, "whole", folder),
+            "less": inputs(beginning(path, int(options.less * 1e6), folder), "less", folder),
+        }
+        large = repeated(path, int(options.large * 1e6), folder)
+        parts["large"] = Inputs(large.stat().st_size, {"txt": large})
+        jobs = [("bpe", form, source, "whole") for form, source in OWN]
+        for form, source, peer, part in BESIDE:
+            jobs += [("bpe", form, source, part), (peer, form, source, part)]
+        jobs = list(dict.fromkeys(jobs))
+        missing = set()
+        for turn in range(options.repeat):
+            for peer, form, source, part in jobs:
+                if part == "large" and turn >= 3:  # it takes long, and memory varies little
+                    continue
+                out = folder / "out"
+                measured = measure("shards", peer, parts[part].paths[source], options.threads, form, out, vocab)
+                shutil.rmtree(out, ignore_errors=True)
+                print(f"{turn + 1}/{options.repeat} {peer} {form} from {source}, {part}", file=sys.stderr)
+                if measured.get("absent"):
+                    missing.add(peer)
+                    continue
+                rows.append({"source": source, "part": part, "bytes": parts[part].size, "turn": turn, **measured})
+    report(rows, options.repeat)
+    keep(options.output, rows)
+    finish(missing, differences(rows))
+
+
+def with_end(described: str) -> str:
+    """The vocabulary with GPT-2's end-of-text token, in its tokenizer.json."""
+    import bpe
+
+    name, ranks, written = described.split(",")
+    bpe.Tokenizer.load(written).with_tokens(special=[SEPARATOR.decode()]).save(written)
+    return f"{name},{ranks},{written}"
+
+
+def differences(rows: list[dict[str, Any]]) -> list[str]:
+    """Outputs of one part of the corpus that should have the same ids and do not."""
+    found: dict[tuple[str, bool], dict[str, str]] = {}
+    for row in rows:
+        ended = row["form"] in ("nanogpt", "datatrove")  # these have an end-of-text id after each document
+        kind = f"{row['peer']} {row['form']} from {row['source']}"
+        found.setdefault((row["part"], ended), {})[kind] = row["output"]
+    return [f"{part}: {', '.join(kinds)}" for (part, _), kinds in found.items() if len(set(kinds.values())) > 1]
+
+
+def report(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print both tables."""
+    groups: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["peer"], row["form"], row["source"], row["part"]), []).append(row)
+    threads = rows[0]["threads"]
+    print(f"{machine()}; {threads} threads; median of {repeat}\n")
+    array = middle(groups["bpe", "array", "txt", "whole"], "seconds")
+    lines: list[tuple[object, ...]] = []
+    for form, source in OWN:
+        each = groups["bpe", form, source, "whole"]
+        took = middle(each, "seconds")
+        share = f"{array / took:.0%}"
+        lines.append((source, form, f"{rate(each):.0f}", share, f"{middle(each, 'peak') / 1e6:.0f}"))
+    table(("source", "format", "MB/s", "of encode_files", "peak MB"), lines)
+    print()
+    lines = []
+    for form, source, peer, part in BESIDE:
+        ours = groups["bpe", form, source, part]
+        for name in ("bpe", peer):
+            each = groups.get((name, form, source, part), [])
+            if not each:
+                continue
+            ratio = middle(each, "seconds") / middle(ours, "seconds")
+            about = f"{name} {each[0]['version']}"
+            size = f"{each[0]['bytes'] / 1e6:.0f}"
+            lines.append(
+                (about, source, form, size, f"{rate(each):.0f}", f"{ratio:.1f}", f"{middle(each, 'peak') / 1e6:.0f}")
+            )
+    table(("library", "source", "format", "MB of text", "MB/s", "ratio", "peak MB"), lines)
+
+
+def rate(rows: list[dict[str, Any]]) -> float:
+    """Megabytes of text per second."""
+    size: int = rows[0]["bytes"]
+    return size / middle(rows, "seconds") / 1e6
+
+
+if __name__ == "__main__":
+    main()
