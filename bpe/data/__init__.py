@@ -8,6 +8,7 @@ datasets) inside the functions that need them. The files, in the order in which 
 - `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources;
 - `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
+- `converting.py` from one format to another (`convert_shards`);
 - `map_function.py` `Tokenizer.map_function`, for `datasets.Dataset.map`.
 
 Invariants: the ids are those of `Tokenizer.encode`, whatever the number of workers. The dtype comes from the largest
@@ -24,6 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bpe.data.converting import convert_shards
     from bpe.data.manifest import Manifest
     from bpe.data.shards import TokenShards
     from bpe.data.writing import write_shards
@@ -32,10 +34,11 @@ if TYPE_CHECKING:
 _MODULES = {
     "Manifest": "manifest",
     "TokenShards": "shards",
+    "convert_shards": "converting",
     "write_shards": "writing",
 }
 
-__all__ = ["Manifest", "TokenShards", "write_shards"]
+__all__ = ["Manifest", "TokenShards", "convert_shards", "write_shards"]
 
 
 def __getattr__(name: str) -> Any:

@@ -31,6 +31,16 @@ class FoundShard:
     path: Path
     entry: ShardEntry | None = None
 
+    @property
+    def stem(self) -> str:
+        """The name that the shard's files begin with."""
+        return self.path.name.split(".")[0] if self.entry is None else self.entry.stem
+
+    @property
+    def split(self) -> str | None:
+        """The part of a divided corpus that the shard belongs to: "train", "val" or None."""
+        return _split_of(self.path) if self.entry is None else self.entry.split
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -60,6 +70,8 @@ def find_shards(path: Path, split: str | None = None) -> Found:
         return _one_file(path, split)
     if (path / manifest.NAME).exists():
         return _by_manifest(path, split)
+    if (path / manifest.JOURNAL).exists():
+        raise FormatError("its encoding is not finished: run the same command again, which goes on with it", path=path)
     return _by_names(path, split)
 
 

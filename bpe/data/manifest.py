@@ -21,6 +21,8 @@ from bpe.formats.json_fields import load
 
 #: The name of the file in a folder of shards.
 NAME = "manifest.json"
+#: The name of the journal, which a folder has until its encoding is finished.
+JOURNAL = "journal.jsonl"
 #: The version of the file's layout.
 VERSION = 1
 #: The largest accepted size of the file in bytes: some million shards.
@@ -212,9 +214,19 @@ def _text(item: dict[str, Any], key: str, where: str) -> str:
 def _name(item: dict[str, Any], key: str, where: str) -> str:
     """A file's path in the folder, with slashes: it must not lead out of the folder."""
     value = _text(item, key, where)
-    if any(part in ("", ".", "..") for part in value.split("/")) or any(each in value for each in "\\\0:"):
+    if not is_inner_path(value):
         _fail(value, "the name of a file in this folder", _inside(where, key))
     return value
+
+
+def is_inner_path(value: str) -> bool:
+    """Whether a path with slashes does not lead out of its folder.
+
+    >>> is_inner_path("part-00/tokens.npy"), is_inner_path("../tokens.npy"), is_inner_path("/tokens.npy")
+    (True, False, False)
+    """
+    parts = value.split("/")
+    return not any(part in ("", ".", "..") for part in parts) and not any(each in value for each in "\\\0:")
 
 
 def _count(item: dict[str, Any], key: str, where: str) -> int:

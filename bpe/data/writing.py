@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,10 +78,7 @@ def write_shards(
     if largest_id is None:
         largest_id = _largest_in(documents, masks)
     dtype = form.dtype(max(largest_id, end_of_text or 0))
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / manifest.NAME).exists():
-        raise FileExistsError(f"{folder} has a {manifest.NAME} already; give another folder or remove the shards first")
+    folder = new_folder(out)
     around: tuple[Any, Any] = (None, None)
     if end_of_text is not None:
         before, after = (np.array([end_of_text] * wanted, dtype=np.uint32) for wanted in form.around)
@@ -102,23 +100,28 @@ def write_batches(
     shard_size: int | None = None,
     stem: str = "tokens",
     split: str | None = None,
+    info: ShardInfo | None = None,
+    numbered: bool = True,
 ) -> list[ShardEntry]:
     """Write batches of documents as shards of at least `shard_size` tokens each, except the last.
 
-    A shard ends with the document that reaches `shard_size`. There is at least one shard, which may be empty. After an
-    error, no file of these shards remains.
+    A shard ends with the document that reaches `shard_size`. There is at least one shard, which may be empty. The stem
+    gets the shard's number unless `numbered` is False, for one shard. After an error, no file of these shards remains.
     """
     shards: list[ShardEntry] = []
     first = 0  # document of the shard
     writer: ShardWriter | None = None
 
+    def name() -> str:
+        return f"{stem}-{len(shards):05d}" if numbered else stem
+
     def start() -> ShardWriter:
-        info = ShardInfo(first_document=first)
-        return form.writer(folder, f"{stem}-{len(shards):05d}", dtype, masks=masks, info=info)
+        facts = replace(info or ShardInfo(), first_document=first)
+        return form.writer(folder, name(), dtype, masks=masks, info=facts)
 
     def finish(writer: ShardWriter) -> None:
         files = tuple(writer.finish())
-        shards.append(ShardEntry(f"{stem}-{len(shards):05d}", writer.documents, writer.tokens, files, split))
+        shards.append(ShardEntry(name(), writer.documents, writer.tokens, files, split))
 
     try:
         writer = start()
@@ -135,11 +138,25 @@ def write_batches(
     except BaseException:
         if writer is not None:
             writer.discard()
-        for shard in shards:
-            for file in shard.files:
-                (folder / file.name).unlink(missing_ok=True)
+        remove_shards(folder, shards)
         raise
     return shards
+
+
+def new_folder(out: str | os.PathLike[str]) -> Path:
+    """Make a folder for shards; FileExistsError if it has a manifest already."""
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / manifest.NAME).exists():
+        raise FileExistsError(f"{folder} has a {manifest.NAME} already; give another folder or remove the shards first")
+    return folder
+
+
+def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
+    """Remove the files of shards."""
+    for shard in shards:
+        for file in shard.files:
+            (folder / file.name).unlink(missing_ok=True)
 
 
 def split_batch(batch: DocumentBatch, room: int | None) -> tuple[DocumentBatch, DocumentBatch | None]:

@@ -1,0 +1,264 @@
+"""`convert_shards`: shards of one format from shards of another, batch by batch.
+
+Not here: the layouts of the formats.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bpe.base.atomic_files import atomic_write
+from bpe.data.finding import FoundShard, find_shards
+from bpe.data.formats import FORMATS
+from bpe.data.formats.protocol import ShardFormat, ShardInfo
+from bpe.data.formats.reading import DocumentBatch, Shard
+from bpe.data.manifest import Manifest, ShardEntry, is_inner_path
+from bpe.data.writing import new_folder, remove_shards, write_batches
+from bpe.errors import FormatError, check_choice, check_int
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Shards are copied in batches of at most this many ids.
+_BATCH = 1 << 20
+
+
+def convert_shards(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    format: str = "native",  # noqa: A002 (the command line's word)
+    *,
+    shard_size: int | None = None,
+    largest_id: int | None = None,
+    end_of_text: int | None = None,
+    drop_boundaries: bool = False,
+    drop_masks: bool = False,
+) -> Manifest:
+    """Write the shards of a folder or file in another format.
+
+    The documents keep their order and, but for `end_of_text`, their ids. The manifest's facts about tokenizer, sources
+    and options, and the copy of the tokenizer, go with them. What the new format has no place for is refused; the error
+    names the argument that drops it.
+
+    Args:
+        source: a folder of shards, with or without a manifest, or one file, in any format.
+        out: the folder for the new shards, made if absent. It must not hold a manifest.
+        format: the new format.
+        shard_size: a new shard begins once a shard has this many tokens. None: each shard becomes one shard.
+        largest_id: the largest id that may occur, which decides the dtype. None: it is found by reading all ids once.
+        end_of_text: the id that separates documents in nanogpt (after each) and llmc (before each). Shards of these
+            formats are divided into documents by it; in these formats, each document is written with it, unless it has
+            the id already. Between the two, it moves from one end of each document to the other.
+        drop_boundaries: whether the boundaries of documents may be lost, or, if they are lost already, each shard may
+            become one document.
+        drop_masks: whether loss masks may be lost.
+
+    Returns:
+        The new manifest, as written to `out/manifest.json`.
+
+    Raises:
+        ValueError: for ids, lengths or counts that the new format cannot hold, and for what would be lost.
+        FormatError: for damaged shards.
+        OSError: for a file that cannot be read or written.
+
+    >>> import tempfile
+    >>> from bpe.data import TokenShards, write_shards
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_shards([[1, 2, 3], [4, 0]], f"{folder}/native")
+    ...     _ = convert_shards(f"{folder}/native", f"{folder}/megatron", "megatron")
+    ...     [ids.tolist() for ids in TokenShards(f"{folder}/megatron").documents]
+    [[1, 2, 3], [4, 0]]
+
+    """
+    form = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    if shard_size is not None:
+        shard_size = check_int("shard_size", shard_size, 1)
+    path = Path(source)
+    found = find_shards(path, "all" if path.is_dir() else None)
+    shards = [FORMATS[found.format].open(each.path, end_of_text=end_of_text) for each in found.shards]
+    masks = _keeps_masks(path, shards, form, drop_masks)
+    _check_boundaries(found.format, form, end_of_text, drop_boundaries)
+    if largest_id is None:
+        largest_id = max((_largest_in(shard) for shard in shards), default=0)
+    dtype = form.dtype(max(largest_id, end_of_text or 0))
+    folder = new_folder(out)
+    if any(each.path.parent.resolve() == folder.resolve() for each in found.shards):
+        raise ValueError(f"out is the source's folder, {folder}; give another one")
+    read = _Reader(found.format, form, end_of_text, masks)
+    old = found.manifest or Manifest(found.format, dtype.name, ())
+    info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")), str(path))
+    written = _write(read, _groups(found.shards, shards, shard_size), folder, dtype, shard_size, info)
+    if shard_size is None:
+        written = _with_starts(written, found, read.changes)
+    tokenizer = _copied_tokenizer(old.tokenizer, path, folder)
+    sources = {} if read.changes else old.sources
+    new = Manifest(form.name, dtype.name, tuple(written), masks, tokenizer, sources, old.options)
+    new.write(folder)
+    return new
+
+
+def _write(
+    read: _Reader,
+    groups: Iterable[tuple[str, str | None, list[Shard]]],
+    folder: Path,
+    dtype: np.dtype[Any],
+    shard_size: int | None,
+    info: ShardInfo,
+) -> list[ShardEntry]:
+    """Write the shards of each group; after an error, none of them remains."""
+    written: list[ShardEntry] = []
+    sizes: dict[str, Any] = {"shard_size": shard_size, "numbered": shard_size is not None}
+    try:
+        for stem, split, shards in groups:
+            inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
+            place = folder / inner
+            place.mkdir(parents=True, exist_ok=True)
+            names: dict[str, Any] = {"stem": name, "split": split, "info": info}
+            new = write_batches(read.batches(shards), read.form, place, dtype, masks=read.masks, **names, **sizes)
+            written += (_placed(entry, inner) for entry in new)
+    except BaseException:
+        remove_shards(folder, written)
+        raise
+    return written
+
+
+def _with_starts(written: list[ShardEntry], found: Found, changes: bool) -> list[ShardEntry]:
+    """The entries of shards that were converted one to one, with their starts in the sources."""
+    starts = [None if changes or each.entry is None else each.entry.start for each in found.shards]
+    return [replace(entry, start=start) for entry, start in zip(written, starts, strict=True)]
+
+
+def _keeps_masks(path: Path, shards: list[Shard], form: ShardFormat, drop: bool) -> bool:
+    """Whether masks are written; ValueError if they would be lost without `drop_masks`."""
+    with_masks = {shard.has_masks for shard in shards}
+    if len(with_masks) > 1:
+        raise FormatError("some of its shards have loss masks and some have none", path=path)
+    masks = True in with_masks
+    if masks and "masks" not in form.holds and not drop:
+        raise ValueError(
+            f"the shards have loss masks, which {form.name} cannot hold; pass drop_masks=True, or choose native, "
+            "parquet or arrow"
+        )
+    return masks and not drop
+
+
+def _check_boundaries(source: str, form: ShardFormat, end_of_text: int | None, drop: bool) -> None:
+    """Refuse to lose the boundaries of documents, or to make each shard one document, without a word."""
+    if end_of_text is not None or drop:
+        return
+    if "documents" not in FORMATS[source].holds and (form.name != source):
+        raise ValueError(
+            f"{source} shards do not record where documents begin; pass end_of_text, the id that separates them, or "
+            "drop_boundaries=True to take each shard as one document"
+        )
+    if "documents" not in form.holds and form.name != source:
+        raise ValueError(
+            f"{form.name} shards do not record where documents begin; pass end_of_text, the id to separate them with, "
+            "or drop_boundaries=True"
+        )
+
+
+def _largest_in(shard: Shard) -> int:
+    """The largest id of a shard."""
+    return max((int(batch.ids.max(initial=0)) for batch in shard.batches(_BATCH)), default=0)
+
+
+def _groups(
+    found: list[FoundShard], shards: list[Shard], shard_size: int | None
+) -> Iterator[tuple[str, str | None, list[Shard]]]:
+    """(stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
+    splits = [each.split for each in found]
+    if shard_size is None:
+        for each, shard in zip(found, shards, strict=True):
+            yield each.stem, each.split, [shard]
+        return
+    for split in dict.fromkeys(splits):
+        group = [shard for shard, each in zip(shards, splits, strict=True) if each == split]
+        yield split or "tokens", split, group
+
+
+def _placed(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
+    """The entry of a shard in a folder below the manifest's."""
+    files = tuple(replace(file, name=str(folder / file.name)) for file in entry.files)
+    return replace(entry, stem=str(folder / entry.stem), files=files)
+
+
+def _copied_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
+    """The manifest's facts about the tokenizer; its file is copied to the new folder."""
+    name = facts.get("file")
+    if isinstance(name, str) and is_inner_path(name) and (source / name).is_file():
+        with open(source / name, "rb") as old, atomic_write(folder / PurePosixPath(name).name) as new:
+            shutil.copyfileobj(old, new)
+        return {**facts, "file": PurePosixPath(name).name}
+    return {key: value for key, value in facts.items() if key != "file"}
+
+
+@dataclass
+class _Reader:
+    """Reads batches of documents, and adds or moves the end-of-text ids of formats without boundaries."""
+
+    source: str
+    form: ShardFormat
+    end_of_text: int | None
+    masks: bool
+    changes: bool = False  # whether an id was added or removed
+
+    def batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
+        """The documents of some shards, as they are to be written."""
+        for shard in shards:
+            for batch in shard.batches(_BATCH):
+                if self.end_of_text is not None and self._separates:
+                    yield self._separated(batch, self.end_of_text)
+                else:
+                    mask = batch.mask if self.masks else None
+                    yield DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
+
+    @property
+    def _separates(self) -> bool:
+        """Whether ids have to be added or moved."""
+        return "documents" not in self.form.holds and self.form.name != self.source
+
+    def _separated(self, batch: DocumentBatch, end_of_text: int) -> DocumentBatch:
+        """The batch with the id before or after each document, as the format has it, where it is not there yet."""
+        before = self.form.around[0]
+        ids, lengths = batch.ids, np.array(batch.lengths)
+        if "documents" not in FORMATS[self.source].holds:
+            ids, lengths = self._without(ids, lengths, batch, end_of_text, before=not before)
+        rows = _at_an_end(batch, before=before)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        places = offsets[:-1][rows] if before else offsets[1:][rows]
+        near = places if before else places - 1
+        there = lengths[rows] > 0
+        there[there] = ids[near[there]] == end_of_text
+        rows, places = rows[~there], places[~there]
+        self.changes |= bool(len(rows))
+        lengths[rows] += 1
+        ids = np.insert(ids.astype(np.uint32), places, end_of_text)
+        return DocumentBatch(ids, lengths, batch.begins, batch.ends, None)
+
+    def _without(
+        self, ids: NDArray[Any], lengths: NDArray[np.int64], batch: DocumentBatch, end_of_text: int, *, before: bool
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids and lengths without the id at one end of each document."""
+        rows = _at_an_end(batch, before=before)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        places = offsets[:-1][rows] if before else offsets[1:][rows] - 1
+        there = lengths[rows] > 0
+        there[there] = ids[places[there]] == end_of_text
+        lengths[rows[there]] -= 1
+        self.changes |= bool(there.any())
+        return np.delete(ids, places[there]), lengths
+
+
+def _at_an_end(batch: DocumentBatch, *, before: bool) -> NDArray[np.int64]:
+    """The documents of a batch that begin in it, or else that end in it."""
+    first = 0 if batch.begins or not before else 1
+    last = len(batch.lengths) if batch.ends or before else len(batch.lengths) - 1
+    return np.arange(first, max(first, last))
