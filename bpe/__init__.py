@@ -22,6 +22,7 @@ from bpe import data, normalizers
 from bpe._version import __version__
 from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
+from bpe.corpus.sources import Sources
 from bpe.count.counting import count_words
 from bpe.count.word_counts import WordCounts
 from bpe.decode.decoder import IncrementalDecoder
@@ -38,6 +39,7 @@ __all__ = [
     "IncrementalDecoder",
     "Pretokenizer",
     "Progress",
+    "Sources",
     "TokenBatch",
     "Tokenizer",
     "TokenizerSpec",

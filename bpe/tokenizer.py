@@ -21,6 +21,7 @@ from bpe.base.utf8 import TextLike, read_file, to_bytes
 from bpe.batch import TokenBatch
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
+from bpe.corpus.sources import Sources
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
@@ -280,7 +281,7 @@ class Tokenizer:
 
     def encode_files(
         self,
-        files: PathLike | Iterable[PathLike],
+        files: PathLike | Iterable[PathLike] | Sources,
         *,
         separator: str | None = None,
         per_line: bool = False,

@@ -8,7 +8,8 @@ from typing import Any
 
 import bpe
 from bpe.cli.completion import SHELLS
-from bpe.cli.parsing import Parser, at_least, checked, file_path, memory_size, output_path, unescaped
+from bpe.cli.parsing import Parser, at_least, checked, file_path, memory_size, output_path, part, unescaped
+from bpe.corpus.sources import FORMAT_NAMES
 from bpe.pretokenize.pretokenizer import NAMES
 from bpe.text import normalizers
 
@@ -171,6 +172,7 @@ def _add_count_words(count: Parser) -> None:
     )
     _add_words(count, {"gpt2": "default"})
     _add_documents(count)
+    _add_part(count)
     count.add_argument(
         "--threads", metavar="N", type=at_least(1), default=argparse.SUPPRESS, help="default: one per core"
     )
@@ -229,7 +231,39 @@ def _add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
 
 
 def _add_files(parser: Parser, number: str) -> None:
-    parser.add_argument("files", metavar="FILE", nargs=number, help="text files; - for stdin")
+    parser.add_argument(
+        "files", metavar="FILE", nargs=number, help="files, globs, directories, - for stdin, or scheme://…"
+    )
+    parser.add_argument(
+        "--input-format",
+        choices=FORMAT_NAMES,
+        default="auto",
+        help="the format of FILES; by default by their names: .jsonl .ndjson .csv .tsv .parquet .arrow .feather .ipc, "
+        "else text; text formats also as .gz .bz2 .xz .zst",
+    )
+    parser.add_argument(
+        "--field",
+        "--column",
+        metavar="NAME",
+        dest="field",
+        default="text",
+        help="the field or column that holds the text, with dots between nested ones; default text",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip)",
+    )
+
+
+def _add_part(parser: Parser) -> None:
+    parser.add_argument(
+        "--part",
+        metavar="I/N",
+        type=part,
+        help="only part I of N, 0/N to N-1/N: about as many bytes in each; the parts in order are the whole",
+    )
 
 
 def _add_tokenizer(parser: Parser) -> None:

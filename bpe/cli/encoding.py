@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +17,21 @@ import bpe
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
-from bpe.cli.files import bar, blocks_of, check_inputs, check_output, error_context, opened, output, say
-from bpe.corpus.blocks import Block, all_regular, separators_of
-from bpe.corpus.reading import character_cut
+from bpe.cli.files import (
+    bar,
+    check_inputs,
+    check_output,
+    error_context,
+    local_names,
+    log_skipped,
+    opened,
+    output,
+    say,
+    sources_of,
+)
+from bpe.corpus.blocks import Block
+from bpe.corpus.reading import character_cut, checked_encoding_errors
+from bpe.corpus.sources import Sources
 from bpe.decode.decoder import ByteDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.errors import FormatError
@@ -41,18 +55,21 @@ _OTHER_FORMATS = (
 def encode(args: argparse.Namespace) -> None:
     """Write the ids of files, as lines or as .npy."""
     as_npy = _as_npy(args)
-    check_inputs(args, [*args.files, args.tokenizer])
-    check_output(args.output, [*args.files, args.tokenizer])
+    check_inputs(args, [args.tokenizer])
+    sources = sources_of(args)
+    inputs = [*local_names(sources), args.tokenizer]
+    check_output(args.output, inputs)
     if as_npy:
-        check_output(idfiles.offsets_path(args.output), [*args.files, args.tokenizer])
+        check_output(idfiles.offsets_path(args.output), inputs)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     _note_separator(tokenizer, args, as_npy=as_npy)
-    batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, args))
+    batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, sources, args))
     if as_npy:
         idfiles.write_npy(args.output, batches)
-        return
-    with output(args.output) as out:
-        idfiles.write_lines(out, batches)
+    else:
+        with output(args.output) as out:
+            idfiles.write_lines(out, batches)
+    log_skipped(sources)
 
 
 def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
@@ -80,26 +97,31 @@ def _as_npy(args: argparse.Namespace) -> bool:
     return as_npy
 
 
-def _batches(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> Iterator[tuple[int, int, TokenBatch, bool]]:
+def _batches(
+    tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace
+) -> Iterator[tuple[int, int, TokenBatch, bool]]:
     """Encode the files in groups of documents: (index of the file, bytes, ids, whether the last document continues)."""
+    checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     engine, threads = engine_of(tokenizer), thread_count(args.threads)
+    encoder = text_encoder_of(tokenizer)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
-    separators = separators_of(args.separator, args.per_line)
-    streamed = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
-    cut = character_cut if streamed else engine.end_cut(separators, args.per_line, allowed)
-    with bar(args, "encode", args.files) as advance:
-        for number, path in enumerate(args.files):
-            blocks = blocks_of(path, args, cut, threads, chars=tokenizer.model == "char")
-            if streamed:
-                parts = _streamed(tokenizer, blocks, allowed, around)
-            else:
-                ahead = path == "-" or not all_regular([path])
-                encoder = text_encoder_of(tokenizer)
-                parts = encoder.block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
-            for part in parts:
-                yield number, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
-                advance(part.n_bytes)
+    separators, keep = sources.separators, sources.keep_separator
+    streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
+    with bar(args, "encode", sources.size) as advance:
+        for number, file in enumerate(sources.files):
+            one = sources.one_file(number)
+            streamed = streams and file.format == "text" and sources.on_error == "raise"
+            cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
+            with closing(one.blocks(cut, threads)) as blocks:
+                if streamed:
+                    parts = _streamed(tokenizer, blocks, allowed, around)
+                else:
+                    ahead = not one.regular
+                    parts = encoder.block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
+                for part in parts:
+                    yield number, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
+                    advance(part.size)
 
 
 def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | None:
@@ -112,14 +134,15 @@ def _streamed(
     tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], around: Around
 ) -> Iterator[BlockIds]:
     """The ids of one document, block by block, without holding all of it in memory."""
-    came, begins, source = 0, True, ""
+    came, size, begins, source = 0, 0, True, ""
 
     def chunks() -> Iterator[bytes]:
-        nonlocal came, source
+        nonlocal came, size, source
         for block in blocks:
             source = block.source
             block.check()
             data = bytes(block.text)
+            size += block.size
             block.release()
             came += len(data)
             yield data
@@ -127,9 +150,9 @@ def _streamed(
     before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
     stream = tokenizer.encode_stream(chunks(), allowed_special=allowed)
     for ids in chain([before], _naming(stream, lambda: source)):
-        yield BlockIds(ids, np.array([len(ids)]), begins, False, came)
-        came, begins = 0, False
-    yield BlockIds(after, np.array([len(after)]), False, True, came)
+        yield BlockIds(ids, np.array([len(ids)]), begins, False, came, size)
+        came, size, begins = 0, 0, False
+    yield BlockIds(after, np.array([len(after)]), False, True, came, size)
 
 
 def _naming(ids: Iterator[NDArray[np.uint32]], source: Callable[[], str]) -> Iterator[NDArray[np.uint32]]:
@@ -152,7 +175,8 @@ def decode(args: argparse.Namespace) -> None:
     check_output(args.output, [args.file, args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     between = (args.separator or "").encode()
-    with opened(args.file) as file, bar(args, "decode", [args.file]) as advance, output(args.output) as out:
+    total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
+    with opened(args.file) as file, bar(args, "decode", total) as advance, output(args.output) as out:
         decoder = ByteDecoder(decoder_of(tokenizer))
         pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
         for number, (where, ids, begins, size) in enumerate(pieces):
@@ -167,18 +191,21 @@ def decode(args: argparse.Namespace) -> None:
 
 def count(args: argparse.Namespace) -> None:
     """Print the tokens and bytes of each file."""
-    check_inputs(args, [*args.files, args.tokenizer])
+    check_inputs(args, [args.tokenizer])
+    sources = sources_of(args)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
 
     def row(tokens: int, size: int, name: str) -> None:
         say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {name}")
 
-    tokens, sizes = [0] * len(args.files), [0] * len(args.files)
-    for number, size, batch, _ in _batches(tokenizer, args):
+    names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
+    tokens, sizes = [0] * len(names), [0] * len(names)
+    for number, size, batch, _ in _batches(tokenizer, sources, args):
         tokens[number] += len(batch.ids)
         sizes[number] += size
     say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
-    for each in zip(tokens, sizes, args.files, strict=True):
+    for each in zip(tokens, sizes, names, strict=True):
         row(*each)
-    if len(args.files) > 1:
+    if len(names) > 1:
         row(sum(tokens), sum(sizes), "total")
+    log_skipped(sources)

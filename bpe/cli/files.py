@@ -7,6 +7,8 @@ work. Not here: the work itself (`encoding.py`, `training.py`).
 from __future__ import annotations
 
 import argparse
+import io
+import logging
 import os
 import stat
 import sys
@@ -19,29 +21,34 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import Advance, Stage, progress_bar
 from bpe.base.utf8 import check_device
 from bpe.cli.parsing import in_flags
-from bpe.corpus.blocks import Block, PathLike, document_cut, file_blocks, open_file, separators_of
-from bpe.corpus.reading import EndCut, Readable, checked_encoding_errors
-from bpe.errors import FormatError
+from bpe.corpus.reading import checked_encoding_errors
+from bpe.corpus.sources import Sources
+from bpe.errors import FormatError, counted
 from bpe.formats import id_files as idfiles
+
+log = logging.getLogger("bpe.cli")
 
 
 def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse files that cannot be read, before any work. Pipes are not opened, since that could consume their data."""
-    if paths.count("-") > 1:
-        args.parser.error("- (stdin) can be read only once")
-    if "-" in paths:
-        if sys.stdin is None:
-            raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
-        descriptor = None
-        with suppress(OSError, ValueError):  # stdin may be a Python object without a file descriptor
-            descriptor = sys.stdin.fileno()
-        if descriptor is not None:
-            check_device("stdin", descriptor)
+    _check_stdin(args, paths)
     for path in paths:
         if path != "-" and not stat.S_ISFIFO(os.stat(path).st_mode):
             check_device(path)
             with open(path, "rb"):
                 pass
+
+
+def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Refuse a standard input that cannot be read, or is named twice."""
+    if "-" not in paths:
+        return
+    if paths.count("-") > 1:
+        args.parser.error("- (stdin) can be read only once")
+    if sys.stdin is None:
+        raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
+    with suppress(io.UnsupportedOperation, ValueError):  # stdin may be a Python object without a file descriptor
+        check_device("stdin", sys.stdin.fileno())
 
 
 def check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-o") -> None:
@@ -95,39 +102,32 @@ def output(path: str | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def blocks_of(
-    path: str, args: argparse.Namespace, cut: EndCut | None, threads: int = 1, *, chars: bool = False
-) -> Iterator[Block]:
-    """The text of a file in blocks."""
-    return file_blocks(
-        [path],
-        separators_of(args.separator, args.per_line),
-        args.per_line,
-        cut,
-        threads=threads,
-        encoding_errors=checked_encoding_errors(args.encoding_errors, chars=chars),
-        opened=_open_text,
+def sources_of(args: argparse.Namespace, *, chars: bool = False) -> Sources:
+    """The input files of a command that has the flags of `_add_documents`."""
+    _check_stdin(args, args.files)
+    checked_encoding_errors(args.encoding_errors, chars=chars)
+    sources = Sources(
+        args.files,
+        format=args.input_format,
+        field=args.field,
+        separator=args.separator,
+        per_line=args.per_line,
+        encoding_errors=args.encoding_errors,
+        on_error=args.on_error,
     )
+    part = getattr(args, "part", None)
+    return sources if part is None else sources.part(*part)
 
 
-def documents_of(path: str, args: argparse.Namespace) -> Iterator[bytes]:
-    """The documents of a file one by one."""
-    for block in blocks_of(path, args, document_cut(separators_of(args.separator, args.per_line), args.per_line)):
-        block.check()
-        for start, end in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
-            yield bytes(block.text[start:end])
-        block.release()
+def local_names(sources: Sources) -> list[str]:
+    """The files of sources that an output could replace."""
+    return [file.name for file in sources.files if file.kind in ("file", "pipe")]
 
 
-@contextmanager
-def _open_text(path: PathLike) -> Iterator[tuple[Readable, int | None, str]]:
-    """Open a file for `file_blocks`."""
-    if path == "-":
-        with opened("-") as file:
-            yield file, None, "stdin"
-    else:
-        with open_file(path) as found:
-            yield found
+def log_skipped(sources: Sources) -> None:
+    """Log how many bad records were left out, if any were."""
+    if sources.skipped:
+        log.warning("%s left out; --on-error raise names the first", counted(sources.skipped, "bad record"))
 
 
 class Stdout:
@@ -169,10 +169,8 @@ def silence_stdout() -> None:
     os.close(null)
 
 
-def bar(args: argparse.Namespace, stage: Stage, paths: Sequence[str]) -> AbstractContextManager[Advance]:
-    """A progress bar on stderr for the bytes of the files; see `progress_bar`."""
-    known = all(os.path.isfile(path) for path in paths)
-    total = sum(os.path.getsize(path) for path in paths) if known else None
+def bar(args: argparse.Namespace, stage: Stage, total: int | None) -> AbstractContextManager[Advance]:
+    """A progress bar on stderr for `total` bytes, None if unknown; see `progress_bar`."""
     return progress_bar(not args.quiet, stage, total, "B", brief=True)
 
 

@@ -132,6 +132,14 @@ def at_least(least: int) -> Callable[[str], int]:
     return convert
 
 
+def part(text: str) -> tuple[int, int]:
+    """A `type` for argparse: part I of N, as I/N."""
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if found is None or not int(found[1]) < int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part: give I/N with I from 0 to N - 1, such as 0/64")
+    return int(found[1]), int(found[2])
+
+
 def unescaped(text: str) -> str:
     r"""A separator with its escapes resolved: \n \r \t \0 and \\, nothing else."""
     if not text:

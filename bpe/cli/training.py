@@ -11,7 +11,16 @@ from typing import Any
 import bpe
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
-from bpe.cli.files import check_inputs, check_output, documents_of, error_context, say, silence_stdout
+from bpe.cli.files import (
+    check_inputs,
+    check_output,
+    error_context,
+    local_names,
+    log_skipped,
+    say,
+    silence_stdout,
+    sources_of,
+)
 from bpe.cli.manual import commands_of
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted
@@ -28,10 +37,12 @@ def train(args: argparse.Namespace) -> None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
     if args.counts is not None and (args.per_line or args.separator is not None):
         args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
-    check_inputs(args, [*args.files, *([args.counts] if args.counts else [])])
-    check_output(args.output, [*args.files, args.counts])
+    check_inputs(args, [args.counts] if args.counts else [])
+    sources = sources_of(args) if args.files else None
+    inputs = [*(local_names(sources) if sources is not None else []), args.counts]
+    check_output(args.output, inputs)
     for path in _checkpoint_files(args):
-        check_output(path, [*args.files, args.counts, args.output], "--checkpoint")
+        check_output(path, [*inputs, args.output], "--checkpoint")
     wanted = (
         "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
         "limit_alphabet first_id threads max_memory checkpoint"
@@ -46,7 +57,8 @@ def train(args: argparse.Namespace) -> None:
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         tokenizer = bpe.train(
-            **(_corpus(args) if args.counts is None else {"counts": _split_counts(args)}),
+            files=sources,
+            counts=None if args.counts is None else _split_counts(args),
             **options,
             special_tokens=args.special_tokens,
             end_of_word_glued=args.end_of_word_glued,
@@ -56,6 +68,8 @@ def train(args: argparse.Namespace) -> None:
             tokenizer.save(args.output)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_saved(args)) from None
+    if sources is not None:
+        log_skipped(sources)
     training = tokenizer.training
     assert training is not None
     log.info(
@@ -79,14 +93,6 @@ def _saved(args: argparse.Namespace) -> str:
     merges, has_counts = state
     what = f"{'the word counts and ' if has_counts else ''}{counted(merges, 'merge')}"
     return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
-
-
-def _corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """The corpus as arguments of `bpe.train` and `bpe.count_words`, which read files themselves, but not stdin."""
-    if "-" in args.files:
-        return {"texts": (document for path in args.files for document in documents_of(path, args))}
-    files = {"files": args.files, "separator": args.separator, "per_line": args.per_line}
-    return files if args.encoding_errors == "strict" else {**files, "encoding_errors": args.encoding_errors}
 
 
 def _with_gaps(args: argparse.Namespace, options: dict[str, Any]) -> None:
@@ -125,13 +131,13 @@ def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str,
 
 def count_words(args: argparse.Namespace) -> None:
     """Count the words of files, and save the counts."""
-    check_inputs(args, args.files)
-    check_output(args.output, args.files)
+    sources = sources_of(args)
+    check_output(args.output, local_names(sources))
     options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
     _with_gaps(args, options)
     began = time.perf_counter()
     counts = bpe.count_words(
-        **_corpus(args),
+        files=sources,
         **options,
         **_normalizing(args),
         special_tokens=args.special_tokens,
@@ -139,6 +145,7 @@ def count_words(args: argparse.Namespace) -> None:
     )
     with progress_note(not args.quiet, "write"):
         counts.save(args.output)
+    log_skipped(sources)
     _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
 
 

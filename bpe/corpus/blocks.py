@@ -1,36 +1,22 @@
-"""The documents of files and iterables, in blocks for several threads.
+"""Blocks of documents for several threads: what they are, where they may end, and those of texts in memory.
 
-Not here: reading a file (`bpe/corpus/reading.py`), the rows of Arrow arrays (`bpe/corpus/documents.py`).
+Not here: reading files (`bpe/corpus/sources.py`), the rows of Arrow arrays (`bpe/corpus/documents.py`).
 """
 
 from __future__ import annotations
 
-import io
 import os
-import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
-from bpe.base.utf8 import Bytes, TextLike, check_device, check_utf8, no_text, to_bytes
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus._separators import split
-from bpe.corpus.reading import (
-    Buffers,
-    EncodingErrors,
-    EndCut,
-    Readable,
-    Schedule,
-    check_file_text,
-    checked_encoding_errors,
-    read_text,
-    regular_size,
-)
-from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
+from bpe.corpus.reading import Buffers, EndCut, check_file_text
+from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 
 PathLike = str | os.PathLike[str]
 
@@ -39,6 +25,23 @@ BLOCK = 1 << 22
 
 #: Called as cut(text, offset): the first safe split point at or after the offset; the length of the text if none.
 Cut = Callable[[Bytes, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where reading of `Sources` can go on.
+
+    Attributes:
+        file: the index of the file among `Sources.files`.
+        offset: of text, JSON Lines and CSV: a position in the decompressed text, where a document or record begins, in
+            bytes; of Parquet and Arrow: the index of a row group or record batch.
+        documents: how many documents after that are left out.
+
+    """
+
+    file: int
+    offset: int
+    documents: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ class Block:
         keep: whether a separator belongs to the document before it.
         source: the name of the file or text, for errors.
         offset: the position of `text` in its source.
-        size: of a file: the bytes that were read for this block.
+        size: of a file: the bytes on disk that were read for this block.
         begins: of a file: whether the block starts with a new document rather than the rest of one.
         closes: of a file: whether the last document ends with the block.
         checked: whether the text is known to be UTF-8, or need not be.
         buffers: of a file: the pool that the memory of `text` is returned to.
+        file: of `Sources`: the index of the file.
+        position, skip: of `Sources`: the offset and the documents of `resume`.
+        row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
 
     """
 
@@ -72,6 +78,15 @@ class Block:
     closes: bool = True
     checked: bool = True
     buffers: Buffers | None = None
+    file: int = 0
+    position: int = 0
+    skip: int = 0
+    row: int | None = None
+
+    @property
+    def resume(self) -> Position:
+        """The position where this block begins; where it continues a document (`begins` is False), there is none."""
+        return Position(self.file, self.position, self.skip)
 
     def documents(self, empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and ends of the documents in `text`: two int64 arrays. Empty documents only with `empty`."""
@@ -81,9 +96,22 @@ class Block:
 
     def check(self) -> None:
         """Raise FormatError, with the position in the file, for text that must be UTF-8 and is not."""
-        if not self.checked:
-            assert isinstance(self.text, memoryview)
+        if self.checked:
+            return
+        assert isinstance(self.text, memoryview)
+        if self.row is None:
             check_file_text(self.text, self.source, self.offset)
+            return
+        found = invalid_document(self.text, self.starts, self.ends)
+        if found is not None:
+            number, reason = found
+            raise FormatError(
+                f'the text is not UTF-8 ({reason}); convert it, or pass encoding_errors="replace" to read each bad '
+                'byte as U+FFFD, encoding_errors="bytes" to let a byte model encode the bytes unchanged, or '
+                'on_error="skip" to leave out such rows',
+                path=self.source,
+                where=f"row {self.row + number}",
+            )
 
     def release(self) -> None:
         """Return the memory of a file's block for reuse. `text` must not be used afterwards."""
@@ -128,63 +156,22 @@ def text_blocks(
     yield from _joined(waiting)
 
 
-@contextmanager
-def open_file(path: PathLike) -> Iterator[tuple[Readable, int | None, str]]:
-    """Open a file for `file_blocks`: (the file, its size if it has one, its name)."""
-    with open(path, "rb", buffering=0) as file:
-        yield file, regular_size(file.fileno()), os.fspath(path)
+def invalid_document(text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[int, str] | None:
+    """The first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
 
-
-def file_blocks(
-    paths: list[PathLike],
-    separators: list[bytes],
-    keep: bool,
-    cut: EndCut | None,
-    *,
-    threads: int = 1,
-    total: int | None = None,
-    encoding_errors: EncodingErrors = "strict",
-    opened: Callable[[PathLike], AbstractContextManager[tuple[Readable, int | None, str]]] = open_file,
-) -> Generator[Block, None, None]:
-    """The documents of files, in blocks for `threads` threads; a block is read when a thread takes it.
-
-    A regular file is read up to the size that it has when it is opened, anything else to its end.
-
-    Raises:
-        FormatError: for a file whose first bytes show that it is not text. `Block.check` finds bytes that are not
-            UTF-8.
-        OSError: for a file that cannot be read, or gets shorter while it is read.
-
+    A text that is UTF-8 as a whole is searched for documents that begin or end within a character, so the cost is that
+    of one check of the text, and linear in the documents.
     """
-    buffers, schedule = Buffers(), Schedule(total, threads)
-    line_end = separators[0] if keep else b""
-    for path in paths:
-        with opened(path) as (file, size, source):
-            for text in read_text(
-                file,
-                source,
-                cut,
-                buffers,
-                schedule,
-                size=size,
-                line_end=line_end,
-                encoding_errors=encoding_errors,
-            ):
-                bounds = np.array([0, len(text.text)], dtype=np.int64)
-                yield Block(
-                    text.text,
-                    bounds[:1],
-                    bounds[1:],
-                    separators,
-                    keep,
-                    source,
-                    text.offset,
-                    text.size,
-                    text.begins,
-                    text.ends,
-                    encoding_errors != "strict",
-                    buffers,
-                )
+    if utf8_error(text) is None:
+        data, filled = np.frombuffer(text, dtype=np.uint8), starts < ends
+        bounds = np.concatenate((starts[filled], ends[filled]))
+        if not ((data[bounds[bounds < len(data)]] & 0xC0) == 0x80).any():
+            return None
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        found = utf8_error(text[start:end])
+        if found is not None:
+            return number, f"byte 0x{text[start + found[0]]:02x} at offset {found[0]}: {found[1]}"
+    return None
 
 
 def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
@@ -261,104 +248,6 @@ def check_separating(separator: str | None, per_line: bool) -> None:
 def overlaps(separator: bytes) -> bool:
     """Whether two occurrences can overlap, so that the matches depend on where the search begins."""
     return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
-
-
-def listed_files(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
-    """The argument `files` as a list of readable paths.
-
-    Raises:
-        TypeError: for an item that is not a path.
-        OSError: for a file that cannot be read.
-
-    """
-    if isinstance(files, (str, os.PathLike)):
-        files = [files]
-    given: object = files
-    rule = "a path (str or pathlib's), or an iterable of paths"
-    check_iterable("files", given, rule)
-    if isinstance(given, (bytes, io.IOBase)):  # iterating over them gives ints or lines, not paths
-        raise TypeError(f"files is {typed(given)}; it must be {rule}")
-    paths = list(files)
-    for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"file {shown(path)} is {type_name(path)}; it must be a path")
-        check_device(path)
-        if stat.S_ISREG(os.stat(path).st_mode):  # a missing file is an error before any is read
-            with open(path, "rb"):
-                pass
-    return paths
-
-
-@dataclass(frozen=True, slots=True)
-class TextFiles:
-    """The text files of a call, listed and checked once.
-
-    Attributes:
-        paths: the files, in order.
-        separators: the strings that documents end at; empty if each file is one document.
-        keep_separator: whether a separator belongs to the document before it.
-        encoding_errors: how bytes that are not UTF-8 are handled.
-        size: the bytes of all files, or None if unknown before they are read.
-        regular: whether all are regular files, which any thread may read.
-
-    """
-
-    paths: list[PathLike]
-    separators: list[bytes]
-    keep_separator: bool
-    encoding_errors: EncodingErrors
-    size: int | None
-    regular: bool
-
-    @classmethod
-    def of(
-        cls,
-        files: PathLike | Iterable[PathLike],
-        separator: str | None,
-        per_line: bool,
-        encoding_errors: EncodingErrors = "strict",
-        *,
-        chars: bool = False,
-    ) -> TextFiles:
-        """Check the arguments of a call and list its files.
-
-        Args:
-            files: one path or several.
-            separator: the string between documents.
-            per_line: each line is a document.
-            encoding_errors: as for `Tokenizer.encode_files`.
-            chars: whether they are for a character model, which takes UTF-8 only.
-
-        Raises:
-            TypeError, ValueError: for arguments that are invalid or contradict each other.
-            OSError: for a file that cannot be read.
-
-        """
-        separators = separators_of(separator, per_line)
-        checked = checked_encoding_errors(encoding_errors, chars=chars)
-        paths = listed_files(files)
-        size = sum(Path(path).stat().st_size for path in paths) or None
-        return cls(paths, separators, per_line, checked, size, all_regular(paths))
-
-    def blocks(self, cut: EndCut | None, threads: int) -> Generator[Block, None, None]:
-        """The documents in blocks; see `file_blocks`."""
-        return file_blocks(
-            self.paths,
-            self.separators,
-            self.keep_separator,
-            cut,
-            threads=threads,
-            total=self.size,
-            encoding_errors=self.encoding_errors,
-        )
-
-
-def all_regular(paths: Iterable[PathLike]) -> bool:
-    """Whether all paths are regular files. Reading anything else, such as a pipe, may block for any time.
-
-    Only the caller's thread may read such a file, since Ctrl-C interrupts no other thread.
-    """
-    return all(stat.S_ISREG(os.stat(path).st_mode) for path in paths)
 
 
 def whole_block(text: Bytes, source: str, offset: int) -> Block:

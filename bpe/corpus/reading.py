@@ -6,8 +6,9 @@ rest of what was read starts the next block:
     read      |low lower low|est\nnewest w|ide
     blocks    |low lower| lowest\nnewest| wide
 
-A file that is compressed, or in UTF-16 or UTF-32, is recognized by its first bytes and refused. Bytes that are not
-UTF-8 are refused unless `encoding_errors` allows them. Not here: finding split points (`bpe/corpus/blocks.py`).
+Data that is compressed, or in UTF-16 or UTF-32, is recognized by its first bytes and refused. Bytes that are not UTF-8
+are refused unless `encoding_errors` allows them. Not here: finding split points (`bpe/corpus/blocks.py`), opening and
+decompressing files (`streams.py`, `compression.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ READ, LEAST = 1 << 20, 1 << 16
 #: position where the rest begins, after a separator that is dropped; None if there is no such position.
 EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
 
-_UTF8_BOM = codecs.BOM_UTF8
+UTF8_BOM = codecs.BOM_UTF8
 _COMPRESSED = "this is {} data, not text; decompress it first ({})"
 _OTHER = "this is {} text; convert it to UTF-8 first: iconv -f {} -t UTF-8"
 _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
@@ -120,12 +121,12 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
         )
 
 
-def check_signature(start: bytes, source: str) -> None:
+def check_signature(start: bytes, source: str, *, note_bom: bool = True) -> None:
     """Raise FormatError for a file that is compressed, or in UTF-16 or UTF-32; log a UTF-8 byte order mark."""
     for signature, message in _SIGNATURES:
         if re.match(signature, start, re.DOTALL):
             raise FormatError(message, path=source)
-    if start.startswith(_UTF8_BOM):
+    if note_bom and start.startswith(UTF8_BOM):
         log.warning(
             "%s begins with a UTF-8 byte order mark, which is encoded as text; remove it if that is not intended: "
             "sed -i '1s/^\\xEF\\xBB\\xBF//'",
@@ -203,11 +204,14 @@ def read_text(
     size: int | None,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
+    offset: int = 0,
+    skip: int = 0,
+    note_bom: bool = True,
 ) -> Iterator[Text]:
     """The text of an open file in blocks, the last of which may be empty.
 
     Args:
-        file: the file, at its start.
+        file: the file, at `offset`.
         source: its name, for errors.
         cut: finds where the text may be cut; None if it may not.
         buffers: the pool that blocks take their memory from.
@@ -215,18 +219,23 @@ def read_text(
         size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         line_end: the string that ends a document and belongs to it.
         encoding_errors: "replace" reads bytes that are not UTF-8 as U+FFFD; otherwise they are not changed.
+        offset: the position in the file's text where reading begins, at the start of a document.
+        skip: the number of bytes of text to leave out first; only with an offset of 0.
+        note_bom: whether to log a byte order mark.
 
     Raises:
         FormatError: for a file whose first bytes show that it is not text, unless `encoding_errors` is "bytes".
         OSError: for a file that cannot be read, or has fewer bytes than `size`.
 
     """
-    fill: Callable[[memoryview], int] = _Filling(file, source, size, checked=encoding_errors != "bytes").fill
+    checked = encoding_errors != "bytes" and offset == 0
+    fill: Callable[[memoryview], int] = _Filling(file, source, size, checked=checked, note_bom=note_bom).fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
     rest = memoryview(b"")  # read, but not in a block yet
     searched = 0  # there is no position to cut at up to here
-    offset, came, begins, final = 0, 0, True, False
+    came, begins, final = _skipped(fill, skip), True, False
+    offset += came
     while not final:
         wanted = max(schedule.size(), len(rest))  # doubling keeps the search linear where there is no split point
         start = len(rest)
@@ -250,11 +259,24 @@ def read_text(
         begins, came = ends, 0
 
 
+def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
+    """Read `count` bytes and drop them; returns how many there were."""
+    done = 0
+    while done < count:
+        wanted = min(count - done, READ)
+        with memoryview(bytearray(wanted)) as room:
+            more = fill(room)
+        done += more
+        if more < wanted:
+            break
+    return done
+
+
 class _Filling:
     """Reads a file up to `size` bytes, or to its end; with `checked`, looks at its signature."""
 
-    def __init__(self, file: Readable, source: str, size: int | None, *, checked: bool) -> None:
-        self._file, self._source, self._size = file, source, size
+    def __init__(self, file: Readable, source: str, size: int | None, *, checked: bool, note_bom: bool) -> None:
+        self._file, self._source, self._size, self._note_bom = file, source, size, note_bom
         self._done, self._start = 0, b"" if checked else None
 
     def fill(self, room: memoryview) -> int:
@@ -274,7 +296,7 @@ class _Filling:
         if self._start is not None:
             self._start += bytes(room[: min(count, _SIGNATURE - len(self._start))])
             if len(self._start) == _SIGNATURE or count < len(room) or count == 0 or self._done == self._size:
-                check_signature(self._start, self._source)
+                check_signature(self._start, self._source, note_bom=self._note_bom)
                 self._start = None
         if self._size is not None and count < len(room):
             raise OSError(

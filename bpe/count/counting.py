@@ -15,9 +15,10 @@ from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
-from bpe.corpus.blocks import Block, PathLike, TextFiles, check_separating, text_blocks
+from bpe.corpus.blocks import Block, PathLike, check_separating, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
+from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import Spill
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
@@ -34,7 +35,7 @@ BYTES_PER_SLOT, MOST_SLOTS = 256, 1 << 18
 
 def count_words(
     *,
-    files: PathLike | Iterable[PathLike] | None = None,
+    files: PathLike | Iterable[PathLike] | Sources | None = None,
     texts: Iterable[TextLike] | None = None,
     pretokenizer: Pretokenizer | str | None = "gpt2",
     normalizer: NormalizerLike | None = None,
@@ -83,14 +84,14 @@ def count_words(
 
 
 def corpus_source(
-    files: PathLike | Iterable[PathLike] | None,
+    files: PathLike | Iterable[PathLike] | Sources | None,
     texts: Iterable[TextLike] | None,
     separator: str | None,
     per_line: bool,
     encoding_errors: EncodingErrors,
     *,
     chars: bool = False,
-) -> TextFiles | Iterable[TextLike] | None:
+) -> Sources | Iterable[TextLike] | None:
     """Check the arguments that name a corpus; return the files, or the texts themselves.
 
     Raises:
@@ -99,7 +100,7 @@ def corpus_source(
 
     """
     if files is not None:
-        return TextFiles.of(files, separator, per_line, encoding_errors, chars=chars)
+        return Sources.of(files, separator, per_line, encoding_errors, chars=chars)
     check_separating(separator, per_line)
     checked_encoding_errors(encoding_errors, given=False)
     return texts
@@ -107,7 +108,7 @@ def corpus_source(
 
 def count_into(
     counts: WordCounts,
-    source: TextFiles | Iterable[TextLike] | None,
+    source: Sources | Iterable[TextLike] | None,
     threads: int,
     progress: ProgressLike,
     *,
@@ -121,8 +122,9 @@ def count_into(
     Tables are spilled to disk before the process exceeds `max_memory` bytes.
     """
     splitter = Splitter(counts)
-    total = source.size if isinstance(source, TextFiles) else None
-    slots = min((total or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
+    total = source.size if isinstance(source, Sources) else None
+    text = source.text_size if isinstance(source, Sources) else None
+    slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
     tables = _Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:
@@ -135,7 +137,7 @@ def count_into(
         return size
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
-    share = shared_out if isinstance(source, TextFiles) and source.regular else in_order
+    share = shared_out if isinstance(source, Sources) and source.regular else in_order
     try:
         with (
             progress_bar(progress, "count", total, "B") as bar,
@@ -150,10 +152,10 @@ def count_into(
 
 
 def _blocks(
-    source: TextFiles | Iterable[TextLike] | None, splitter: Splitter, threads: int, *, utf8: bool
+    source: Sources | Iterable[TextLike] | None, splitter: Splitter, threads: int, *, utf8: bool
 ) -> Generator[Block, None, None]:
     """The corpus in blocks that can be counted one by one."""
-    if isinstance(source, TextFiles):
+    if isinstance(source, Sources):
         return source.blocks(splitter.end_cut(source.separators, source.keep_separator), threads)
     rows = arrow_documents(source)
     if rows is None:

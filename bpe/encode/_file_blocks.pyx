@@ -109,7 +109,7 @@ cdef class BlockJob(EncodeJob):
             if block is None:
                 self.over = True
             else:
-                self.taken += block.size
+                self.taken += max(block.size, len(block.text))    # a compressed file has less on disk
             return block
 
     cdef bint prepare_block(self, BlockWorker worker, block, Py_ssize_t number) except -1:

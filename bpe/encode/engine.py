@@ -409,6 +409,7 @@ class BlockIds:
         begins: whether the first document begins in these blocks rather than in earlier ones.
         ends: whether the last document ends in these blocks.
         n_bytes: the size of the text in bytes.
+        size: the bytes on disk that were read for it.
 
     """
 
@@ -417,6 +418,7 @@ class BlockIds:
     begins: bool
     ends: bool
     n_bytes: int
+    size: int = 0
 
     @staticmethod
     def joined(parts: list[BlockIds]) -> TokenBatch:
@@ -438,7 +440,8 @@ def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockI
     if continued.any():
         firsts = (np.cumsum(sizes) - sizes)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
-    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, sum(part.n_bytes for part in parts))
+    n_bytes, size = sum(part.n_bytes for part in parts), sum(part.size for part in parts)
+    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, n_bytes, size)
 
 
 def _end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
@@ -455,7 +458,7 @@ def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
     """Take blocks until they have `most` bytes."""
     taken = 0
     while taken < most and (block := next(blocks, None)) is not None:
-        taken += block.size
+        taken += max(block.size, len(block.text))
         yield block
 
 
@@ -489,7 +492,7 @@ class _Blocks:
             lengths = np.add.reduceat(lengths, firsts)
         begins, ends = block.begins, block.closes
         block.release()
-        return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes)
+        return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes, block.size)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
         """The ids of a block of whole documents whose text changes before the kernel encodes it."""
@@ -498,7 +501,7 @@ class _Blocks:
         with error_context(block.source):
             batch = self._engine.encode_batch(texts, threads, self._allowed, self._around)
         block.release()
-        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()))
+        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
 
     def _documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Check a block; returns the starts and ends of its documents."""

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from bpe.base.threads import in_order, thread_count
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.corpus.blocks import Block, PathLike, TextFiles
+from bpe.corpus.blocks import Block, PathLike
 from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.reading import EncodingErrors
+from bpe.corpus.sources import Sources
 from bpe.encode.dropout import DropoutEncoder, check_dropout
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
 from bpe.encode.explain import explain_pieces
@@ -166,7 +167,7 @@ class TextEncoder:
 
     def encode_files(
         self,
-        files: PathLike | Iterable[PathLike],
+        files: PathLike | Iterable[PathLike] | Sources,
         separator: str | None,
         per_line: bool,
         encoding_errors: EncodingErrors,
@@ -175,12 +176,12 @@ class TextEncoder:
         """As `Tokenizer.encode_files`."""
         _check_out(options.out, self._spec.vocabulary.limit)
         around = self._around(options)
-        corpus = TextFiles.of(files, separator, per_line, encoding_errors, chars=self._spec.model == "char")
+        corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self._spec.model == "char")
         threads = thread_count(options.threads)
         allowed, disallowed = self.engine.specials.policy(options.allowed_special, options.disallowed_special)
-        cut = self.engine.end_cut(corpus.separators, per_line, allowed | disallowed)
+        cut = self.engine.end_cut(corpus.separators, corpus.keep_separator, allowed | disallowed)
         with closing(corpus.blocks(cut, threads)) as blocks:  # an error leaves no file open
-            size, ahead = corpus.size or _UNKNOWN_SIZE, not corpus.regular
+            size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
             parts = self.block_ids(blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
             batch = BlockIds.joined(list(parts))
         return _into(options.out, batch)

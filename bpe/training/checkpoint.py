@@ -17,9 +17,8 @@ import hashlib
 import json
 import logging
 import os
-import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from bpe.base.atomic_files import atomic_write, remove_leftovers
 from bpe.corpus.blocks import PathLike
+from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import FormatError, counted, shown, typed
 
@@ -217,17 +217,17 @@ def _are_files(files: Any) -> bool:
     )
 
 
-def corpus_of(files: Iterable[PathLike]) -> list[list[Any]] | None:
+def corpus_of(sources: Sources) -> list[list[Any]] | None:
     """Identify files without reading them: [name, size, time of the last change in ns] of each.
 
-    None if one of them is not a regular file: text from a pipe is identified by its counts only.
+    None if one of them is not a regular file: text from a pipe or another machine is identified by its counts only.
     """
+    if not sources.regular:
+        return None
     found = []
-    for path in files:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        found.append([os.fsdecode(path), status.st_size, status.st_mtime_ns])
+    for file in sources.files:
+        status = os.stat(file.name)
+        found.append([file.name, status.st_size, status.st_mtime_ns])
     return found
 
 

@@ -16,8 +16,9 @@ from bpe.base.memory_limits import check_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_note
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
-from bpe.corpus.blocks import PathLike, TextFiles
+from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
+from bpe.corpus.sources import Sources
 from bpe.count.counting import corpus_source, count_into
 from bpe.count.word_counts import WordCounts
 from bpe.errors import shown
@@ -32,7 +33,7 @@ from bpe.vocab.spec import Model
 
 def train(
     *,
-    files: PathLike | Iterable[PathLike] | None = None,
+    files: PathLike | Iterable[PathLike] | Sources | None = None,
     texts: Iterable[TextLike] | None = None,
     counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | None = None,
     vocab_size: int | None = None,
@@ -160,7 +161,7 @@ def train(
     source = corpus_source(files, texts, separator, per_line, encoding_errors, chars=options.chars)
     saved = None
     if checkpoint is not None:
-        corpus = corpus_of(source.paths) if isinstance(source, TextFiles) else None
+        corpus = corpus_of(source) if isinstance(source, Sources) else None
         saved = Checkpoint(checkpoint, options.to_json() | count_settings(words) | _cutting(source), corpus)
     known = None if saved is None else saved.counts()
     if known is not None:
@@ -178,12 +179,16 @@ def train(
 
 def _cutting(source: object) -> dict[str, Any]:
     """The options for splitting files into documents, as a checkpoint records them; empty for texts and counts."""
-    if not isinstance(source, TextFiles):
+    if not isinstance(source, Sources):
         return {}
     lines = source.keep_separator
     separator = source.separators[0].decode() if source.separators and not lines else None
     errors = {} if source.encoding_errors == "strict" else {"encoding_errors": source.encoding_errors}
-    return {"separator": separator, "per_line": lines or None, **errors}
+    plan = source.plan()
+    plain = all(file.format == "text" for file in source.files) and source.on_error == "raise" and plan["part"] is None
+    if plain and not source.separator_ends:
+        return {"separator": separator, "per_line": lines or None, **errors}
+    return {"sources": {name: value for name, value in plan.items() if name != "files"}}
 
 
 def _word_counts(

@@ -1,19 +1,19 @@
 """The output of the command `bpe`."""
 
-import argparse
 import io
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import TEXT
 
 import bpe
-from bpe.cli import encoding, files, main
+from bpe.cli import encoding, main
 from bpe.corpus import reading
 from bpe.formats import id_files as idfiles
 
@@ -104,9 +104,9 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     monkeypatch.setattr(bpe, "train", train)
     argv = ["train", text_file, text_file, "-o", str(tmp_path / "t.json"), "--vocab-size", "300"]
     assert main(argv) == 1
+    assert seen.pop("files").plan() == bpe.Sources([text_file, text_file]).plan()
     assert seen == {
-        "files": [text_file, text_file], "separator": None, "per_line": False, "vocab_size": 300, "special_tokens": [],
-        "end_of_word_glued": False, "progress": True,
+        "counts": None, "vocab_size": 300, "special_tokens": [], "end_of_word_glued": False, "progress": True,
     }, "options that are not given keep the library's defaults"  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7", "--separator", r"\n\\n"]
@@ -117,8 +117,9 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     argv += ["--remove", "[0-9]", "--normalizer", "lower"]
     assert main(argv) == 1
     n = bpe.normalizers
+    assert seen.pop("files").plan() == bpe.Sources(text_file, separator="\n\\n").plan()
     assert seen == {
-        "files": [text_file], "separator": "\n\\n", "per_line": False, "num_merges": 7, "model": "char",
+        "counts": None, "num_merges": 7, "model": "char",
         "end_of_word": "</w>", "pretokenizer": bpe.Pretokenizer("o200k"), "end_of_word_glued": True,
         "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2,
         "max_token_length": 8, "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
@@ -132,7 +133,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert seen["normalizer"] == n.Remove("x")
     assert main([*argv[:-4], "--pretokenizer", "none", "--per-line"]) == 1
     assert seen["pretokenizer"] is None
-    assert (seen["files"], seen["separator"], seen["per_line"]) == ([text_file], None, True)
+    assert seen["files"].plan() == bpe.Sources(text_file, per_line=True).plan()
 
 
 def test_train_reads_stdin_and_pipes(tmp_path, stdin):
@@ -412,9 +413,9 @@ def test_show_accepts_invalid_utf8(tokenizer_file, capsys):
 def test_documents_of_stdin_equal_those_of_the_text(monkeypatch, size):
     """A separator may be divided between two pieces."""
     monkeypatch.setattr(reading, "READ", size)
-    args = argparse.Namespace(separator="<|b|>", per_line=False, encoding_errors="strict")
-    lines = argparse.Namespace(separator=None, per_line=True, encoding_errors="strict")
+    args: dict[str, Any] = {"separator": "<|b|>"}
+    lines: dict[str, Any] = {"per_line": True}
     for data in (b"", b"<|", b"a<|b|>", b"<|b|><|b|>", b"low<|b|>lower <|b<|b|>|>\n" * 3):
         for cut, expected in ((args, data.split(b"<|b|>")), (lines, list(io.BytesIO(data)))):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-            assert list(files.documents_of("-", cut)) == expected
+            assert list(bpe.Sources("-", **cut).documents()) == expected

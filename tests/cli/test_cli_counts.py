@@ -212,10 +212,11 @@ def test_invalid_input_leaves_the_old_file(parts: list[str], out: str, tmp_path:
     full.save(tmp_path / "full.counts")
     damaged = tmp_path / "damaged.counts"
     damaged.write_bytes(before[:-40])
+    (tmp_path / "empty").mkdir()
     there = sorted(path.name for path in tmp_path.iterdir())
     for argv, pattern in (
         (["count-words", text, gone, "-o", target], "gone: No such file"),
-        (["count-words", str(tmp_path), "-o", target], "[Dd]irectory"),
+        (["count-words", str(tmp_path / "empty"), "-o", target], "the directory has no files"),
         (["merge-counts", out, gone, "-o", target], "gone: No such file"),
         (["merge-counts", out, text, "-o", target], r"0\.txt: begins with .*: this is not a file of word counts"),
         (["merge-counts", out, str(damaged), "-o", target], r"damaged\.counts: the checksum is wrong"),

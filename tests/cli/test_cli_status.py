@@ -116,7 +116,10 @@ def test_missing_files_are_named(tmp_path, tokenizer_file, text_file, capsys):
     fails(capsys, ["decode", gone, "-t", tokenizer_file], 1, pattern)
     fails(capsys, ["count", text_file, gone, "-t", tokenizer_file], 1, pattern)
     fails(capsys, ["info", gone], 1, pattern)
-    fails(capsys, ["encode", str(tmp_path), "-t", tokenizer_file], 1, "[Dd]irectory")
+    (tmp_path / "_empty").mkdir()
+    fails(capsys, ["encode", str(tmp_path / "_empty"), "-t", tokenizer_file], 1, "the directory has no files")
+    fails(capsys, ["encode", str(tmp_path / "*.md"), "-t", tokenizer_file], 1, "the pattern matches no file")
+    (tmp_path / "_empty").rmdir()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
 
 

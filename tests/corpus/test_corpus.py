@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import bpe
 from bpe.corpus import documents, reading
 from bpe.corpus._separators import split
-from bpe.corpus.blocks import file_blocks, safe_cut, text_blocks
+from bpe.corpus.blocks import safe_cut, text_blocks
+from bpe.corpus.sources import Sources
 
 
 def naive_split(text: bytes, strings: list[bytes], keep: bool, empty: bool) -> list[bytes]:
@@ -135,10 +136,10 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reading, "LEAST", 60)
     path, data = tmp_path / "text", TEXT.encode()
     path.write_bytes(data)
-    for threads, total in ((1, None), (1, len(data)), (2, len(data)), (5, len(data)), (2, None)):
+    for threads in (1, 2, 5):
         joined, sizes, buffers = b"", [], set()
         cut = safe_cut(lambda text, low: len(text), [])
-        for block in file_blocks([path], [], False, cut, threads=threads, total=total):
+        for block in Sources(path).blocks(cut, threads):
             assert block.offset == len(joined)
             joined += bytes(block.text)
             sizes.append(block.size)
@@ -150,7 +151,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert len(buffers) <= 4  # blocks that grow need a larger one
         if threads > 1:
             assert sizes[0] == 60  # the first block is small, so that no thread waits long
-            assert total is None or max(sizes[-4:-1]) <= 60
+            assert max(sizes[-4:-1]) <= 60
     small = list(text_blocks(["ab", b"", "cd"], None))
     assert [bytes(block.text) for block in small] == [b"abcd"]
     assert [array.tolist() for array in small[0].documents()] == [[0, 2, 2], [2, 2, 4]]

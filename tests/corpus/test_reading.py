@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import logging
-import lzma
 import os
 import random
 import re
@@ -252,14 +250,10 @@ def test_a_read_error_names_the_file() -> None:
 
 # Files that are not text ----------------------------------------------------------------------------------------------
 
-ZSTD = bytes.fromhex("28b52ffd0458190000") + b"abc" + bytes.fromhex("a4f3d4c1")
 NO_TEXT = {
-    "gzip data, not text; decompress it first": gzip.compress(b"low"),
-    "zstd data": ZSTD,
-    "zstd data, not text": b"\x50\x2a\x4d\x18\x01\0\0\0x" + ZSTD,
-    "bzip2 data": bz2.compress(b"low lower"),
-    "xz data": lzma.compress(b"low lower"),
-    "zip data": b"PK\x03\x04rest",
+    "zip data, not text; decompress it first": b"PK\x03\x04rest",
+    "zip data": gzip.compress(b"PK\x03\x04rest"),
+    "gzip data": gzip.compress(gzip.compress(b"low")),
     r"UTF-16 \(little-endian\) text; convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8": "low".encode("utf-16"),
     r"UTF-16 \(big-endian\)": b"\xfe\xff" + "low".encode("utf-16-be"),
     r"UTF-32 \(little-endian\)": "low".encode("utf-32"),

@@ -1,0 +1,204 @@
+"""CSV and TSV: one column of each row is a document.
+
+The first row names the columns. Fields may be in double quotes, and then hold separators, newlines and doubled quotes,
+as RFC 4180 and the standard library's `csv` have it. A row with another number of fields than the header is a bad
+record; empty lines are ignored. Cost: linear, about a microsecond for each row. Not here: reading lines (`reading.py`).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from bpe.base.utf8 import escape, unescape, utf8_error
+from bpe.corpus.blocks import Block
+from bpe.corpus.jsonl import shown_names
+from bpe.corpus.reading import UTF8_BOM, Buffers, Text
+from bpe.corpus.records import Run
+from bpe.errors import FormatError, counted
+
+#: A row with more bytes is refused, since its last quotation mark is probably missing.
+LONGEST = 1 << 30
+#: The characters between fields.
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+_LOCK = Lock()
+_parsing, _limit = 0, 0
+
+
+class _Lines:
+    """The lines of blocks of text, decoded.
+
+    Attributes:
+        offset: the position in the file's text after the last line that was taken.
+
+    """
+
+    def __init__(self, texts: Iterable[Text], buffers: Buffers, offset: int) -> None:
+        self._texts, self._buffers = iter(texts), buffers
+        self._ready: list[bytes] = []  # of the present block, the next line last
+        self.offset = offset
+        self.count = 0  # lines taken
+        self.start = offset  # of the row that is being read
+        self.size = 0  # bytes on disk of the blocks since the last call of `taken`
+
+    def taken(self) -> int:
+        """The bytes on disk that were read since the last call."""
+        size, self.size = self.size, 0
+        return size
+
+    @property
+    def at_block_end(self) -> bool:
+        """Whether the next line begins a new block."""
+        return not self._ready
+
+    def __iter__(self) -> Iterator[str]:
+        """The iterator itself."""
+        return self
+
+    def __next__(self) -> str:
+        """The next line."""
+        while not self._ready:
+            text = next(self._texts)
+            self.size += text.size
+            whole = text.text.tobytes()
+            self._buffers.give_back(text.text)
+            if self.offset == 0 and whole.startswith(UTF8_BOM):
+                whole, self.offset = whole[len(UTF8_BOM) :], len(UTF8_BOM)
+            self._ready = _split(whole)
+            self._ready.reverse()
+        line = self._ready.pop()
+        self.offset += len(line)
+        self.count += 1
+        if self.offset - self.start > LONGEST:
+            raise csv.Error(f"the row has more than {LONGEST >> 30} GiB; a quotation mark is probably missing")
+        return escape(line)
+
+
+def _split(text: bytes) -> list[bytes]:
+    """The lines of a text, each with its newline."""
+    lines = [line + b"\n" for line in text.split(b"\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def header_of(texts: Iterable[Text], run: Run, buffers: Buffers, delimiter: str) -> list[str] | None:
+    """The names of the columns; None for an empty file.
+
+    Raises:
+        FormatError: for a header that cannot be read, or has no column of the name that `run` wants.
+
+    """
+    return _header(_Lines(texts, buffers, 0), run, delimiter)
+
+
+def _header(lines: _Lines, run: Run, delimiter: str) -> list[str] | None:
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    with _long_fields():
+        try:
+            names = next((row for row in reader if row), None)
+        except csv.Error as error:
+            raise FormatError(f"the header cannot be read ({error})", path=run.source, where="line 1") from None
+    if names is None:
+        return None
+    if run.field not in names:
+        raise FormatError(
+            f"there is no column {run.field!r}, only {shown_names(', '.join(map(repr, names)))}; field= names the one "
+            "to read",
+            path=run.source,
+        )
+    return names
+
+
+def row_blocks(
+    texts: Iterable[Text],
+    run: Run,
+    buffers: Buffers,
+    line_of: Callable[[int], str],
+    *,
+    names: list[str] | None,
+    offset: int,
+    delimiter: str,
+) -> Generator[Block, None, None]:
+    """The documents of CSV or TSV.
+
+    Args:
+        texts: blocks of whole lines, from the start of a row.
+        run: the file and the column.
+        buffers: the pool that takes back the memory of `texts`.
+        line_of: the name of a line, by its number from the start of `texts`, for errors.
+        names: the columns; None reads them from the first row.
+        offset: the position of `texts` in the file's text.
+        delimiter: the character between fields.
+
+    Raises:
+        FormatError: for a bad record, unless such records are skipped.
+
+    """
+    lines = _Lines(texts, buffers, offset)
+    columns = _header(lines, run, delimiter) if names is None else names
+    if columns is None:
+        return
+    rows, ended = csv.reader(lines, delimiter=delimiter, strict=True), False
+
+    def next_rows() -> Iterator[str | bytes]:
+        """The documents up to the next row at the start of a block of lines."""
+        nonlocal rows, ended
+        while not ended:
+            lines.start, line = lines.offset, lines.count
+            try:
+                row = next(rows, None)
+                ended = row is None
+                if row:
+                    yield _field(row, columns, run)
+            except (csv.Error, _BadRowError) as error:
+                run.bad.add(f"the row is bad: {error}", run.source, line_of(line) if run.bad.raises else "")
+                if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
+                    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+            if lines.at_block_end:
+                return
+
+    while not ended:
+        first = lines.offset
+        with _long_fields():
+            found = list(next_rows())
+        block = run.block(found, first, lines.taken())
+        if block is not None:
+            yield block
+
+
+class _BadRowError(ValueError):
+    """A row without the column."""
+
+
+def _field(row: list[str], names: list[str], run: Run) -> str | bytes:
+    if len(row) != len(names):
+        raise _BadRowError(f"it has {counted(len(row), 'field')}, and the header has {len(names)}")
+    text = row[names.index(run.field)]
+    if text.isascii():
+        return text
+    data = unescape(text)
+    if run.encoding_errors != "bytes" and (found := utf8_error(data)) is not None:
+        at, reason = found
+        raise _BadRowError(f"byte 0x{data[at]:02x} of column {run.field!r} is not UTF-8 ({reason})")
+    return data
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Inside the block, `csv` takes fields of any length; its limit is one for the whole process."""
+    global _parsing, _limit
+    with _LOCK:
+        if not _parsing:
+            _limit = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+        _parsing += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _parsing -= 1
+            if not _parsing:
+                csv.field_size_limit(_limit)

@@ -1,0 +1,142 @@
+"""Bad records: an error that names the file and the record, or skipped and counted; missing packages.
+
+Not here: what makes a record bad (`jsonl.py`, `delimited.py`, `columnar.py`, `sources.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bpe.base.offsets import offsets_of
+from bpe.base.utf8 import to_bytes
+from bpe.corpus.blocks import Block
+from bpe.corpus.reading import EncodingErrors
+from bpe.errors import FormatError
+
+OnError = Literal["raise", "skip"]
+
+
+@dataclass(slots=True)
+class BadRecords:
+    """What happens with bad records.
+
+    Attributes:
+        on_error: "raise" or "skip".
+        skipped: the number of records skipped so far.
+
+    """
+
+    on_error: OnError
+    skipped: int = 0
+
+    @property
+    def raises(self) -> bool:
+        """Whether a bad record is an error."""
+        return self.on_error == "raise"
+
+    def add(self, message: str, source: str, where: str = "") -> None:
+        """Raise FormatError for a record, or count it.
+
+        Args:
+            message: what is wrong, and the rule.
+            source: the file.
+            where: the line or row.
+
+        """
+        if self.raises:
+            raise FormatError(
+                f'{message}; correct it, or pass on_error="skip" to leave out such records', path=source, where=where
+            )
+        self.skipped += 1
+
+
+@dataclass(slots=True)
+class Tally:
+    """The bytes of files that were read for blocks that had no documents; the next block adds them to its own."""
+
+    bytes: int = 0
+
+    def taken(self, more: int) -> int:
+        """`more` and the bytes before."""
+        size, self.bytes = self.bytes + more, 0
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the readers of structured files need to know about a file.
+
+    Attributes:
+        source: its name, for errors.
+        number: its index among the sources.
+        field: the field or column that holds the text.
+        bad: what happens with bad records.
+        encoding_errors: how bytes that are not UTF-8 are handled.
+        tally: bytes that no block has counted yet.
+
+    """
+
+    source: str
+    number: int
+    field: str
+    bad: BadRecords
+    encoding_errors: EncodingErrors
+    tally: Tally
+
+    def block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
+        """A block of whole documents, copied into one buffer; None if there are none."""
+        if not texts:
+            self.tally.bytes += size
+            return None
+        data, lengths = _joined(texts)
+        bounds = offsets_of(lengths)
+        return Block(
+            memoryview(data),
+            bounds[:-1],
+            bounds[1:],
+            [],
+            False,
+            self.source,
+            position,
+            self.tally.taken(size),
+            file=self.number,
+            position=position,
+        )
+
+
+def _joined(texts: list[Any]) -> tuple[bytes, list[int]]:
+    """The UTF-8 of texts, end to end, and its length for each text."""
+    try:
+        whole = "".join(texts)
+    except TypeError:  # bytes, of a document that is not UTF-8
+        whole = "é"
+    if whole.isascii():
+        return whole.encode(), list(map(len, texts))
+    del whole
+    encoded = list(map(to_bytes, texts))
+    return b"".join(encoded), list(map(len, encoded))
+
+
+def needed(package: str, extra: str, what: str, source: str) -> Any:
+    """Import an optional package.
+
+    Args:
+        package: its name.
+        extra: the extra of this package that installs it.
+        what: what it is needed for.
+        source: the file that needs it.
+
+    Raises:
+        ImportError: if it is not installed; it names the file and the extra.
+
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        top = package.partition(".")[0] if not package.startswith("backports.") else package
+        raise ImportError(
+            f"{source}: {what} needs the package {top}, which is not installed: pip install 'bytepair[{extra}]'",
+            name=top,
+        ) from None

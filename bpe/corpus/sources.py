@@ -1,0 +1,589 @@
+"""`Sources`: the files of a corpus, of any format and compression, as one sequence of documents.
+
+A unit is a part of a file that can be read by itself; units make the parts for several machines. Not here: listing
+(`listing.py`), opening (`streams.py`) and the formats (`jsonl.py`, `delimited.py`, `parquet.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bpe.base.utf8 import utf8_error
+from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
+from bpe.corpus.listing import SourceFile, listed_sources
+from bpe.corpus.reading import (
+    Buffers,
+    EncodingErrors,
+    EndCut,
+    Schedule,
+    Text,
+    checked_encoding_errors,
+    read_text,
+)
+from bpe.corpus.records import BadRecords, OnError, Run, Tally
+from bpe.corpus.streams import Stream, newlines_before, open_stream
+from bpe.errors import check_choice, check_int, counted, typed
+
+#: The size of a unit in bytes, about.
+UNIT = 256 << 20
+#: How much text a byte of a compressed or columnar file is assumed to hold.
+EXPANSION = 4
+
+FORMAT_NAMES = ("auto", "text", "jsonl", "csv", "tsv", "parquet", "arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of the sources that can be read by itself.
+
+    Attributes:
+        file: the index of the file.
+        start, end: row groups of a Parquet file, else bytes of an uncompressed file; an end of None is that of the
+            file.
+        size: its bytes on disk, about; None if unknown.
+
+    """
+
+    file: int
+    start: int
+    end: int | None
+    size: int | None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What all files of one call of `Sources.blocks` share."""
+
+    cut: EndCut | None
+    buffers: Buffers
+    schedule: Schedule
+    tally: Tally
+
+
+class Sources:
+    """Files of a corpus: text, JSON Lines, CSV, TSV, Parquet and Arrow, also compressed, local or remote.
+
+    Pass it as `files` to `train`, `count_words` and `Tokenizer.encode_files`.
+
+    Args:
+        paths: one path or several: files, globs such as "data/*.jsonl.zst", directories (all files in them, sorted),
+            "-" for standard input, and with fsspec paths with a scheme, such as "s3://bucket/data/".
+        format: "auto" takes the format of each file from its name: .jsonl and .ndjson; .csv; .tsv; .parquet; .arrow,
+            .feather and .ipc; any other is text. Otherwise the format of all: "text", "jsonl", "csv", "tsv", "parquet"
+            or "arrow". Text, JSON Lines, CSV and TSV may be compressed (.gz, .bz2, .xz, .zst, or by their first bytes).
+        field: the field of JSON Lines, or the column, that holds the text; dots lead to nested fields.
+        separator: the string between the documents of text files; None makes each file one document.
+        per_line: make each line of a text file a document, its newline included.
+        encoding_errors: how bytes that are not UTF-8 are handled: "strict", "replace" or "bytes"; see `count_words`.
+        on_error: "raise" makes a bad record an error that names the file and the line or row; "skip" leaves bad records
+            out and counts them: a line that is not JSON, a field that is missing, null or no string, a row with too few
+            or too many fields, text that is not UTF-8.
+        separator_ends: whether a separator ends a document rather than separating two, so that one at the end of a
+            file starts no empty document.
+
+    Attributes:
+        files: the files, in order.
+        size: their bytes on disk, or None if unknown before they are read.
+        regular: whether any thread may read all of them: none is a pipe or remote.
+        separators, keep_separator: the strings that documents of text files end at, and whether they belong to the
+            document before.
+        encoding_errors: as given.
+
+    Raises:
+        TypeError, ValueError: for arguments that are invalid or contradict each other.
+        OSError: for a file that cannot be read, a glob or a directory without files.
+        ImportError: for a path with a scheme, without fsspec.
+
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.jsonl").write_text('{"text": "low"}\\n{"text": null}\\n{"text": "lower"}\\n')
+    >>> sources = Sources(folder, on_error="skip")
+    >>> list(sources.documents()), sources.skipped
+    ([b'low', b'lower'], 1)
+
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Iterable[PathLike],
+        *,
+        format: str = "auto",  # noqa: A002 (the name that users know)
+        field: str = "text",
+        separator: str | None = None,
+        per_line: bool = False,
+        encoding_errors: EncodingErrors = "strict",
+        on_error: OnError = "raise",
+        separator_ends: bool = False,
+    ) -> None:
+        self.format = check_choice("format", format, FORMAT_NAMES)
+        if not isinstance(field, str) or not all(field.split(".")):
+            raise ValueError(
+                f"field is {typed(field)}; it must be the name of a field, with dots between nested ones: 'meta.text'"
+            )
+        self.field = field
+        self.separators = separators_of(separator, per_line)
+        self.keep_separator = bool(per_line)
+        self.encoding_errors = checked_encoding_errors(encoding_errors)
+        self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
+        self.separator_ends = bool(separator_ends)
+        self.files: tuple[SourceFile, ...] = listed_sources(paths, self.format, detect=self.encoding_errors != "bytes")
+        if self.separators and self.files and all(file.format != "text" for file in self.files):
+            given = "per_line=True" if per_line else f"separator={separator!r}"
+            raise ValueError(
+                f"{given} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
+                'pass format="text"'
+            )
+        self._part: tuple[Unit, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        files: PathLike | Iterable[PathLike] | Sources,
+        separator: str | None,
+        per_line: bool,
+        encoding_errors: EncodingErrors = "strict",
+        *,
+        chars: bool = False,
+    ) -> Sources:
+        """The argument `files` of a call that also has these arguments; with `chars`, for a character model.
+
+        Raises:
+            ValueError: for sources given with arguments that they have themselves; as for `Sources`.
+
+        """
+        if not isinstance(files, Sources):
+            checked_encoding_errors(encoding_errors, chars=chars)
+            return cls(files, separator=separator, per_line=per_line, encoding_errors=encoding_errors)
+        if separator is not None or per_line or encoding_errors != "strict":
+            raise ValueError(
+                "files is a bpe.Sources, which has separator, per_line and encoding_errors itself; give them to it"
+            )
+        checked_encoding_errors(files.encoding_errors, chars=chars)
+        return files
+
+    # What the sources are ---------------------------------------------------------------------------------------------
+
+    @property
+    def on_error(self) -> OnError:
+        """What happens with bad records."""
+        return self._bad.on_error
+
+    @property
+    def skipped(self) -> int:
+        """The bad records that were skipped so far."""
+        return self._bad.skipped
+
+    @property
+    def size(self) -> int | None:
+        """The bytes on disk, or None if unknown before they are read."""
+        sizes = [unit.size for unit in self._parts()]
+        return None if None in sizes else sum(size for size in sizes if size is not None) or None
+
+    @property
+    def text_size(self) -> int | None:
+        """An estimate of the bytes of text, from the sizes of the files."""
+        total = 0
+        for unit in self._parts():
+            file = self.files[unit.file]
+            if unit.size is None:
+                return None
+            total += unit.size * (1 if file.compression is None and file.format == "text" else EXPANSION)
+        return total or None
+
+    @property
+    def regular(self) -> bool:
+        """Whether any thread may read all files: none is a pipe or remote."""
+        return all(file.kind == "file" for file in self._used())
+
+    def plan(self) -> dict[str, Any]:
+        """Everything that determines the documents and their order, as JSON values: files, options, the part."""
+        return {
+            "version": 1,
+            "files": [[file.name, file.size, file.format, file.compression] for file in self.files],
+            "format": self.format,
+            "field": self.field,
+            "separator": self.separators[0].decode() if self.separators and not self.keep_separator else None,
+            "per_line": self.keep_separator,
+            "encoding_errors": self.encoding_errors,
+            "on_error": self.on_error,
+            "separator_ends": self.separator_ends,
+            "part": None if self._part is None else [[unit.file, unit.start, unit.end] for unit in self._part],
+        }
+
+    # Parts ------------------------------------------------------------------------------------------------------------
+
+    def units(self) -> list[Unit]:
+        """The parts of files that can be read by themselves, in order.
+
+        A unit is a file, or of a large one about 256 MB: row groups of a Parquet file, bytes of uncompressed JSON Lines
+        or text with separators, from the start of a document. Units depend on the files alone.
+
+        Raises:
+            OSError, FormatError: for a file that cannot be read.
+
+        """
+        if self._part is not None:
+            return list(self._part)
+        return [unit for number in range(len(self.files)) for unit in self._units_of(number)]
+
+    def part(self, number: int, count: int) -> Sources:
+        """Part `number` of `count`, from 0 to `count - 1`: consecutive units, about as many bytes in each part.
+
+        All parts in order have all documents in order; a part may be empty.
+
+        Raises:
+            ValueError: for sources of unknown size, such as pipes; for a number that is not less than the count.
+
+        """
+        count = check_int("count", count, 1)
+        number = check_int("number", number, 0, count - 1)
+        units = self.units()
+        for unit in units:
+            if unit.size is None:
+                raise ValueError(
+                    f"{self.files[unit.file].name} has no size, so it cannot be divided into parts; write it to a file "
+                    "first"
+                )
+        sizes = np.array([max(unit.size or 0, 1) for unit in units], dtype=np.float64)
+        middles = np.cumsum(sizes) - sizes / 2
+        owners = np.minimum((middles * count / max(sizes.sum(), 1)).astype(np.int64), count - 1)
+        return self._restricted(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == number))
+
+    def ending(self) -> Sources:
+        """The same sources with `separator_ends=True`."""
+        if self.separator_ends:
+            return self
+        ending = self._restricted(self._part)
+        ending.separator_ends = True
+        return ending
+
+    def one_file(self, number: int) -> Sources:
+        """The sources restricted to one file, with the same numbering of files."""
+        return self._restricted(tuple(unit for unit in self._parts() if unit.file == number))
+
+    def _restricted(self, units: tuple[Unit, ...] | None) -> Sources:
+        """A copy that reads some units, and shares the count of skipped records."""
+        part = object.__new__(Sources)
+        part.__dict__.update(self.__dict__)
+        part._part = units
+        return part
+
+    def _parts(self) -> list[Unit]:
+        """The units to read; whole files unless the sources are a part."""
+        if self._part is not None:
+            return list(self._part)
+        return [Unit(number, 0, None, file.size) for number, file in enumerate(self.files)]
+
+    def _used(self) -> list[SourceFile]:
+        return [self.files[number] for number in dict.fromkeys(unit.file for unit in self._parts())]
+
+    def _units_of(self, number: int) -> list[Unit]:
+        file = self.files[number]
+        size = file.size or 0
+        whole = [Unit(number, 0, None, file.size)]
+        if size <= UNIT:
+            return whole
+        if file.format == "parquet":
+            return self._groups_of(number)
+        separator = b"\n" if file.format == "jsonl" else self.separators[0] if self.separators else b""
+        textual = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
+        if not textual or not separator or overlaps(separator):
+            return whole
+        bounds = [0]
+        with open(file.name, "rb") as opened:
+            for at in range(UNIT, size, UNIT):
+                if at > bounds[-1] and (found := _after(opened, at, separator, size)) is not None:
+                    bounds.append(found)
+        ends = [*bounds[1:], None]
+        return [Unit(number, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
+
+    def _groups_of(self, number: int) -> list[Unit]:
+        """Units of whole row groups."""
+        from bpe.corpus.parquet import row_groups
+
+        file = self.files[number]
+        rows = row_groups(file)
+        size, total = file.size or 0, max(sum(rows), 1)
+        found: list[Unit] = []
+        first = done = 0
+        counted_to = 0
+        for group, count in enumerate(rows, 1):
+            done += count
+            reached = size * done // total
+            if reached - counted_to >= UNIT or group == len(rows):
+                found.append(Unit(number, first, group, reached - counted_to))
+                first, counted_to = group, reached
+        return found or [Unit(number, 0, None, file.size)]
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def blocks(
+        self, cut: EndCut | None, threads: int, *, start: Position | None = None
+    ) -> Generator[Block, None, None]:
+        """The documents in blocks for `threads` threads, from a position on. Close the generator.
+
+        A block of text ends where `cut` allows; blocks of other formats have whole documents. Any thread may take the
+        next block if the sources are `regular`, otherwise only the caller's.
+
+        Args:
+            cut: finds where a block of a text may end; None if only whole files may be taken.
+            threads: the number of threads that take blocks.
+            start: where to begin: `Block.resume` of a block that an earlier call gave, with any number of documents
+                more; None for the beginning.
+
+        Raises:
+            FormatError: for a file that is not of its format, and for a bad record.
+            OSError: for a file that cannot be read, or gets shorter while it is read.
+            ValueError: for a position that is not in these sources.
+
+        """
+        units = self._parts()
+        plain = all(file.seekable and file.format == "text" for file in self._used())
+        schedule = Schedule(self.size if plain and start is None else None, threads)
+        reading = _Reading(cut, Buffers(), schedule, Tally())
+        skip = 0
+        if start is not None:
+            units, skip = self._from(units, start), start.documents
+        for unit in units:
+            found = self._unit_blocks(unit, reading)
+            yield from _without(found, skip, start) if skip else found
+            skip = 0
+
+    def documents(self) -> Iterator[bytes]:
+        """The documents one by one, empty ones included.
+
+        Raises:
+            FormatError, OSError: as for `blocks`; for text that is not UTF-8.
+
+        """
+        with closing(self.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
+            for block in blocks:
+                block.check()
+                for start, end in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
+                    yield bytes(block.text[start:end])
+                block.release()
+
+    def _from(self, units: list[Unit], start: Position) -> list[Unit]:
+        """The units from a position on."""
+        for index, unit in enumerate(units):
+            if unit.file > start.file:
+                break
+            if unit.file == start.file and unit.start <= start.offset and (unit.end is None or start.offset < unit.end):
+                first = Unit(unit.file, start.offset, unit.end, unit.size)
+                return [first, *units[index + 1 :]]
+        if start.file >= len(self.files) and not start.offset and not start.documents:
+            return []
+        raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
+
+    def _unit_blocks(self, unit: Unit, reading: _Reading) -> Iterator[Block]:
+        file = self.files[unit.file]
+        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally)
+        if file.format == "text":
+            return self._text_blocks(file, unit, reading)
+        if file.format == "jsonl":
+            return self._jsonl_blocks(file, unit, reading, run)
+        if file.format in ("csv", "tsv"):
+            return self._delimited_blocks(file, unit, reading, run)
+        from bpe.corpus.parquet import column_blocks
+
+        return column_blocks(file, run, unit.start, unit.end)
+
+    def _texts(
+        self, stream: Stream, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None, line_end: bytes
+    ) -> Iterator[Text]:
+        """The blocks of a file's text."""
+        return read_text(
+            stream,
+            file.name,
+            cut,
+            reading.buffers,
+            reading.schedule,
+            size=stream.size,
+            line_end=line_end,
+            encoding_errors=self.encoding_errors,
+            offset=unit.start - stream.skip,
+            skip=stream.skip,
+            note_bom=file.format == "text",
+        )
+
+    def _text_blocks(self, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Block]:
+        keep, separators = self.keep_separator, self.separators
+        checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
+        ending = bool(separators) and not keep and (self.separator_ends or unit.end is not None)
+        cut = reading.cut
+        if checks:
+            cut = document_cut(separators, keep)
+        elif ending:
+            cut = _either(document_cut(separators, keep), cut)
+        made = self._plain_blocks(file, unit, reading, cut)
+        if ending:
+            made = _ending(made)
+        return _valid_documents(made, self._bad) if checks else made
+
+    def _plain_blocks(
+        self, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None
+    ) -> Generator[Block, None, None]:
+        keep, separators = self.keep_separator, self.separators
+        checked = self.encoding_errors != "strict"
+        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+            for text in self._texts(stream, file, unit, reading, cut, separators[0] if keep else b""):
+                bounds = np.array([0, len(text.text)], dtype=np.int64)
+                yield Block(
+                    text.text,
+                    bounds[:1],
+                    bounds[1:],
+                    separators,
+                    keep,
+                    file.name,
+                    text.offset,
+                    stream.disk_bytes(text.size),
+                    text.begins,
+                    text.ends,
+                    checked,
+                    reading.buffers,
+                    unit.file,
+                    text.offset,
+                )
+
+    def _lines(self, stream: Stream, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Text]:
+        """Blocks of whole lines, with their bytes on disk."""
+        for text in self._texts(stream, file, unit, reading, document_cut([b"\n"], True), b"\n"):
+            yield Text(text.text, text.offset, stream.disk_bytes(text.size), text.begins, text.ends)
+
+    def _jsonl_blocks(self, file: SourceFile, unit: Unit, reading: _Reading, run: Run) -> Generator[Block, None, None]:
+        from bpe.corpus.jsonl import record_blocks
+
+        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+            lines = self._lines(stream, file, unit, reading)
+            yield from record_blocks(lines, run, reading.buffers, _numbering(file, unit.start))
+
+    def _delimited_blocks(
+        self, file: SourceFile, unit: Unit, reading: _Reading, run: Run
+    ) -> Generator[Block, None, None]:
+        from bpe.corpus.delimited import DELIMITERS, header_of, row_blocks
+
+        delimiter, names = DELIMITERS[file.format], None
+        if unit.start:
+            if file.kind not in ("file", "remote"):
+                raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
+            with open_stream(file) as stream:
+                first = self._lines(stream, file, Unit(unit.file, 0, None, None), reading)
+                names = header_of(first, run, reading.buffers, delimiter)
+        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+            lines = self._lines(stream, file, unit, reading)
+            yield from row_blocks(
+                lines,
+                run,
+                reading.buffers,
+                _numbering(file, unit.start),
+                names=names,
+                offset=unit.start,
+                delimiter=delimiter,
+            )
+
+
+def _numbering(file: SourceFile, start: int) -> Callable[[int], str]:
+    """A function that names a line by the number of lines between `start` and it, for errors.
+
+    The text before `start` is read again to count its lines.
+    """
+
+    def named(lines: int) -> str:
+        before = newlines_before(file, start)
+        return f"offset {start}, line {lines + 1} from there" if before is None else f"line {before + lines + 1}"
+
+    return named
+
+
+def _after(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
+    """The position after the first separator at or after `start`; None if it would be the end of the file."""
+    file.seek(start)
+    rest = b""
+    while data := file.read(1 << 20):
+        rest += data
+        at = rest.find(separator)
+        if at >= 0:
+            found = start + at + len(separator)
+            return found if found < size else None
+        start += max(len(rest) - len(separator) + 1, 0)
+        rest = rest[max(len(rest) - len(separator) + 1, 0) :]
+    return None
+
+
+def _either(first: EndCut | None, second: EndCut | None) -> EndCut | None:
+    """A cut at the position that `first` finds, or else at that of `second`."""
+    if first is None or second is None:
+        return first or second
+
+    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+        return first(buffer, low, end) or second(buffer, low, end)
+
+    return cut
+
+
+def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
+    """The blocks of one file, without the empty document that would follow a separator at its end.
+
+    A block that ends with a separator but not with a document has an empty document open. It is closed without that
+    document, and the next block begins one:
+
+        blocks       |low<|end|>|er<|end|>| (end of the file)
+        documents    |low       |er       | and not an empty one
+    """
+    fresh = False
+    for block in blocks:
+        begins, fresh = block.begins or fresh, False
+        separator = block.separators[0]
+        if begins != block.begins:
+            block = replace(block, begins=True)
+        if not len(block.text) and begins and block.closes:
+            block.release()
+            continue
+        if block.text[-len(separator) :] == separator:
+            starts, ends = block.documents(empty=True)
+            if len(starts) > 1 and starts[-1] == ends[-1]:
+                fresh = not block.closes
+                block = replace(block, starts=starts[:-1], ends=ends[:-1], separators=[], closes=True)
+        yield block
+
+
+def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:
+    """The blocks of whole documents, without the documents that are not UTF-8, which are counted."""
+    for block in blocks:
+        assert isinstance(block.text, memoryview)
+        if utf8_error(block.text) is not None:
+            starts, ends = block.documents(empty=True)
+            pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+            good = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
+            bad.skipped += int(len(good) - good.sum())
+            yield replace(block, starts=starts[good], ends=ends[good], separators=[], checked=True)
+        else:
+            yield replace(block, checked=True)
+
+
+def _without(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:
+    """The blocks without their first `count` documents."""
+    left, dropping = count, True
+    for block in blocks:
+        if not dropping:
+            yield block
+            continue
+        starts, ends = block.documents(empty=True)
+        continued = int(not block.begins)
+        begun = len(starts) - continued
+        if begun <= left:
+            left -= begun
+            dropping = left > 0 or not block.closes
+            block.release()
+            continue
+        first, dropping = left + continued, False
+        yield replace(
+            block, starts=starts[first:], ends=ends[first:], separators=[], begins=True, skip=block.skip + left
+        )
+    if dropping and left:
+        raise ValueError(f"{start} has {counted(count - left, 'document')} after it in its file; begin elsewhere")
