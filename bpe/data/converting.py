@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
-from bpe.data.finding import FoundShard, find_shards
+from bpe.data.finding import Found, FoundShard, find_shards
 from bpe.data.formats import FORMATS
 from bpe.data.formats.protocol import ShardFormat, ShardInfo
 from bpe.data.formats.reading import DocumentBatch, Shard

@@ -74,22 +74,24 @@ class Dolma:
 
 def _offsets_in(path: Path, most: int) -> NDArray[np.int64]:
     """The offsets of the documents in a file of rows, memory-mapped."""
-    spool = Spool(Path(gettempdir()), "<i8")
-    position, gathered = 0, [0]
-    for number, row in enumerate(_rows_in(path), start=1):
-        fields = row[:2]
-        valid = len(fields) == 2 and all(field.isascii() and field.isdigit() and len(field) < 20 for field in fields)
-        start, end = map(int, fields) if valid else (0, 0)
-        if not valid or start != position or not start <= end <= most:
-            rule = f"it must begin with the document's start, {position}, and its end, {position} to {most}"
-            raise FormatError(f"the row is {shown(','.join(row))}; {rule}", path=path, where=f"row {number}")
-        gathered.append(end)
-        position = end
-        if len(gathered) == _ROWS:
-            spool.append(np.array(gathered, dtype=np.int64))
-            gathered = []
-    spool.append(np.array(gathered, dtype=np.int64))
-    return spool.mapped()
+    with Spool(Path(gettempdir()), "<i8") as spool:
+        position, gathered = 0, [0]
+        for number, row in enumerate(_rows_in(path), start=1):
+            fields = row[:2]
+            valid = len(fields) == 2 and all(
+                field.isascii() and field.isdigit() and len(field) < 20 for field in fields
+            )
+            start, end = map(int, fields) if valid else (0, 0)
+            if not valid or start != position or not start <= end <= most:
+                rule = f"it must begin with the document's start, {position}, and its end, {position} to {most}"
+                raise FormatError(f"the row is {shown(','.join(row))}; {rule}", path=path, where=f"row {number}")
+            gathered.append(end)
+            position = end
+            if len(gathered) == _ROWS:
+                spool.append(np.array(gathered, dtype=np.int64))
+                gathered = []
+        spool.append(np.array(gathered, dtype=np.int64))
+        return spool.mapped()
 
 
 def _rows_in(path: Path) -> Iterator[list[str]]:

@@ -269,16 +269,15 @@ def documents_by_token(ids: NDArray[Any], end_of_text: int, *, before: bool) -> 
     file, so that memory is bounded.
     """
     check_int("end_of_text", end_of_text, 0, 0xFFFFFFFF)
-    spool = Spool(Path(gettempdir()), "<i8")
-    spool.append(np.zeros(1, dtype=np.int64))
     last = 0
-    for start in range(0, len(ids), 1 << 20):
-        found = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
-        if before and len(found) and found[0] == 0:
-            found = found[1:]
-        if len(found):
-            spool.append(found)
-            last = int(found[-1])
-    if last < len(ids):
-        spool.append(np.array([len(ids)], dtype=np.int64))
-    return Offsets(spool.mapped())
+    with Spool(Path(gettempdir()), "<i8") as spool:
+        spool.append(np.zeros(1, dtype=np.int64))
+        for start in range(0, len(ids), 1 << 20):
+            found = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
+            found = found[found > 0]
+            if len(found):
+                spool.append(found)
+                last = int(found[-1])
+        if last < len(ids):
+            spool.append(np.array([len(ids)], dtype=np.int64))
+        return Offsets(spool.mapped())

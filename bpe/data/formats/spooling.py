@@ -29,6 +29,12 @@ class Spool:
         self._file: IO[bytes] = TemporaryFile(dir=folder, prefix=".bpe-")  # noqa: SIM115 (close() closes it)
         self._folder = folder
 
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
     def append(self, values: NDArray[Any]) -> None:
         """Add numbers at the end."""
         data = np.ascontiguousarray(values, dtype=self.dtype)
@@ -45,12 +51,15 @@ class Spool:
             yield np.frombuffer(data, dtype=self.dtype)
 
     def mapped(self) -> NDArray[Any]:
-        """All numbers, memory-mapped; the file lives as long as the array."""
-        with _naming_folder(self._folder):
-            self._file.flush()
-        if not self.length:
-            return np.empty(0, dtype=self.dtype)
-        return np.asarray(np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self.length,)))
+        """All numbers, memory-mapped. The file ends as if discarded; its content lives as long as the array."""
+        try:
+            with _naming_folder(self._folder):
+                self._file.flush()
+                if not self.length:
+                    return np.empty(0, dtype=self.dtype)
+                return np.asarray(np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self.length,)))
+        finally:
+            self.discard()
 
     def discard(self) -> None:
         """Remove the file."""
