@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 #: gzip's header without a name and a time: deflate, unknown system.
 _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_POSITION = re.compile("[0-9]{1,19}")
 #: Offsets are gathered in lists of this many.
 _ROWS = 1 << 16
 

@@ -29,7 +29,7 @@ class Spool:
         self._file: IO[bytes] = TemporaryFile(dir=folder, prefix=".bpe-")  # noqa: SIM115 (close() closes it)
         self._folder = folder
 
-    def __enter__(self) -> Spool:
+    def __enter__(self) -> Spool:  # noqa: PYI034 (Self needs Python 3.11)
         return self
 
     def __exit__(self, *_: object) -> None:
