@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -530,24 +531,29 @@ def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
     """The blocks of one file, without the empty document that would follow a separator at its end.
 
     A block that ends with a separator but not with a document has an empty document open. It is closed without that
-    document, and the next block begins one:
+    document, and the next block begins one. Empty documents before the end of the file are kept:
 
         blocks       |low<|end|>|er<|end|>| (end of the file)
         documents    |low       |er       | and not an empty one
     """
+    held: Block | None = None  # one block behind: only the last one of the file ends without a document after it
     fresh = False
-    for block in blocks:
+    for following in chain(blocks, [None]):
+        block, held = held, following
+        if block is None:
+            continue
+        last = following is None
         begins, fresh = block.begins or fresh, False
-        separator = block.separators[0]
         if begins != block.begins:
             block = replace(block, begins=True)
-        if not len(block.text) and begins and block.closes:
+        if last and begins and not len(block.text):
             block.release()
             continue
-        if block.text[-len(separator) :] == separator:
+        separator = block.separators[0]
+        if (last or not block.closes) and block.text[-len(separator) :] == separator:
             starts, ends = block.documents(empty=True)
             if len(starts) > 1 and starts[-1] == ends[-1]:
-                fresh = not block.closes
+                fresh = not last
                 block = replace(block, starts=starts[:-1], ends=ends[:-1], separators=[], closes=True)
         yield block
 
