@@ -9,6 +9,7 @@ datasets) inside the functions that need them. The files, in the order in which 
 - `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
 - `converting.py` from one format to another (`convert_shards`);
+- `loaders/` fixed-length rows in a seed's order (`Blocks`, `Packed`, `Mixture`), and PyTorch's samplers and iterables;
 - `map_function.py` `Tokenizer.map_function`, for `datasets.Dataset.map`.
 
 Invariants: the ids are those of `Tokenizer.encode`, whatever the number of workers. The dtype comes from the largest
@@ -26,19 +27,43 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bpe.data.converting import convert_shards
+    from bpe.data.loaders.blocks import Blocks
+    from bpe.data.loaders.mixture import Mixture
+    from bpe.data.loaders.packing import Packed
+    from bpe.data.loaders.spans import collate
+    from bpe.data.loaders.torch import RowSampler, torch_batches, torch_collate
     from bpe.data.manifest import Manifest
     from bpe.data.shards import TokenShards
     from bpe.data.writing import write_shards
 
 #: The public names, and the modules that define them.
 _MODULES = {
+    "Blocks": "loaders.blocks",
+    "Mixture": "loaders.mixture",
+    "Packed": "loaders.packing",
+    "RowSampler": "loaders.torch",
+    "collate": "loaders.spans",
+    "torch_batches": "loaders.torch",
+    "torch_collate": "loaders.torch",
     "Manifest": "manifest",
     "TokenShards": "shards",
     "convert_shards": "converting",
     "write_shards": "writing",
 }
 
-__all__ = ["Manifest", "TokenShards", "convert_shards", "write_shards"]
+__all__ = [
+    "Blocks",
+    "Manifest",
+    "Mixture",
+    "Packed",
+    "RowSampler",
+    "TokenShards",
+    "collate",
+    "convert_shards",
+    "torch_batches",
+    "torch_collate",
+    "write_shards",
+]
 
 
 def __getattr__(name: str) -> Any:

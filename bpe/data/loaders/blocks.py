@@ -1,0 +1,133 @@
+"""`Blocks`: the tokens of shards in rows of equal length, documents following each other without gaps.
+
+Row i has the length + 1 ids from position i * length on, so that neighbouring rows share one id and each token but the
+first is a label exactly once per epoch.
+
+Not here: rows that keep documents together (`bpe/data/loaders/packing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.data.loaders.order import Order
+from bpe.data.loaders.rows import Rows, fingerprint_of
+from bpe.data.loaders.spans import Batch, Format, Reader, Spans
+from bpe.errors import check_choice, check_int, typed
+
+if TYPE_CHECKING:
+    from bpe.data.shards import TokenShards
+
+Tail = Literal["drop", "pad"]
+
+
+class Blocks(Rows):
+    """Rows of `length` consecutive tokens, in the order of a seed.
+
+    Args:
+        shards: a `TokenShards`.
+        length: the positions of a row.
+        seed: of the order: a permutation of all rows, another one in each epoch.
+        fields: what rows hold: "input_ids", "labels" (the ids shifted by one), "position_ids" (from 0 in each document
+            and each row), "document_ids" (the document's number in the shards), "loss_mask" (1 where a label counts),
+            and, in batches only, "cu_seqlens" (with `max_seqlen`). Fields that are not listed cost nothing.
+        chunk: permute chunks of this many neighbouring rows instead of rows, so that slow storage is read in longer
+            runs.
+        tail: "drop" the ids that fill no row, or "pad" them: with `pad_id`, labels -100, document -1.
+        pad_id: the input id of padding.
+        mask_other_documents: whether the label after a document's last id is -100 rather than the next document's
+            first.
+
+    Where the shards have loss masks, labels whose mask is 0 are -100.
+
+    >>> import tempfile
+    >>> from bpe.data import TokenShards, write_shards
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = write_shards([[1, 2, 3], [4, 5, 6, 7, 8, 9]], folder.name)
+    >>> blocks = Blocks(TokenShards(folder.name), length=4, fields=["input_ids", "labels", "position_ids"])
+    >>> len(blocks)
+    2
+    >>> {name: array.tolist() for name, array in blocks[1].items()}
+    {'input_ids': [1, 2, 3, 4], 'labels': [2, 3, 4, 5], 'position_ids': [0, 1, 2, 0]}
+    >>> del blocks; folder.cleanup()
+
+    """
+
+    def __init__(
+        self,
+        shards: TokenShards,
+        length: int = 1024,
+        seed: int = 0,
+        *,
+        fields: Iterable[str] = ("input_ids", "labels"),
+        chunk: int = 1,
+        tail: Tail = "drop",
+        pad_id: int = 0,
+        mask_other_documents: bool = False,
+    ) -> None:
+        check_shards(shards)
+        super().__init__(Format.of(length, fields, pad_id, mask_other_documents), seed)
+        self.shards, self._tail = shards, check_choice("tail", tail, ("drop", "pad"))
+        labels = max(shards.n_tokens - 1, 0)
+        count = labels // self.length if tail == "drop" else -(-labels // self.length)
+        self._order = Order(count, self.seed, check_int("chunk", chunk, 1))
+        self._reader = Reader(shards)
+
+    def __len__(self) -> int:
+        return self._order.n
+
+    def __repr__(self) -> str:
+        return f"Blocks({self.shards!r}, length={self.length}, seed={self.seed}, {len(self)} rows)"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the shards' content, the length, `chunk` and `tail`."""
+        return fingerprint_of("Blocks", self.shards.fingerprint, self.length, self._order.chunk, self._tail)
+
+    def read(self, numbers: NDArray[np.int64]) -> Batch:
+        """The batch of the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
+        rows = np.empty(len(numbers), dtype=np.int64)
+        for epoch, indices, chosen in self._by_epoch(numbers):
+            rows[chosen] = self._order.rows(indices, epoch)
+        starts = rows * self.length
+        lengths = np.minimum(self.length + 1, self.shards.n_tokens - starts)
+        spans = self._documents(starts, lengths) if self.form.by_document else _whole(starts, lengths)
+        return self._reader.batch(spans, len(rows), self.form)
+
+    def _documents(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
+        """The spans of each document in these rows."""
+        found = []
+        for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+            first, bounds = self._bounds(start, start + length)
+            sizes = np.diff(bounds)
+            kept = np.flatnonzero(sizes)  # documents may be empty
+            begins = bounds[kept]
+            found.append((np.full(len(kept), row), begins - start, begins, sizes[kept], first + kept))
+        columns = zip(*found, strict=True) if found else [[np.empty(0, dtype=np.int64)]] * 5
+        return Spans(*map(np.concatenate, columns))
+
+    def _bounds(self, start: int, end: int) -> tuple[int, NDArray[np.int64]]:
+        """The first of the documents in a range of positions, and the bounds of them all, clipped to the range."""
+        first, count = self.shards.document_at(start), 8
+        while True:
+            last = min(first + count, self.shards.n_documents)
+            bounds = self.shards.document_bounds(first, last)
+            if bounds[-1] >= end or last == self.shards.n_documents:
+                return first, np.clip(bounds, start, end)
+            count *= 8
+
+
+def _whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
+    """Rows of one span each, without regard to documents."""
+    none = np.zeros(len(starts), dtype=np.int64)
+    return Spans(np.arange(len(starts)), none, starts, lengths, none - 1)
+
+
+def check_shards(shards: object) -> None:
+    """Raise TypeError for an argument that is no `TokenShards`, such as a path."""
+    if not hasattr(shards, "document_bounds"):
+        raise TypeError(f"shards is {typed(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")

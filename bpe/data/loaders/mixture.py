@@ -1,0 +1,167 @@
+"""`Mixture`: rows of several datasets by weights.
+
+The sequence is made of rounds of `ROUND` rows. In each, every dataset has the same number of rows, its weight's share,
+and a permutation of the round (`order.py`, by seed and number of the round) says which places are whose. A dataset
+gives its rows in its own order, without leaving one out; where it ends, its next epoch follows. So row i of the
+mixture is a pure function of the seed and i.
+
+Not here: what the rows hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.data.loaders.order import keys, permute
+from bpe.data.loaders.rows import Rows, fingerprint_of
+from bpe.data.loaders.spans import Batch, joined
+from bpe.errors import check_choice, check_iterable, shown, typed
+
+#: The rows of a round: weights are exact to one part in this.
+ROUND = 1 << 14
+#: Rounds that are kept in memory, 0.2 MB each.
+KEPT = 4
+
+
+class Mixture(Rows):
+    """Rows of several datasets, each with the share that its weight gives it, in the order of a seed.
+
+    Args:
+        datasets: `Blocks`, `Packed` or mixtures with equal `length` and `fields`.
+        weights: a positive number for each, of any sum; None for the datasets' own sizes.
+        seed: of the order in which the datasets alternate. Each has a seed of its own for its rows.
+        stopping: where an epoch of the mixture ends: "first_exhausted", before a dataset would begin its next epoch, so
+            that no row is repeated; "all_exhausted", when each dataset has been read to its end.
+
+    The next epoch of a mixture goes on where each dataset was.
+
+    Raises:
+        TypeError, ValueError: for datasets of different lengths or fields; for weights that are not positive, or so
+            small that a dataset would have no row among 16,384.
+
+    >>> import tempfile
+    >>> from bpe.data import Blocks, TokenShards, write_shards
+    >>> folders = [tempfile.TemporaryDirectory() for _ in range(2)]
+    >>> for folder, token in zip(folders, (1, 2)):
+    ...     _ = write_shards([[token] * 101], folder.name)
+    >>> mixture = Mixture([Blocks(TokenShards(folder.name), length=4) for folder in folders], [3, 1])
+    >>> len(mixture)
+    34
+    >>> [int(mixture[i]["input_ids"][0]) for i in range(12)]
+    [1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 2, 1]
+    >>> del mixture
+    >>> for folder in folders:
+    ...     folder.cleanup()
+
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[Rows],
+        weights: Sequence[float] | None = None,
+        seed: int = 0,
+        *,
+        stopping: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
+    ) -> None:
+        self.datasets = checked(datasets)
+        super().__init__(self.datasets[0].form, seed)
+        self.weights = tuple(map(len, self.datasets)) if weights is None else tuple(weights)
+        self._stopping = check_choice("stopping", stopping, ("first_exhausted", "all_exhausted"))
+        self._counts = shares(self.weights, len(self.datasets))
+        self._owners = np.repeat(np.arange(len(self._counts)), self._counts)
+        self._rounds: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        # the mixture's row at which each dataset begins its second epoch, or the one after its last row
+        exhausted = [self._end(k, len(each)) for k, each in enumerate(self.datasets)]
+        self._length = min(exhausted) if stopping == "first_exhausted" else max(exhausted)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.datasets))
+        return f"Mixture([{inner}], weights={list(self.weights)}, seed={self.seed}, {len(self)} rows)"
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_rounds": {}}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the datasets, their seeds, their shares and `stopping`."""
+        inner = [[each.fingerprint, each.seed] for each in self.datasets]
+        return fingerprint_of("Mixture", inner, self._counts.tolist(), self._stopping)
+
+    def read(self, numbers: NDArray[np.int64]) -> Batch:
+        """The batch of the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
+        owners, inner = self.sources(numbers)
+        parts, rows = [], []
+        for number in dict.fromkeys(owners.tolist()):
+            rows.append(np.flatnonzero(owners == number))
+            parts.append(self.datasets[number].read(inner[rows[-1]]))
+        return joined(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
+
+    def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which dataset the rows with these numbers are from, and their numbers in its own sequence of epochs."""
+        rounds, places = np.divmod(numbers, ROUND)
+        owners, nth = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
+        for number in dict.fromkeys(rounds.tolist()):
+            chosen = rounds == number
+            owner, before = self._round(number)
+            owners[chosen], nth[chosen] = owner[places[chosen]], before[places[chosen]]
+        return owners, rounds * self._counts[owners] + nth
+
+    def _round(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The datasets of a round's rows, and how many rows before each one are of the same dataset."""
+        if number not in self._rounds:
+            owners = self._owners[permute(np.arange(ROUND), ROUND, keys(self.seed, number))]
+            by_owner = np.argsort(owners, kind="stable")
+            before = np.empty(ROUND, dtype=np.int64)
+            before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
+            while len(self._rounds) >= KEPT:
+                del self._rounds[next(iter(self._rounds))]
+            self._rounds[number] = owners, before
+        return self._rounds[number]
+
+    def _end(self, number: int, size: int) -> int:
+        """The mixture's row at which the epoch of a dataset ends, by `stopping`."""
+        first = self._stopping == "first_exhausted"
+        rounds, nth = divmod(size if first else size - 1, int(self._counts[number]))
+        owners, _ = self._round(rounds)
+        return rounds * ROUND + int(np.flatnonzero(owners == number)[nth]) + (not first)
+
+
+def checked(datasets: Sequence[Rows]) -> list[Rows]:
+    """The datasets as a list, if they can be mixed."""
+    check_iterable("datasets", datasets, "a sequence of Blocks, Packed or Mixture")
+    listed = list(datasets)
+    for each in listed:
+        if not isinstance(each, Rows):
+            raise TypeError(f"datasets has {typed(each)}; each must be a Blocks, Packed or Mixture")
+        if (each.length, each.fields) != (listed[0].length, listed[0].fields):
+            raise ValueError(f"{each!r} differs from {listed[0]!r} in length or fields; they must be equal")
+        if len(each) == 0:
+            raise ValueError(f"{each!r} has no rows; leave it out")
+    if not listed:
+        raise ValueError("datasets is empty; it must have at least one dataset")
+    return listed
+
+
+def shares(weights: Sequence[float], n: int) -> NDArray[np.int64]:
+    """The rows of each dataset in a round: the shares of the weights, by largest remainder.
+
+    >>> shares([2, 1], 2).tolist()
+    [10923, 5461]
+    """
+    if len(weights) != n or not all(isinstance(w, (int, float)) and 0 < w < math.inf for w in weights):
+        raise ValueError(f"weights is {shown(list(weights))}; it must have a positive number for each of {n} datasets")
+    exact = np.array(weights, dtype=np.float64) / math.fsum(weights) * ROUND
+    counts = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact, kind="stable")[: ROUND - int(counts.sum())]] += 1
+    if counts.min() == 0:
+        least = list(weights)[int(np.argmin(counts))]
+        raise ValueError(f"the weight {least} is less than one part in {ROUND} of all weights; raise it")
+    return counts

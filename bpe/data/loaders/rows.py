@@ -1,0 +1,246 @@
+"""Rows of ids in a seed's order, the batches of a training run, and the state to resume from.
+
+A run reads one endless sequence of rows: those of epoch 0 in its order, those of epoch 1 in its own, and so on. Row
+`index` of an epoch has the number `epoch * len(rows) + index` in it. A global batch is the next `size` rows of the
+sequence; rank r of n takes the r-th of n equal parts. So the state of a run is one number, whatever the number of ranks
+and workers:
+
+    rows        0 1 2 3 4 5 6 7 | 8 9 ...            batches of 4
+    1 rank      [0 1 2 3] [4 5 6 7]
+    2 ranks     [0 1][2 3] [4 5][6 7]                 rank 0 has the left part, rank 1 the right one
+    2 workers   [0 1 2 3] of the first, [4 5 6 7] of the second, [8 9 10 11] of the first
+
+Not here: what a row holds (`blocks.py`, `packing.py`, `mixture.py`), and its order (`order.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.data.loaders.spans import Batch, Format
+from bpe.errors import check_int, shown, typed
+
+#: Of `State`. Another version is refused.
+VERSION = 1
+#: Where a run is: version, fingerprint, seed, epoch, position (rows of the epoch that were consumed).
+State = dict[str, Any]
+
+
+class RowList(list[Batch]):
+    """The rows of one batch, each a dict of views; `batch` has the arrays that they are views of."""
+
+    def __init__(self, batch: Batch) -> None:
+        arrays = {name: value for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
+        count = len(next(iter(arrays.values()), ()))
+        super().__init__({name: value[i] for name, value in arrays.items()} for i in range(count))
+        self.batch = batch
+
+
+class Rows(ABC):
+    """Fixed-length rows of ids, in the order of a seed: a sequence for PyTorch, grain, or any loop.
+
+    `rows[i]` is row i of epoch 0; `rows[epoch, i]` is row i of any epoch. A row is a dict of int64 arrays of `length`.
+
+    Attributes:
+        length: the positions of a row.
+        seed: of the order.
+        fields: the names of a row's arrays, and "cu_seqlens" if batches have it.
+        form: what a batch holds.
+
+    """
+
+    def __init__(self, form: Format, seed: object) -> None:
+        self.form = form
+        self.length, self.fields = form.length, form.fields
+        self.seed = check_int("seed", seed, 0)
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of all that decides the rows: the shards' content, the length, and how documents make rows."""
+
+    @abstractmethod
+    def read(self, numbers: NDArray[np.int64]) -> Batch:
+        """The batch of the rows with these numbers, each `epoch * len(rows) + index`: int64 arrays (n, length)."""
+
+    def __getitem__(self, key: int | tuple[int, int]) -> Batch:
+        return self.__getitems__([key])[0]
+
+    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[Batch]:
+        """The rows of several keys, each a dict of views of one batch: PyTorch's DataLoader calls this."""
+        return RowList(self.read(self._numbers(keys)))
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[index] for index in range(len(self)))
+
+    def batches(
+        self,
+        size: int,
+        *,
+        rank: int = 0,
+        world: int = 1,
+        state: State | None = None,
+        epochs: int | None = 1,
+        drop_last: bool = False,
+    ) -> Batches:
+        """Iterate over batches: dicts of int64 arrays of shape (size / world, length).
+
+        Args:
+            size: the rows of a global batch, over all ranks. It may be another after resuming.
+            rank: the part of each batch to yield, from 0 to `world` - 1.
+            world: the number of parts, which must divide `size`.
+            state: where to begin, from `Batches.state_dict`; None for the beginning.
+            epochs: how many epochs the run has, counted from its beginning; None for a run without end. A batch may
+                hold the last rows of one epoch and the first of the next. Only the last batch of a run may be smaller.
+            drop_last: whether to leave that smaller batch out.
+
+        Raises:
+            ValueError: for a state of other rows (its fingerprint), another seed or another version.
+
+        """
+        return Batches(self, Plan(self, size, rank, world, epochs, drop_last), self.number_of(state))
+
+    def number_of(self, state: Mapping[str, Any] | None) -> int:
+        """The number of the next row of a run in this state; a state of other rows raises ValueError."""
+        if state is None:
+            return 0
+        if not isinstance(state, Mapping) or not {"version", "fingerprint", "seed", "epoch", "position"} <= set(state):
+            raise TypeError(f"state is {typed(state)}; it must be what state_dict() returned")
+        if state["version"] != VERSION:
+            raise ValueError(f"the state's version is {shown(state['version'])}; this release of bpe reads {VERSION}")
+        for name, own in (("fingerprint", self.fingerprint), ("seed", self.seed)):
+            if state[name] != own:
+                raise ValueError(
+                    f"the state's {name} is {shown(state[name])}, but these rows have {own!r}: resume with the shards, "
+                    "the arguments and the seed of the run that saved it"
+                )
+        position = check_int("the state's position", state["position"], 0, max(len(self), 1) - 1)
+        return check_int("the state's epoch", state["epoch"], 0) * len(self) + position
+
+    def state_at(self, number: int) -> State:
+        """The state of a run whose next row has this number."""
+        epoch, position = divmod(number, max(len(self), 1))
+        seed, fingerprint = self.seed, self.fingerprint
+        return {"version": VERSION, "fingerprint": fingerprint, "seed": seed, "epoch": epoch, "position": position}
+
+    def _numbers(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
+        """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
+        for key in keys:
+            for part in key if isinstance(key, tuple) and len(key) == 2 else (key,):
+                if not hasattr(part, "__index__"):
+                    raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
+        pairs = np.array([key if isinstance(key, tuple) else (0, key) for key in keys], dtype=object).reshape(-1, 2)
+        size, epochs, indices = len(self), pairs[:, 0], pairs[:, 1]
+        for key in np.flatnonzero((epochs < 0) | (indices < -size) | (indices >= size)).tolist():
+            raise IndexError(f"index is {shown(keys[key])}; there are {size} rows in each epoch, from 0")
+        return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
+
+    def _by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+        """For each epoch among these numbers: the epoch, the indices in it, and which numbers they are."""
+        epochs, indices = np.divmod(numbers, max(len(self), 1))
+        for epoch in dict.fromkeys(epochs.tolist()):
+            chosen = epochs == epoch
+            yield epoch, indices[chosen], chosen
+
+
+class Plan:
+    """Which rows of the sequence one rank reads: global batches of `size` rows, each divided among the ranks.
+
+    Raises:
+        TypeError, ValueError: for arguments that are no ints, out of range, or a `world` that does not divide `size`.
+
+    """
+
+    def __init__(self, rows: Rows, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> None:
+        self.size, self.world = check_int("size", size, 1, 1 << 31), check_int("world", world, 1, 1 << 31)
+        self.rank = check_int("rank", rank, 0, self.world - 1)
+        if self.size % self.world:
+            raise ValueError(
+                f"size is {self.size} and world is {self.world}; size counts the rows of all ranks together, so that "
+                "it must be a multiple of world"
+            )
+        if len(rows) == 0:
+            raise ValueError(f"{rows!r} has no rows: there are fewer than length + 1 = {rows.length + 1} ids")
+        self.end = None if epochs is None else check_int("epochs", epochs, 1) * len(rows)
+        self.drop_last = drop_last
+
+    def batches_from(self, start: int) -> int | None:
+        """The number of batches of a run from this row on; None if it has no end."""
+        if self.end is None:
+            return None
+        left = max(self.end - start, 0)
+        return left // self.size if self.drop_last else -(-left // self.size)
+
+    def row_after(self, start: int, batches: int) -> int:
+        """The number of the row after so many global batches."""
+        after = start + batches * self.size
+        return after if self.end is None else min(after, self.end)
+
+    def part(self, start: int) -> tuple[int, int]:
+        """The rows of this rank in the global batch that begins at a row: the first, and the one after the last."""
+        count = self.size if self.end is None else min(self.size, self.end - start)
+        return start + count * self.rank // self.world, start + count * (self.rank + 1) // self.world
+
+
+class Batches(Iterator[Batch]):
+    """An iterator of batches that knows its state: of a run as a whole, the same on all ranks.
+
+    >>> import tempfile
+    >>> from bpe.data import Blocks, TokenShards, write_shards
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = write_shards([range(41)], folder.name)
+    >>> rows = Blocks(TokenShards(folder.name), length=4)
+    >>> batches = rows.batches(2)
+    >>> next(batches)["input_ids"].tolist()
+    [[4, 5, 6, 7], [16, 17, 18, 19]]
+    >>> state = batches.state_dict()
+    >>> state["epoch"], state["position"]
+    (0, 2)
+    >>> again = rows.batches(1, state=state)
+    >>> next(batches)["input_ids"][0].tolist() == next(again)["input_ids"][0].tolist()
+    True
+    >>> del rows, batches, again; folder.cleanup()
+
+    """
+
+    def __init__(self, rows: Rows, plan: Plan, start: int, worker: int = 0, workers: int = 1) -> None:
+        self._rows, self._plan = rows, plan
+        #: The number of the first row of the next global batch that this iterator takes part in.
+        self.next_row = start + worker * plan.size
+        self._step = workers * plan.size
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __len__(self) -> int:
+        """The number of batches left. A run without end raises TypeError."""
+        count = self._plan.batches_from(self.next_row)
+        if count is None:
+            raise TypeError("epochs is None, so that the run has no end")
+        return -(-count * self._plan.size // self._step)
+
+    def __next__(self) -> Batch:
+        if self._plan.batches_from(self.next_row) == 0:
+            raise StopIteration
+        batch = self._rows.read(np.arange(*self._plan.part(self.next_row)))
+        self.next_row += self._step
+        return batch
+
+    def state_dict(self) -> State:
+        """The state after the batches yielded so far: version, fingerprint, seed, epoch, position; JSON can hold it."""
+        return self._rows.state_at(self._plan.row_after(self.next_row, 0))
+
+
+def fingerprint_of(*parts: object) -> str:
+    """A hash of values that JSON can hold."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,228 @@
+"""Batches of rows, from the spans of ids that each row is made of.
+
+A row holds length + 1 ids: all but the last are its `input_ids`, all but the first its `labels`. Example, for a row of
+length 6 with the documents `a b c` and `x y`, and padding `.`:
+
+    ids           a  b  c  x  y  .  .
+    input_ids     a  b  c  x  y  .
+    labels        b  c  x  y  -  -      - is -100; with mask_other_documents the x is, too
+    position_ids  0  1  2  0  1  0
+    document_ids  7  7  7  8  8 -1      the numbers of the documents in the shards
+    cu_seqlens    0        3     5  6
+
+Not here: which spans a row is made of (`bpe/data/loaders/blocks.py`, `bpe/data/loaders/packing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.data.loaders._gather import gather
+from bpe.errors import check_int, check_iterable, shown, typed
+
+if TYPE_CHECKING:
+    from bpe.data.shards import TokenShards
+
+#: A batch: int64 arrays of shape (rows, length); `cu_seqlens` is int32 and 1-D, `max_seqlen` an int.
+Batch = dict[str, Any]
+
+#: The label of a position that does not count in the loss: the default `ignore_index` of PyTorch's cross entropy.
+IGNORED = -100
+FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
+#: The fields that need the bounds of documents.
+BY_DOCUMENT = {"position_ids", "document_ids", "cu_seqlens"}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a batch holds.
+
+    Attributes:
+        length: the positions of a row.
+        fields: the fields of a batch, of `FIELDS`.
+        pad_id: the input id of padding.
+        mask_other_documents: whether a label that belongs to another document than its input is -100.
+
+    """
+
+    length: int
+    fields: tuple[str, ...]
+    pad_id: int = 0
+    mask_other_documents: bool = False
+
+    @classmethod
+    def of(cls, length: object, fields: Iterable[str], pad_id: object, mask_other_documents: bool) -> Format:
+        """Check the arguments of a dataset.
+
+        Raises:
+            TypeError, ValueError: for a length below 1, an unknown field, a negative id of padding.
+
+        """
+        check_iterable("fields", fields, f"names of {', '.join(FIELDS)}")
+        names = (fields,) if isinstance(fields, str) else tuple(dict.fromkeys(fields))
+        for name in names:
+            if name not in FIELDS:
+                raise ValueError(f"fields has {shown(name)}; the fields are {', '.join(FIELDS)}")
+        if not isinstance(mask_other_documents, bool):
+            raise TypeError(f"mask_other_documents is {typed(mask_other_documents)}; it must be a bool")
+        return cls(check_int("length", length, 1, 1 << 31), names, check_int("pad_id", pad_id, 0), mask_other_documents)
+
+    @property
+    def by_document(self) -> bool:
+        """Whether spans must end where documents do."""
+        return self.mask_other_documents or not BY_DOCUMENT.isdisjoint(self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Spans of ids in rows: int64 arrays of equal length.
+
+    Attributes:
+        row: the row in the batch.
+        at: the position in the row.
+        start: the position of the first id in the shards.
+        length: the number of ids, at least 1.
+        document: the number of the document; -1 where it is not needed.
+
+    """
+
+    row: NDArray[np.int64]
+    at: NDArray[np.int64]
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    document: NDArray[np.int64]
+
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """The five arrays."""
+        return self.row, self.at, self.start, self.length, self.document
+
+
+class Reader:
+    """Makes batches of the ids of `TokenShards`."""
+
+    def __init__(self, shards: TokenShards) -> None:
+        self.shards = shards
+        self.starts = offsets_of([shard.n_tokens for shard in shards.shards])
+
+    def batch(self, spans: Spans, n_rows: int, form: Format) -> Batch:
+        """The fields of a batch of rows that these spans make up."""
+        shape = n_rows, form.length
+        full = int(spans.length.sum()) == n_rows * (form.length + 1)
+        inputs = np.empty(shape, dtype=np.int64) if full else np.full(shape, form.pad_id, dtype=np.int64)
+        labels = np.empty(shape, dtype=np.int64) if full else np.full(shape, IGNORED, dtype=np.int64)
+        self._gather(spans, inputs, labels, masks=False)
+        if form.mask_other_documents:
+            after = np.flatnonzero(spans.at > 0)
+            labels[spans.row[after], spans.at[after] - 1] = IGNORED
+        if self.shards.has_masks:
+            counts = np.zeros(shape, dtype=np.int64)
+            self._gather(spans, np.empty(shape, dtype=np.int64), counts, masks=True)
+            labels[counts == 0] = IGNORED
+        batch: Batch = {"input_ids": inputs, "labels": labels}
+        if "loss_mask" in form.fields:
+            batch["loss_mask"] = (labels != IGNORED).astype(np.int64)
+        if not BY_DOCUMENT.isdisjoint(form.fields):
+            batch.update(document_fields(spans, n_rows, form.length))
+        extra = ("max_seqlen",) if "cu_seqlens" in form.fields else ()
+        return {name: batch[name] for name in (*form.fields, *extra)}
+
+    def _gather(self, spans: Spans, inputs: NDArray[np.int64], labels: NDArray[np.int64], *, masks: bool) -> None:
+        """Copy the ids of spans, or their loss masks; one call of the kernel for each shard."""
+        if len(spans.row) == 0:
+            return
+        numbers = np.searchsorted(self.starts, spans.start, side="right") - 1
+        across = spans.start + spans.length > self.starts[numbers + 1]
+        if across.any():
+            spans, numbers = self._divided(spans)
+        table = np.stack([spans.row, spans.at, spans.start - self.starts[numbers], spans.length], axis=1)
+        first = int(numbers[0])
+        for number in [first] if (numbers == first).all() else np.unique(numbers).tolist():
+            shard = self.shards.shards[number]
+            part = table if len(table) == 1 else np.ascontiguousarray(table[numbers == number])
+            ids: Any = shard.mask if masks else shard.ids
+            gather(ids, part, inputs, labels)
+
+    def _divided(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
+        """Divide spans at the borders of shards; the number of each one's shard."""
+        first = np.searchsorted(self.starts, spans.start, side="right") - 1
+        last = np.searchsorted(self.starts, spans.start + spans.length, side="left") - 1
+        whole = np.repeat(np.arange(len(first)), last - first + 1)
+        numbers = np.arange(len(whole)) - np.repeat(offsets_of(last - first + 1)[:-1], last - first + 1) + first[whole]
+        start = np.maximum(spans.start[whole], self.starts[numbers])
+        length = np.minimum(spans.start[whole] + spans.length[whole], self.starts[numbers + 1]) - start
+        at = spans.at[whole] + start - spans.start[whole]
+        kept = length > 0  # a shard between the two may be empty
+        return Spans(*(each[kept] for each in (spans.row[whole], at, start, length, whole))), numbers[kept]
+
+
+def document_fields(spans: Spans, n_rows: int, length: int) -> Batch:
+    """The fields that the bounds of documents decide. Padding is a sequence of its own, of document -1."""
+    kept = spans.at < length
+    row, at, document = spans.row[kept], spans.at[kept], spans.document[kept]
+    filled = np.zeros(n_rows, dtype=np.int64)
+    np.maximum.at(filled, spans.row, spans.at + spans.length)
+    short = np.flatnonzero(filled < length)
+    starts = np.concatenate([row * length + at, short * length + filled[short]])
+    order = np.argsort(starts, kind="stable")
+    starts, owner = starts[order], np.concatenate([document, np.full(len(short), -1)])[order]
+    bounds = np.append(starts, n_rows * length)
+    sizes = np.diff(bounds)
+    positions = np.arange(n_rows * length) - np.repeat(starts, sizes)
+    return {
+        "position_ids": positions.reshape(n_rows, length),
+        "document_ids": np.repeat(owner, sizes).reshape(n_rows, length),
+        **sequence_bounds(bounds),
+    }
+
+
+def sequence_bounds(bounds: NDArray[np.int64]) -> Batch:
+    """`cu_seqlens` and `max_seqlen`, as FlashAttention's functions for sequences of several lengths take them."""
+    if bounds[-1] >= 1 << 31:
+        raise ValueError(f"the batch has {bounds[-1]} positions; cu_seqlens is int32: at most {(1 << 31) - 1}")
+    return {"cu_seqlens": bounds.astype(np.int32), "max_seqlen": int(np.diff(bounds).max(initial=0))}
+
+
+def joined(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
+    """One batch of the rows of several, in this order."""
+    if len(batches) == 1 and (np.diff(order) == 1).all():
+        return batches[0]
+    names = [name for name in batches[0] if name not in ("cu_seqlens", "max_seqlen")]
+    batch = {name: np.concatenate([each[name] for each in batches])[order] for name in names}
+    if "cu_seqlens" in batches[0]:
+        begins = []
+        for each in batches:
+            begin = np.zeros(each["cu_seqlens"][-1], dtype=np.bool_)
+            begin[each["cu_seqlens"][:-1]] = True
+            begins.append(begin)
+        batch.update(bounds_from(np.concatenate(begins).reshape(len(order), -1)[order]))
+    return batch
+
+
+def bounds_from(begins: NDArray[np.bool_]) -> Batch:
+    """`cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
+    return sequence_bounds(np.append(np.flatnonzero(begins), begins.size))
+
+
+def collate(rows: list[Batch]) -> Batch:
+    """One batch of NumPy arrays, of rows from a dataset: `collate_fn` for loops without PyTorch.
+
+    With "position_ids" in the rows, or "cu_seqlens" in the dataset's fields, the batch has `cu_seqlens` (int32: where
+    each document begins in the flattened batch, and its size) and `max_seqlen`. Rows that one call of `__getitems__`
+    returned are not copied.
+
+    >>> import numpy as np
+    >>> batch = collate([{"position_ids": np.array([0, 1, 2])}, {"position_ids": np.array([0, 0, 1])}])
+    >>> batch["cu_seqlens"].tolist(), batch["max_seqlen"]
+    ([0, 3, 4, 6], 3)
+
+    """
+    batch = dict(getattr(rows, "batch", None) or {name: np.stack([row[name] for row in rows]) for name in rows[0]})
+    if "cu_seqlens" not in batch and "position_ids" in batch:
+        batch.update(bounds_from(batch["position_ids"] == 0))
+    return batch

@@ -1,0 +1,262 @@
+"""`Blocks`: rows and their fields against code that goes token by token; batches, states, errors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows_reference import MemoryShards, listed, naive_bounds, naive_row, shards_of, tokens_of
+
+from bpe.data import Blocks, collate
+from bpe.data.loaders._gather import gather
+
+FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
+
+documents_of = st.lists(st.lists(st.integers(0, 60_000), max_size=9), max_size=12)
+
+
+def rows_of(documents: list[list[int]], masks: Any, length: int, tail: str, mask_other: bool) -> list[Any]:
+    """All rows in the order of the shards."""
+    tokens = [token for document in tokens_of(documents, masks) for token in document]
+    found = []
+    for start in range(0, max(len(tokens) - 1, 0), length):
+        row = tokens[start : start + length + 1]
+        if len(row) == length + 1 or tail == "pad":
+            found.append(naive_row(row, length, pad_id=9, mask_other=mask_other))
+    return found
+
+
+@given(documents_of, st.integers(1, 8), st.sampled_from(["drop", "pad"]), st.booleans(), st.integers(0, 9), st.data())
+def test_rows_equal_those_made_token_by_token(
+    documents: list[list[int]], length: int, tail: Any, mask_other: bool, seed: int, data: st.DataObject
+) -> None:
+    masks = data.draw(st.none() | st.just([[i % 3 % 2 for i in range(len(d))] for d in documents]))
+    shards: Any = MemoryShards(documents, masks)
+    options: dict[str, Any] = {"tail": tail, "pad_id": 9, "mask_other_documents": mask_other}
+    blocks = Blocks(shards, length, seed, fields=FIELDS, **options)
+    expected = rows_of(documents, masks, length, tail, mask_other)
+    got = [listed(row) for row in blocks]
+    assert len(got) == len(blocks) == len(expected)
+    key = json.dumps
+    assert sorted(got, key=key) == sorted(expected, key=key)
+    if not expected:
+        return
+    numbers = data.draw(st.lists(st.integers(0, 3 * len(blocks) - 1), min_size=1, max_size=6))
+    batch = blocks.read(np.array(numbers))
+    size = len(blocks)
+    rows = [listed(blocks[divmod(number, size)]) for number in numbers]
+    assert [
+        dict(zip(rows[0], each, strict=True)) for each in zip(*(batch[n].tolist() for n in rows[0]), strict=True)
+    ] == rows
+    assert batch["cu_seqlens"].dtype == np.int32
+    assert batch["cu_seqlens"].tolist() == naive_bounds(rows)
+    assert batch["max_seqlen"] == max(np.diff(naive_bounds(rows)))
+    default = Blocks(shards, length, seed, **options)
+    assert list(default[0]) == ["input_ids", "labels"]
+    assert listed(default[0]) == {name: listed(blocks[0])[name] for name in ("input_ids", "labels")}
+
+
+def test_rows_of_shards_on_disk(tmp_path: Path) -> None:
+    documents = [[10 * i + k for k in range(i % 5)] for i in range(20)]
+    masks = [[k % 2 for k in range(i % 5)] for i in range(20)]
+    shards = shards_of(tmp_path, documents, masks)
+    assert len(shards.shards) > 3
+    blocks = Blocks(shards, 6, fields=FIELDS, tail="pad", pad_id=9)
+    expected = rows_of(documents, masks, 6, "pad", False)
+    assert sorted(json.dumps(listed(row)) for row in blocks) == sorted(map(json.dumps, expected))
+    again = pickle.loads(pickle.dumps(blocks))
+    assert again.fingerprint == blocks.fingerprint
+    assert [listed(row) for row in again] == [listed(row) for row in blocks]
+    assert repr(blocks).startswith("Blocks(TokenShards(")
+    assert repr(blocks).endswith(f"length=6, seed=0, {len(blocks)} rows)")
+
+
+def test_each_epoch_has_an_order_of_its_own() -> None:
+    shards: Any = MemoryShards([list(range(400))])
+    blocks = Blocks(shards, 4, seed=3)
+    orders = [[int(blocks[epoch, i]["input_ids"][0]) for i in range(len(blocks))] for epoch in range(3)]
+    assert all(sorted(order) == list(range(0, 396, 4)) for order in orders)
+    assert len(set(map(tuple, orders))) == 3
+    chunked = [int(row["input_ids"][0]) for row in Blocks(shards, 4, seed=3, chunk=3)]
+    assert sum(b == a + 4 for a, b in itertools.pairwise(chunked)) >= 66
+
+
+def test_indices_like_those_of_a_sequence() -> None:
+    shards: Any = MemoryShards([list(range(41))])
+    blocks = Blocks(shards, 4)
+    assert listed(blocks[-1]) == listed(blocks[9]) == listed(blocks[0, 9]) == listed(blocks[np.int64(9)])
+    assert [listed(row) for row in blocks.__getitems__([3, (0, 3)])] == [listed(blocks[3])] * 2
+    assert blocks.__getitems__([]) == []
+    for key in (10, -11, (0, 10), (-1, 0)):
+        with pytest.raises(IndexError, match=r"index is .*; there are 10 rows in each epoch, from 0"):
+            blocks[key]
+    for bad in ("0", 1.0, (1, 2, 3)):
+        with pytest.raises(TypeError, match=r"it must be an int, or \(epoch, index\)"):
+            blocks[bad]  # type: ignore[index]
+
+
+def test_collate_makes_a_batch() -> None:
+    shards: Any = MemoryShards([list(range(7)), list(range(20))])
+    blocks = Blocks(shards, 4, fields=FIELDS)
+    together, apart = collate(blocks.__getitems__([0, 1, 2])), collate([blocks[0], blocks[1], blocks[2]])
+    assert together.keys() == apart.keys() == {*FIELDS, "max_seqlen"}
+    for name, value in together.items():
+        assert np.array_equal(value, apart[name])
+    plain = Blocks(shards, 4)
+    batch = collate(plain.__getitems__([0, 1]))
+    assert batch.keys() == {"input_ids", "labels"}
+
+
+def test_arrays_of_a_batch_are_apart() -> None:
+    """Writing to one array changes no other, and not the shards."""
+    shards: Any = MemoryShards([list(range(20))])
+    blocks = Blocks(shards, 4)
+    row = blocks[0]
+    before = row["input_ids"].copy()
+    row["labels"][:] = -100
+    assert (row["input_ids"] == before).all()
+    assert (blocks[0]["labels"] >= 0).all()
+
+
+# Batches and states ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 60), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3), st.integers(0, 9), st.booleans())
+def test_every_row_once_per_epoch_whatever_the_ranks(
+    n_rows: int, world: int, share: int, epochs: int, seed: int, drop_last: bool
+) -> None:
+    shards: Any = MemoryShards([list(range(2 * n_rows + 1))])
+    blocks = Blocks(shards, 2, seed)
+    size = world * share
+    ranks = [list(blocks.batches(size, rank=r, world=world, epochs=epochs, drop_last=drop_last)) for r in range(world)]
+    assert len({len(batches) for batches in ranks}) == 1
+    got = [
+        row for batches in zip(*ranks, strict=True) for batch in batches for row in batch["input_ids"][:, 0].tolist()
+    ]
+    expected = [int(blocks[epoch, i]["input_ids"][0]) for epoch in range(epochs) for i in range(n_rows)]
+    assert got == expected[: len(expected) // size * size if drop_last else None]
+    assert all(len(batch["input_ids"]) == share for batches in ranks for batch in batches[:-1])
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 40), st.integers(0, 9), st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=5))
+def test_resumed_with_other_ranks_the_sequence_is_the_same(n_rows: int, seed: int, runs: list[tuple[int, int]]) -> None:
+    """Several runs, each with another number of ranks and another size of batches, read one sequence."""
+    shards: Any = MemoryShards([list(range(2 * n_rows + 1))])
+    state, got = None, []
+    for world, batches in runs:
+        size = 6
+        iterators = [
+            Blocks(shards, 2, seed).batches(size, rank=rank, world=world, state=state, epochs=None)
+            for rank in range(world)
+        ]
+        for _ in range(batches):
+            got += [row for iterator in iterators for row in next(iterator)["input_ids"][:, 0].tolist()]
+        states = [json.loads(json.dumps(iterator.state_dict())) for iterator in iterators]
+        assert all(each == states[0] for each in states)
+        state = states[0]
+        assert set(state) == {"version", "fingerprint", "seed", "epoch", "position"}
+    blocks = Blocks(shards, 2, seed)
+    assert got == [int(blocks[divmod(i, n_rows)]["input_ids"][0]) for i in range(len(got))]
+
+
+def test_a_run_has_a_length_and_an_end() -> None:
+    shards: Any = MemoryShards([list(range(41))])
+    blocks = Blocks(shards, 4)
+    batches = blocks.batches(4)
+    assert len(batches) == 3
+    assert [len(batch["labels"]) for batch in batches] == [4, 4, 2]
+    assert len(batches) == 0
+    assert next(batches, None) is None
+    assert batches.state_dict() == blocks.state_at(10)
+    assert len(blocks.batches(4, drop_last=True)) == 2
+    assert len(blocks.batches(4, epochs=2)) == 5
+    with pytest.raises(TypeError, match="epochs is None, so that the run has no end"):
+        len(blocks.batches(4, epochs=None))
+
+
+def test_states_of_other_rows_are_refused() -> None:
+    shards: Any = MemoryShards([list(range(41))])
+    blocks = Blocks(shards, 4)
+    state = blocks.batches(2).state_dict()
+    other: Any = MemoryShards([list(range(42))])
+    for rows in (Blocks(other, 4), Blocks(shards, 5), Blocks(shards, 4, chunk=2), Blocks(shards, 4, tail="pad")):
+        with pytest.raises(ValueError, match=r"the state's fingerprint is .*, but these rows have .*: resume with"):
+            rows.batches(2, state=state)
+    with pytest.raises(ValueError, match="the state's seed is 0, but these rows have 1: resume with"):
+        Blocks(shards, 4, 1).batches(2, state=state)
+    with pytest.raises(ValueError, match="the state's version is 2; this release of bpe reads 1"):
+        blocks.batches(2, state=state | {"version": 2})
+    with pytest.raises(ValueError, match="the state's position is 10; it must be from 0 to 9"):
+        blocks.batches(2, state=state | {"position": 10})
+    with pytest.raises(TypeError, match=r"state is .*; it must be what state_dict\(\) returned"):
+        blocks.batches(2, state={"epoch": 1})
+    assert Blocks(shards, 4, fields=FIELDS, mask_other_documents=True).batches(2, state=state) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"length": 0}, ValueError, "length is 0; it must be"),
+        ({"length": 1.5}, TypeError, "length is 1.5, a float; it must be"),
+        ({"seed": -1}, ValueError, "seed is -1; it must be at least 0"),
+        ({"chunk": 0}, ValueError, "chunk is 0; it must be at least 1"),
+        ({"pad_id": -1}, ValueError, "pad_id is -1; it must be at least 0"),
+        ({"tail": "keep"}, ValueError, "tail is 'keep'; it must be one of 'drop', 'pad'"),
+        ({"fields": ["ids"]}, ValueError, "fields has 'ids'; the fields are input_ids, labels, "),
+        ({"fields": 3}, TypeError, "fields is 3, an int; it must be names of"),
+        ({"mask_other_documents": 1}, TypeError, "mask_other_documents is 1, an int; it must be a bool"),
+    ],
+)
+def test_invalid_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    shards: Any = MemoryShards([[1, 2, 3]])
+    with pytest.raises(error, match=message):
+        Blocks(shards, **arguments)
+
+
+def test_invalid_arguments_of_batches() -> None:
+    shards: Any = MemoryShards([[1, 2, 3]])
+    with pytest.raises(
+        TypeError, match=r"shards is 'folder', a str; it must be a bpe.data.TokenShards: TokenShards\(path\)"
+    ):
+        Blocks("folder")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="size is 3 and world is 2; size counts the rows of all ranks together"):
+        Blocks(shards, 1).batches(3, world=2)
+    with pytest.raises(ValueError, match="rank is 2; it must be from 0 to 1"):
+        Blocks(shards, 1).batches(2, rank=2, world=2)
+    with pytest.raises(ValueError, match=r"has no rows: there are fewer than length \+ 1 = 1025 ids"):
+        Blocks(shards).batches(2)
+
+
+# The kernel -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "uint32", "int64"])
+def test_gather_copies_ids_of_any_type(dtype: str) -> None:
+    inputs, labels = np.full((2, 3), -1), np.full((2, 3), -1)
+    spans = np.array([[0, 0, 2, 4], [1, 1, 0, 1], [1, 3, 9, 1]])
+    gather(np.arange(10, dtype=dtype), spans, inputs, labels)
+    assert inputs.tolist() == [[2, 3, 4], [-1, 0, -1]]
+    assert labels.tolist() == [[3, 4, 5], [0, -1, 9]]
+
+
+@pytest.mark.parametrize(
+    "span",
+    [[-1, 0, 0, 1], [2, 0, 0, 1], [0, -1, 0, 1], [0, 4, 0, 1], [0, 2, 0, 3], [0, 0, -1, 1], [0, 0, 10, 1], [0, 0, 8, 3],
+     [0, 0, 0, 0], [0, 0, 0, -5], [0, 0, 2**63 - 1, 4], [0, 0, 0, 2**63 - 1], [0, 2**63 - 1, 0, 1]],
+)  # fmt: skip
+def test_gather_refuses_what_is_outside(span: list[int]) -> None:
+    inputs, labels = np.zeros((2, 3), dtype=np.int64), np.zeros((2, 3), dtype=np.int64)
+    with pytest.raises(IndexError, match="is not in 10 ids, 2 rows of 3"):
+        gather(np.arange(10, dtype=np.uint16), np.array([[0, 0, 0, 1], span]), inputs, labels)
+    assert not inputs.any()
+    with pytest.raises(ValueError, match="inputs and labels the same shape"):
+        gather(np.arange(10, dtype=np.uint16), np.array([[0, 0, 0, 1]]), inputs, labels[:1])
