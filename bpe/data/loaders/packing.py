@@ -4,9 +4,9 @@ A window is some thousand documents in the order of the shards. It is packed by 
 run resumes anywhere by packing one window again. Each epoch takes the windows in an order of its own, and the rows of a
 window in an order of its own. A row has room for length + 1 ids. Three documents of 5, 4 and 2 ids in rows of length 5:
 
-    concat          a a a a a b      b b b b c (c: the row shares its first id with the row before)
-    best-fit        a a a a a .      b b b b c c
-    best-fit-crop   a a a a a b      (b is cropped) c c . . . .
+    concat          a a a a a b   b b b b c c     each row begins with the last id of the one before
+    best-fit        a a a a a .   b b b b c c     . is padding
+    best-fit-crop   a a a a a c   b b b b . .     the shortest document was cropped
 
 Not here: the queues of the two best-fit strategies (`_packing.pyx`); rows without regard to documents
 (`bpe/data/loaders/blocks.py`).

@@ -1,0 +1,123 @@
+"""`Mixture`: shares of the weights, each dataset in its own order, pure in the index, states."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows_reference import MemoryShards, listed, naive_bounds
+
+from bpe.data import Blocks, Mixture, Packed
+from bpe.data.loaders.mixture import ROUND, shares
+from bpe.data.loaders.order import keys, permute
+
+FIELDS = ("input_ids", "labels", "document_ids", "cu_seqlens")
+
+
+def dataset(first: int, n_rows: int, seed: int = 0, length: int = 2) -> Blocks:
+    """Rows whose ids are from `first` on."""
+    shards: Any = MemoryShards([list(range(first, first + length * n_rows + 1))])
+    return Blocks(shards, length, seed, fields=FIELDS)
+
+
+def plain_owners(weights: list[float], seed: int, count: int) -> list[int]:
+    """The datasets of the first rows, as the module's docstring describes them."""
+    counts = shares(weights, len(weights)).tolist()
+    slots = [number for number, size in enumerate(counts) for _ in range(size)]
+    found: list[int] = []
+    while len(found) < count:
+        found += [slots[i] for i in permute(np.arange(ROUND), ROUND, keys(seed, len(found) // ROUND)).tolist()]
+    return found[:count]
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=4),
+    st.integers(0, 5),
+    st.booleans(),
+)
+def test_rows_are_those_of_the_datasets_in_order(given: list[tuple[int, int]], seed: int, first: bool) -> None:
+    datasets = [dataset(1000 * k, n_rows, k) for k, (n_rows, _) in enumerate(given)]
+    weights = [float(weight) for _, weight in given]
+    mixture = Mixture(datasets, weights, seed, stopping="first_exhausted" if first else "all_exhausted")
+    owners = plain_owners(weights, seed, 2 * len(mixture) + 1)
+    taken = [0] * len(datasets)
+    expected = []
+    for owner in owners:
+        expected.append(int(datasets[owner][divmod(taken[owner], len(datasets[owner]))]["input_ids"][0]))
+        taken[owner] += 1
+    size = len(mixture)
+    if size:
+        batch = mixture.read(np.arange(2 * size))
+        assert batch["input_ids"][:, 0].tolist() == expected[: 2 * size]
+        rows = [listed(mixture[divmod(i, size)]) for i in range(min(2 * size, 5))]
+        assert (
+            naive_bounds([row | {"position_ids": [0, 1]} for row in rows])
+            == mixture.read(np.arange(len(rows)))["cu_seqlens"].tolist()
+        )
+    counts = [[owners[:end].count(k) for k in range(len(datasets))] for end in (size - 1, size, size + 1)]
+    sizes = [len(each) for each in datasets]
+    if first:  # one row more would repeat one
+        assert all(count <= n for count, n in zip(counts[1], sizes, strict=True))
+        assert any(count > n for count, n in zip(counts[2], sizes, strict=True))
+    else:  # one row less would leave one out
+        assert all(count >= n for count, n in zip(counts[1], sizes, strict=True))
+        assert any(count < n for count, n in zip(counts[0], sizes, strict=True))
+
+
+def test_shares_are_exact() -> None:
+    assert shares([1, 1], 2).tolist() == [ROUND // 2] * 2
+    assert shares([1, 1, 1], 3).tolist() == [5462, 5461, 5461]
+    assert shares([0.7, 0.2, 0.1], 3).tolist() == [11469, 3277, 1638]
+    mixture = Mixture([dataset(0, 9000), dataset(20_000, 9000)], [0.9, 0.1])
+    owners, _ = mixture.sources(np.arange(ROUND))
+    assert abs(np.bincount(owners) / ROUND - [0.9, 0.1]).max() < 1 / ROUND
+
+
+def test_by_default_the_weights_are_the_sizes() -> None:
+    mixture = Mixture([dataset(0, 30), dataset(1000, 10)])
+    assert mixture.weights == (30, 10)
+    assert 30 <= len(mixture) <= 40
+
+
+def test_a_run_resumes_with_other_ranks() -> None:
+    def made() -> Mixture:
+        packed = Packed(MemoryShards([[7] * 3, [8] * 2] * 9), 2, 4, fields=FIELDS)  # type: ignore[arg-type]
+        inner = Mixture([dataset(100, 12), packed], [1, 2], 5)
+        return Mixture([dataset(0, 20, 1), inner], [1, 3], 2, stopping="all_exhausted")
+
+    whole = [row for batch in made().batches(4, epochs=2) for row in batch["input_ids"].tolist()]
+    iterator = made().batches(4, epochs=2)
+    got = [row for _ in range(3) for row in next(iterator)["input_ids"].tolist()]
+    state = json.loads(json.dumps(iterator.state_dict()))
+    copy = pickle.loads(pickle.dumps(made()))
+    ranks = [copy.batches(6, rank=r, world=3, epochs=2, state=state) for r in range(3)]
+    for parts in zip(*ranks, strict=True):
+        got += [row for part in parts for row in part["input_ids"].tolist()]
+    assert got == whole
+    with pytest.raises(ValueError, match="the state's fingerprint is"):
+        Mixture([dataset(0, 20, 1), dataset(100, 12)], [1, 3]).batches(4, state=state)
+
+
+def test_invalid_arguments() -> None:
+    good = dataset(0, 9)
+    with pytest.raises(ValueError, match=r"differs from .* in length or fields; they must be equal"):
+        Mixture([good, dataset(0, 9, length=3)], [1, 1])
+    with pytest.raises(TypeError, match="datasets has 3, an int; each must be a Blocks, Packed or Mixture"):
+        Mixture([good, 3], [1, 1])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="has no rows; leave it out"):
+        Mixture([good, dataset(0, 0)], [1, 1])
+    with pytest.raises(ValueError, match="datasets is empty; it must have at least one dataset"):
+        Mixture([])
+    for weights in ([1], [1, -1], [0, 1], [1, float("nan")], [1, float("inf")], ["1", 1]):
+        with pytest.raises(ValueError, match="it must have a positive number for each of 2 datasets"):
+            Mixture([good, good], weights)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the weight 1e-09 is less than one part in 16384 of all weights; raise it"):
+        Mixture([good, good], [1, 1e-9])
+    with pytest.raises(ValueError, match="stopping is 'never'; it must be one of"):
+        Mixture([good], stopping="never")  # type: ignore[arg-type]
