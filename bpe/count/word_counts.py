@@ -27,6 +27,7 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
 from bpe.corpus._separators import split
 from bpe.corpus.blocks import Cut, PathLike, document_cut, safe_cut
+from bpe.corpus.documents import Documents
 from bpe.corpus.reading import EndCut
 from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
@@ -609,6 +610,15 @@ def fill(counts: WordCounts, words: WordTable | Arrays) -> None:
     """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:
         counts._words, counts._position = words, 1 << 62  # greater than every position used so far
+
+
+def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
+    """Add the words of texts in buffers, such as `arrow_documents` gives; return the bytes that the table takes now."""
+    with counts._lock:
+        splitter, table = Splitter(counts), counts._table
+        for each in groups:
+            counts._position = splitter.count(table, each.data, each.starts, each.ends, counts._position)
+        return table.memory
 
 
 def _rebuild(

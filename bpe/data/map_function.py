@@ -6,7 +6,7 @@ requires, is imported for batches in Arrow's format only.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class MapFunction:
 
         """
         if hasattr(batch, "column_names") and hasattr(batch, "set_column"):
-            return self._table(batch)
+            return self.encode_table(batch)
         texts = batch[self.column]
         if texts is None or isinstance(texts, (str, bytes)):
             ids = self._encode([texts or ""])[0].view(np.int32)
@@ -84,11 +84,17 @@ class MapFunction:
             new[self.length] = encoded.lengths
         return batch.assign(**new) if hasattr(batch, "assign") else new  # `map` adds a dict to the batch, not a frame
 
-    def _table(self, batch: Any) -> Any:
-        """The same for an Arrow table."""
+    def encode_table(self, batch: Any, threads: int | None = None) -> Any:
+        """Encode an Arrow table or record batch on a number of threads; None is one per core, as for `encode_batch`.
+
+        Raises:
+            KeyError: for a table without the column.
+            ModuleNotFoundError: without pyarrow.
+
+        """
         if self.column not in batch.column_names:
             raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(batch.column_names)}")
-        encoded = self._encode(batch.column(self.column))
+        encoded = self._encode(batch.column(self.column), threads)
         arrow = load_pyarrow("map_function")
         ids = arrow.array(encoded.ids.view(np.int32))
         new = {self.output: arrow.LargeListArray.from_arrays(arrow.array(encoded.offsets), ids)}
@@ -97,9 +103,11 @@ class MapFunction:
         kept = [name for name in batch.column_names if name not in new] if self.keep_columns else []
         return arrow.table({**{name: batch.column(name) for name in kept}, **new})
 
-    def _encode(self, texts: Any) -> TokenBatch:
-        append, prepend, allowed_special = self._encoding
-        return self.tokenizer.encode_batch(texts, append=append, prepend=prepend, allowed_special=allowed_special)
+    def _encode(self, texts: Any, threads: int | None = None) -> TokenBatch:
+        append, prepend, allowed = self._encoding
+        return self.tokenizer.encode_batch(
+            texts, threads=threads, append=append, prepend=prepend, allowed_special=allowed
+        )
 
     # Identity ---------------------------------------------------------------------------------------------------------
 
@@ -132,11 +140,17 @@ def _sorted(allowed_special: Allowed) -> str | tuple[str, ...]:
     return tuple(sorted(set(allowed_special)))
 
 
+@lru_cache(maxsize=1)
+def _tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
+    """The tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
+    return Tokenizer.from_spec(huggingface.read(file), cache_memory=cache_memory)
+
+
 def _rebuild(file: bytes, cache_memory: int, columns: tuple[Any, ...], encoding: tuple[Any, ...]) -> MapFunction:
     column, output, length, keep_columns = columns
     append, prepend, allowed_special = encoding
     return MapFunction(
-        Tokenizer.from_spec(huggingface.read(file), cache_memory=cache_memory),
+        _tokenizer(file, cache_memory),
         column,
         output=output,
         length=length,

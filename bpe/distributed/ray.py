@@ -1,0 +1,205 @@
+"""Counting words and encoding with Ray Data (extra `ray`).
+
+An adapter: Ray reads, shuffles, spills and retries; what an actor does to a batch is in `arrow_functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.arrow import load_pyarrow
+from bpe.count.word_counts import WordCounts
+from bpe.data.map_function import MapFunction
+from bpe.distributed.arrow_functions import count_batch, encode_batch, gathered, word_arrays
+from bpe.errors import check_int, typed
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.normalizers import NormalizerLike
+from bpe.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
+
+#: Parts of the words for each core of the cluster. The counts of one part are merged in one task's memory.
+PARTS_PER_CORE = 4
+
+
+def count(
+    dataset: Dataset,
+    column: str = "text",
+    *,
+    pretokenizer: Pretokenizer | str | None = "gpt2",
+    normalizer: NormalizerLike | None = None,
+    special_tokens: Iterable[str] = (),
+    min_count: int = 1,
+    parts: int | None = None,
+    concurrency: int | tuple[int, int] | None = None,
+) -> WordCounts:
+    """Count the words in a column of texts, for `bpe.train(counts=...)`.
+
+    The counts equal those of `bpe.count_words(texts=...)`. A Ray dataset has no order of documents, so the words are
+    sorted by their bytes: `bpe.train` gives the same tokenizer as in one process with the tie rules "id" (the default),
+    "smallest" and "greatest", which do not depend on the order; with "first", which does, it may give another. A null
+    is an empty text.
+
+    Actors count each block; the shuffle brings all counts of a word together, and Ray spills it to disk. The driver
+    receives each distinct word of the corpus once, block by block.
+
+    Args:
+        dataset: a Ray dataset.
+        column: the column with the texts, of type string or binary.
+        pretokenizer: as for `bpe.count_words`, as are the next two.
+        normalizer: how a text is changed before it is split.
+        special_tokens: strings that separate text and are part of no word.
+        min_count: leave out rarer words, to spare the driver's memory. Training then gives other merges wherever
+            these words matter; the default, 1, leaves out none.
+        parts: into how many parts the words are divided for merging; None means 4 for each core of the cluster. The
+            counts of a part must fit into the memory of a task.
+        concurrency: the number of actors, or the least and the most; None means up to one for each core.
+
+    Raises:
+        TypeError: if `dataset` is not a Ray dataset.
+        ModuleNotFoundError: without Ray or pyarrow.
+
+    """
+    cores = _cores(dataset)
+    settings = WordCounts(pretokenizer, normalizer, special_tokens)
+    least = check_int("min_count", min_count, 1)
+    parts = PARTS_PER_CORE * cores if parts is None else check_int("parts", parts, 1)
+    counted = dataset.select_columns([column]).map_batches(
+        _Count,
+        fn_constructor_args=(column, settings, parts),
+        batch_format="pyarrow",
+        batch_size=None,  # a whole block: the larger a batch, the fewer words are sent twice
+        compute=_actors(concurrency, cores),
+    )
+    merged = counted.groupby("part", num_partitions=parts).map_groups(
+        _merged, fn_kwargs={"least": least}, batch_format="pyarrow"
+    )
+    return gathered(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
+
+
+def encode(
+    dataset: Dataset,
+    tokenizer: Tokenizer,
+    column: str = "text",
+    *,
+    concurrency: int | tuple[int, int] | None = None,
+    **options: Any,
+) -> Dataset:
+    """Add the ids of a column of texts to a Ray dataset, as a `large_list<int32>` column.
+
+    The ids equal `Tokenizer.encode`'s. Ray encodes when the result is used, for instance when it is written. Ids take
+    about as much space as text; with `keep_columns=False`, other columns are left out.
+
+    Args:
+        dataset: a Ray dataset.
+        tokenizer: the tokenizer. It is put into the object store once, and each actor makes its own from there.
+        column: the column with the texts, of type string or binary. A null is an empty text.
+        concurrency: the number of actors, or the least and the most; None means up to one for each core.
+        options: `output`, `length`, `append`, `prepend`, `allowed_special` and `keep_columns`, as for
+            `Tokenizer.map_function`.
+
+    Raises:
+        TypeError, ValueError: for a `dataset` that is not a Ray dataset, and for options as `map_function`.
+        ModuleNotFoundError: without Ray or pyarrow.
+
+    """
+    cores = _cores(dataset)
+    import ray
+
+    function = tokenizer.map_function(column, **options)
+    used = dataset if function.keep_columns else dataset.select_columns([column])
+    return used.map_batches(
+        _Encode,
+        fn_constructor_args=(ray.put(function),),
+        batch_format="pyarrow",
+        batch_size=None,
+        compute=_actors(concurrency, cores),
+    )
+
+
+class _Count:
+    """An actor that counts the words of blocks."""
+
+    def __init__(self, column: str, settings: WordCounts, parts: int) -> None:
+        self.column, self.settings, self.parts = column, settings, parts
+
+    def __call__(self, block: Any) -> Any:
+        """The words of a block, each with its count and the number of the part that it belongs to."""
+        pa = load_pyarrow()
+        counted = count_batch(block.column(self.column), self.settings)
+        part = part_numbers(*word_arrays(counted.column("word")), self.parts)
+        columns = {"word": counted.column("word"), "count": counted.column("count"), "part": pa.array(part)}
+        return pa.table(columns)
+
+
+class _Encode:
+    """An actor with a tokenizer."""
+
+    def __init__(self, function: Any) -> None:
+        import ray
+
+        self.function: MapFunction = ray.get(function)
+
+    def __call__(self, block: Any) -> Any:
+        """The block with its ids."""
+        return encode_batch(block, self.function)
+
+
+def _merged(rows: Any, least: int) -> Any:
+    """The rows of one part with the counts of each word added, without those below `least`."""
+    import pyarrow.compute as pc
+
+    sums = rows.group_by("word").aggregate([("count", "sum")]).rename_columns(["word", "count"])
+    return sums.filter(pc.field("count") >= least) if least > 1 else sums
+
+
+def part_numbers(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """The part, from 0 to `parts` - 1, of each word `blob[offsets[i]:offsets[i + 1]]`; int64, the same everywhere.
+
+    It depends on the length and on the first and the last 8 bytes, which divides words of text evenly.
+
+    >>> part_numbers(np.frombuffer(b"lowlower", dtype=np.uint8), np.array([0, 3, 8]), 1)
+    array([0, 0])
+    """
+    lengths = np.diff(offsets).astype(np.uint64)
+    padded = np.concatenate([np.zeros(8, np.uint8), blob, np.zeros(8, np.uint8)])
+    eight = np.lib.stride_tricks.sliding_window_view(padded, 8)
+    used = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
+    shift = np.uint64(64) - used
+    first = np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift  # without the next word's bytes
+    last = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
+    mixed = (first ^ (last * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
+    part: NDArray[np.int64] = ((mixed >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)
+    return part
+
+
+def _actors(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
+    """The argument `concurrency` as Ray's strategy."""
+    import ray.data
+
+    least, most = (
+        (1, cores) if concurrency is None else concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
+    )
+    return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", least, 1), max_size=most)
+
+
+def _cores(dataset: Any) -> int:
+    """The number of cores in the cluster, after a check of the dataset."""
+    try:
+        import ray
+        import ray.data
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "bpe.distributed.ray needs Ray Data; install the extra: pip install 'bytepair[ray]'"
+        ) from None
+    load_pyarrow("bpe.distributed.ray")
+    if not isinstance(dataset, ray.data.Dataset):
+        raise TypeError(
+            f"dataset is {typed(dataset)}; it must be a ray.data.Dataset, such as ray.data.read_parquet gives"
+        )
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -1,0 +1,159 @@
+"""Counting words and encoding with Apache Spark (extra `spark`), which needs Java.
+
+An adapter: Spark reads, shuffles, spills and retries; what a task does to a batch is in `arrow_functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from bpe.base.arrow import load_pyarrow
+from bpe.count.word_counts import WordCounts
+from bpe.distributed.arrow_functions import count_batches, encode_batch, gathered
+from bpe.errors import check_int, typed
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.normalizers import NormalizerLike
+from bpe.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: A word's position is that of its partition times 2**PARTITION_BITS, and its number among the partition's words.
+PARTITION_BITS = 40
+#: Merged counts reach the driver in rows of about this many bytes, which are faster than a row for each word.
+ROW_BYTES = 1 << 24
+
+
+def count(
+    frame: DataFrame,
+    column: str = "text",
+    *,
+    pretokenizer: Pretokenizer | str | None = "gpt2",
+    normalizer: NormalizerLike | None = None,
+    special_tokens: Iterable[str] = (),
+    min_count: int = 1,
+) -> WordCounts:
+    """Count the words in a column of texts, for `bpe.train(counts=...)`.
+
+    The result equals `bpe.count_words(texts=...)` of the column's texts in the order of the frame's partitions, which
+    `frame.collect()` has too, including the order of first appearance. A null is an empty text.
+
+    Each task sends each distinct word of its partition through the shuffle of a `groupBy`, which spills to disk. The
+    driver receives each distinct word of the corpus once, partition by partition.
+
+    Args:
+        frame: a Spark data frame.
+        column: the column with the texts, of type string or binary.
+        pretokenizer: as for `bpe.count_words`, as are the next two.
+        normalizer: how a text is changed before it is split.
+        special_tokens: strings that separate text and are part of no word.
+        min_count: leave out rarer words, to spare the driver's memory. Training then gives other merges wherever
+            these words matter; the default, 1, leaves out none.
+
+    Raises:
+        TypeError: if `frame` is not a Spark data frame.
+        ModuleNotFoundError: without pyspark or pyarrow.
+
+    """
+    functions = _functions(frame)
+    settings = WordCounts(pretokenizer, normalizer, special_tokens)
+    least = check_int("min_count", min_count, 1)
+
+    def count_partition(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        position = 0 if context is None else context.partitionId() << PARTITION_BITS
+        schema = pa.schema([("word", pa.binary()), ("count", pa.int64()), ("first", pa.int64())])
+        for counted in count_batches((batch.column(0) for batch in batches), settings, position=position):
+            yield counted.cast(schema)
+
+    def pack(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for waiting in _groups(batches, ROW_BYTES):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, waiting[0].schema) as writer:
+                for batch in waiting:
+                    writer.write_batch(batch)
+            yield pa.record_batch({"packed": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+    words = frame.select(column).mapInArrow(count_partition, "word binary, count bigint, first bigint")
+    sums = words.groupBy("word").agg(functions.sum("count").alias("count"), functions.min("first").alias("first"))
+    if least > 1:
+        sums = sums.filter(functions.col("count") >= least)
+    rows = sums.mapInArrow(pack, "packed binary").toLocalIterator(prefetchPartitions=True)
+    arrow = load_pyarrow("bpe.distributed.spark")
+    return gathered((arrow.ipc.open_stream(bytes(row[0])).read_all() for row in rows), settings)
+
+
+def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **options: Any) -> DataFrame:
+    """Add the ids of a column of texts to a data frame, as `array<int>`.
+
+    The ids equal `Tokenizer.encode`'s. Spark encodes when the result is used, for instance when it is written. Ids
+    take about as much space as text; with `keep_columns=False`, or `frame.select`, other columns do not pass through
+    Python.
+
+    Args:
+        frame: a Spark data frame.
+        tokenizer: the tokenizer. Each Python worker of Spark makes it once, for all its tasks.
+        column: the column with the texts, of type string or binary. A null is an empty text.
+        options: `output`, `length`, `append`, `prepend`, `allowed_special` and `keep_columns`, as for
+            `Tokenizer.map_function`.
+
+    Raises:
+        TypeError, ValueError: for a `frame` that is not a Spark data frame, and for options as `map_function`.
+        ModuleNotFoundError: without pyspark or pyarrow.
+
+    """
+    _functions(frame)
+    from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
+
+    function = tokenizer.map_function(column, **options)
+    new = [StructField(function.output, ArrayType(IntegerType(), containsNull=False))]
+    if function.length is not None:
+        new.append(StructField(function.length, LongType()))
+    names = {field.name for field in new}
+    kept = [field for field in frame.schema.fields if field.name not in names] if function.keep_columns else []
+
+    def encode_partition(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            table = encode_batch(batch, function)
+            ids = table.column(function.output).cast(pa.list_(pa.int32()))
+            at = table.schema.get_field_index(function.output)
+            yield from table.set_column(at, function.output, ids).combine_chunks().to_batches()
+
+    used = frame if function.keep_columns else frame.select(column)
+    return used.mapInArrow(encode_partition, StructType([*kept, *new]))
+
+
+def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """Record batches in groups of about `size` bytes."""
+    group: list[Any] = []
+    total = 0
+    for batch in batches:
+        group.append(batch)
+        total += batch.nbytes
+        if total >= size:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
+
+
+def _functions(frame: Any) -> Any:
+    """The module `pyspark.sql.functions`, after a check of the data frame."""
+    try:
+        from pyspark.sql import functions
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "bpe.distributed.spark needs pyspark; install the extra: pip install 'bytepair[spark]' (and Java 17)"
+        ) from None
+    load_pyarrow("bpe.distributed.spark")
+    if not hasattr(frame, "mapInArrow"):
+        raise TypeError(f"frame is {typed(frame)}; it must be a Spark data frame, such as spark.read.parquet gives")
+    return functions
