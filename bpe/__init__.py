@@ -27,6 +27,7 @@ from bpe.count.counting import count_words
 from bpe.count.word_counts import WordCounts
 from bpe.decode.decoder import IncrementalDecoder
 from bpe.errors import FormatError
+from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_names
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
 from bpe.training.extend import extend
@@ -48,7 +49,10 @@ __all__ = [
     "__version__",
     "count_words",
     "data",
+    "encoding_for_model",
     "extend",
+    "get_encoding",
+    "list_encoding_names",
     "normalizers",
     "train",
 ]

@@ -40,6 +40,7 @@ LAYERS = [
     {"decode"},
     {"formats"},
     {"tokenizer"},
+    {"named"},
     {"training"},
     {"data", "evaluation"},
     {"compat", "distributed"},

@@ -371,6 +371,13 @@ def _inverse(spec: TokenizerSpec) -> dict[int, str]:
 def _check(spec: TokenizerSpec) -> None:
     """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back."""
     names = _inverse(spec)
+    if len(names) < len(spec.special_tokens):
+        first = next(name for name, number in spec.special_tokens.items() if names[number] != name)
+        number = spec.special_tokens[first]
+        raise ValueError(
+            f"special tokens {first!r} and {names[number]!r} have the same id, {number}; in a tokenizer.json, each has "
+            "its own: leave one of them out of special_tokens"
+        )
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     rest = {number: name for number, name in special.items() if number not in names}
     others = [name for name in rest.values() if not _unspelled(spec, name) or name == spec.unk_token]

@@ -7,7 +7,8 @@ bytes are merged alone, and this pair is the token's only merge.
 
 Exception: if merging a token's bytes needs a merge with a worse rank than the token's own, no list of merges sorted by
 rank is equivalent. (No training produces such ranks.) Then every split of every token is listed with the token's rank,
-which is tiktoken's rule itself. Not here: names of encodings, downloading.
+which is tiktoken's rule itself. Not here: the encodings that OpenAI publishes (`openai_encodings.py`), downloading
+(`bpe/named`).
 """
 
 from __future__ import annotations
@@ -26,29 +27,19 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
 from bpe.formats._ranks import RankTable, any_merges_to_itself, read_ranks
+from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import unpacked
+from bpe.pretokenize.patterns import PATTERNS, SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
-#: The SHA-256 of each of OpenAI's files, uncompressed → its pattern and special tokens in `tiktoken`.
+#: The SHA-256 of each of OpenAI's rank files, uncompressed → its pattern and special tokens in `tiktoken`. Where two
+#: encodings share a file, the one that has the file's name.
 PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": ("gpt2", {"<|endoftext|>": 50256}),  # r50k_base
-    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": ("gpt2", {"<|endoftext|>": 50256}),  # p50k_base
-    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": (
-        "cl100k",
-        {
-            "<|endoftext|>": 100257,
-            "<|fim_prefix|>": 100258,
-            "<|fim_middle|>": 100259,
-            "<|fim_suffix|>": 100260,
-            "<|endofprompt|>": 100276,
-        },
-    ),
-    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": (
-        "o200k",
-        {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
-    ),
+    FILES[f"{name}.tiktoken"].sha256: (each.pattern, each.special_tokens)
+    for name, each in ENCODINGS.items()
+    if f"{name}.tiktoken" in FILES
 }
 
 Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
@@ -94,15 +85,37 @@ def load(
             f"special_tokens is {typed(special_tokens)}; it must map each name to its id, because rank files hold no "
             "special tokens: {'<|endoftext|>': 100257}"
         )
-    special = dict(special_tokens or {})
-    for name, number in special.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"special token {shown(name)} must be a str of at least one character")
-        special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
+    preset = _preset(pretokenizer)
+    if preset is not None:
+        pretokenizer = preset.pattern
+        special_tokens = preset.special_tokens if special_tokens is None else special_tokens
+    special = checked_special(special_tokens or {})
     data, pattern = read_file(path), as_pretokenizer(pretokenizer)
     if not force:
         check_pattern(data, pattern, os.fspath(path))
-    return read(data, pattern, special, os.fspath(path))
+    return read(data, pattern, special, os.fspath(path), shared_ids=preset is not None)
+
+
+def _preset(pretokenizer: object) -> PublishedEncoding | None:
+    """The encoding of OpenAI's with this name; None for the name of a pattern, such as "gpt2", and anything else."""
+    if not isinstance(pretokenizer, str) or pretokenizer in PATTERNS:
+        return None
+    return ENCODINGS.get(pretokenizer)
+
+
+def checked_special(special_tokens: Mapping[str, int]) -> dict[str, int]:
+    """Special tokens with ids as int.
+
+    Raises:
+        TypeError, ValueError: for names that are not str or empty, and ids that are not int or out of range.
+
+    """
+    special: dict[str, int] = {}
+    for name, number in special_tokens.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"special token {shown(name)} must be a str of at least one character")
+        special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
+    return special
 
 
 def check_pattern(data: bytes, pretokenizer: Pretokenizer | None, path: str | None) -> None:
@@ -125,8 +138,10 @@ def read(
     pretokenizer: Pretokenizer | None,
     special_tokens: Mapping[str, int],
     path: str | None = None,
+    *,
+    shared_ids: bool = False,
 ) -> TokenizerSpec:
-    """Read the content of a rank file, gzipped or not.
+    """Read the content of a rank file, gzipped or not; `shared_ids` as for `spec_of`.
 
     Raises:
         FormatError: for content that is not a rank file; it names the line.
@@ -138,7 +153,68 @@ def read(
     if tokens is None or table is None or not table.distinct:
         tokens = _read_line_by_line(data, path)  # raises the error, or reads an unusual layout
         table = RankTable(*tokens[:2])
-    vocabulary = _vocabulary(*tokens, special_tokens, path)
+    return spec_of(tokens, table, pretokenizer, special_tokens, path, shared_ids=shared_ids)
+
+
+def from_ranks(
+    ranks: Mapping[bytes, int], pretokenizer: Pretokenizer | None, special_tokens: Mapping[str, int]
+) -> TokenizerSpec:
+    """The spec of tokens with their ranks, as `tiktoken.Encoding` takes them.
+
+    A special token may have the id of another token (the first one is then what the id decodes to), and the spelling
+    of an ordinary token. A token without bytes is left out, because encoding never produces it.
+
+    Raises:
+        TypeError: for tokens that are not bytes, and ranks that are not int.
+        ValueError: for a rank that is negative or given twice, or no ranks.
+
+    """
+    if not set(map(type, ranks)) <= {bytes}:
+        wrong = next(token for token in ranks if type(token) is not bytes)
+        raise TypeError(f"mergeable_ranks has the token {typed(wrong)}; it must map bytes to int")
+    numbers = list(ranks.values())
+    if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
+        numbers = [check_int(f"the rank of {shown(token)}", rank, 0, ID_LIMIT - 1) for token, rank in ranks.items()]
+    order = np.argsort(np.array(numbers, dtype=np.int64), kind="stable")
+    given = list(ranks)
+    ordered = [given[i] for i in order.tolist() if given[i]]
+    sorted_ranks = np.array([numbers[i] for i in order.tolist() if given[i]], dtype=np.int32)
+    if not ordered:
+        raise ValueError("mergeable_ranks holds no tokens; it must map at least one token to its rank")
+    if (same := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
+        first, second = ordered[same[0]], ordered[same[0] + 1]
+        raise ValueError(
+            f"mergeable_ranks gives {shown(first)} and {shown(second)} the same rank, {sorted_ranks[same[0]]}; a rank "
+            "is a token's id, so each must be unique"
+        )
+    tokens = b"".join(ordered), offsets_of([len(token) for token in ordered]), sorted_ranks
+    return spec_of(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, None, shared_ids=True)
+
+
+def spec_of(
+    tokens: Tokens,
+    table: RankTable,
+    pretokenizer: Pretokenizer | None,
+    special_tokens: Mapping[str, int],
+    path: str | None,
+    *,
+    shared_ids: bool,
+) -> TokenizerSpec:
+    """The spec of tokens that are sorted by rank; `table` is their table.
+
+    Args:
+        tokens: the tokens, which must be distinct.
+        table: their table.
+        pretokenizer: the pattern.
+        special_tokens: name → id.
+        path: the file, for errors.
+        shared_ids: allow what `tiktoken` allows: a special token with the id of another token, or spelled as one.
+
+    Raises:
+        FormatError: for special tokens whose ids or names are not distinct, unless `shared_ids` is set.
+
+    """
+    vocabulary = _vocabulary(*tokens, special_tokens, path, shared_ids)
     pairs, ids, shared_ranks, unreachable = recover_merges(*tokens, table)
     return TokenizerSpec(
         model="byte",
@@ -195,14 +271,19 @@ def _vocabulary(
     ranks: NDArray[np.int32],
     special_tokens: Mapping[str, int],
     path: str | None,
+    shared_ids: bool,
 ) -> Vocabulary:
     """The vocabulary of the tokens and the special tokens, after checking that their ids and names are distinct."""
     special: dict[int, bytes] = {}
     for name, number in special_tokens.items():
         i = int(np.searchsorted(ranks, number))
         if i < len(ranks) and ranks[i] == number:
+            if shared_ids:
+                continue
             raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
         if number in special:
+            if shared_ids:
+                continue
             raise FormatError(
                 f"token id {number} is given twice: {shown(special[number])} and {shown(name.encode())}", path=path
             )
@@ -211,7 +292,7 @@ def _vocabulary(
         vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
     except ValueError as error:
         raise FormatError(str(error), path=path) from None
-    if special and (ordinary := vocabulary.ordinary_among(special.values())):
+    if special and not shared_ids and (ordinary := vocabulary.ordinary_among(special.values())):
         what = f"special token {min(ordinary).decode()!r} is an ordinary token too"
         raise FormatError(f"{what}; leave it out of special_tokens", path=path)
     return vocabulary
@@ -239,3 +320,27 @@ def recover_merges(
             return ranks[splits[:, :2]], results, results, None
     merges = np.flatnonzero(merged)
     return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[without]
+
+
+def pattern_of(pat_str: str) -> Pretokenizer:
+    r"""The pretokenizer of a pattern that is written for `tiktoken`, whose engine is Rust's `fancy_regex`.
+
+    A published pattern gets its scanner. In any other, `$` and `&&` mean what they mean in Rust: `$` the end of the
+    text only, and `&&` in a class an intersection.
+
+    Raises:
+        TypeError: if the pattern is not a str.
+        ValueError: for a pattern that does not compile.
+
+    >>> pattern_of(r"\w+|\s+$|\s").pattern, pattern_of(r"[\w&&[^a]]+|a").split("bac")
+    ('\\w+|\\s+\\Z|\\s', ['b', 'a', 'c'])
+
+    """
+    if not isinstance(pat_str, str) or pat_str in SPELLINGS:
+        return Pretokenizer.from_regex(pat_str)
+    if re.search(r"\(\?[a-z]*m", pat_str) is None:  # otherwise `$` is the end of a line
+        parts = re.findall(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", pat_str, re.DOTALL)
+        pat_str = "".join(r"\Z" if part == "$" else part for part in parts)
+    if "&&" in pat_str and not pat_str.startswith("(?V1)"):
+        pat_str = f"(?V1){pat_str}"
+    return Pretokenizer.from_regex(pat_str)

@@ -1,0 +1,531 @@
+"""The interface of tiktoken 0.14, on a native `Tokenizer`: `import bpe.compat.tiktoken as tiktoken`.
+
+Names, arguments, defaults, results (lists of int) and errors are tiktoken's, and so are the ids. Where tiktoken fails
+an assertion or aborts with a panic (`explicit_n_vocab`, equal ranks, a byte without a rank), there is a ValueError or a
+TypeError. Not here: the registry and the cache of files (`bpe/named`), `encode_with_unstable` (`unstable.py`).
+
+tiktoken leaves one thing to the order of a hash table: which of two special tokens is found where both begin at the
+same character. Here it is the longer one.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from array import array
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._id_lists import as_list, as_lists
+from bpe.base.threads import thread_count
+from bpe.batch import TokenBatch
+from bpe.compat import unstable
+from bpe.errors import check_int, typed
+from bpe.named import encodings
+from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
+from bpe.tokenizer import Tokenizer, decoder_of, engine_of
+from bpe.vocab.vocabulary import ORDINARY
+
+__all__ = ["Encoding", "encoding_for_model", "encoding_name_for_model", "get_encoding", "list_encoding_names"]
+
+Special = Literal["all"] | AbstractSet[str]
+NotSpecial = Literal["all"] | Collection[str]
+
+_NO_NAMES: frozenset[str] = frozenset()
+#: The most ids for which int objects are kept, for lists of ids; they take 40 bytes each.
+_MOST_NUMBERS = 1 << 20
+
+_lock = threading.RLock()
+_numbers: list[int] = []  # 0, 1, 2, …: the ints in the lists of ids; replaced by a longer list, never changed
+_registered: dict[str, Encoding] = {}
+
+
+def get_encoding(encoding_name: str) -> Encoding:
+    """The encoding of a name, the same object for each call; see `bpe.get_encoding`.
+
+    Raises:
+        ValueError: for a name that is not known, or not a str.
+        OSError: for a file that is neither in the cache nor can be downloaded.
+
+    """
+    found = _registered.get(encoding_name) if isinstance(encoding_name, str) else None
+    if found is None:
+        if not isinstance(encoding_name, str):
+            raise ValueError(f"encoding_name is {typed(encoding_name)}; it must be the name of an encoding")
+        with _lock:
+            found = _registered.get(encoding_name)
+            if found is None:
+                found = Encoding.__new__(Encoding)
+                found._set(encodings.named_encoding(encoding_name))
+                _registered[encoding_name] = found
+    return found
+
+
+def encoding_for_model(model_name: str) -> Encoding:
+    """The encoding that a model uses.
+
+    Raises:
+        KeyError: for a model that is not known.
+        OSError: as for `get_encoding`.
+
+    """
+    return get_encoding(encoding_name_for_model(model_name))
+
+
+class Encoding:
+    """A tokenizer with tiktoken's interface.
+
+    Args:
+        name: the name; encodings with other special tokens should have another one.
+        pat_str: the regular expression that splits text, as tiktoken's engine reads it.
+        mergeable_ranks: token → rank, which is its id and the priority of its merge.
+        special_tokens: name → id.
+        explicit_n_vocab: the number of tokens to check, special tokens included; None or 0 for no check.
+
+    Attributes:
+        name: the name.
+        max_token_value: the largest id.
+
+    Raises:
+        TypeError, ValueError: for arguments that do not fit together, and a pattern that does not compile.
+
+    >>> ranks = {b"a": 0, b"b": 1, b"ab": 2}
+    >>> enc = Encoding("tiny", pat_str=r"\\w+|\\W+", mergeable_ranks=ranks, special_tokens={"<e>": 3})
+    >>> enc.encode("abb<e>", allowed_special="all"), enc.decode([2, 3]), enc
+    ([2, 1, 3], 'ab<e>', <Encoding 'tiny'>)
+
+    """
+
+    name: str
+    max_token_value: int
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pat_str: str,
+        mergeable_ranks: dict[bytes, int],
+        special_tokens: dict[str, int],
+        explicit_n_vocab: int | None = None,
+    ) -> None:
+        self._set(
+            encodings.built(
+                name,
+                pat_str=pat_str,
+                mergeable_ranks=mergeable_ranks,
+                special_tokens=special_tokens,
+                explicit_n_vocab=explicit_n_vocab,
+            )
+        )
+
+    def _set(self, encoding: NamedEncoding) -> None:
+        """Set the attributes."""
+        self.name = encoding.name
+        self._pat_str = encoding.pat_str
+        self._special_tokens: dict[str, int] = encoding.special_tokens  # type: ignore[assignment]
+        self._tokenizer: Tokenizer = encoding.tokenizer
+        self._engine = engine_of(encoding.tokenizer)
+        self._decoder = decoder_of(encoding.tokenizer)
+        self._special_token_values = set(encoding.special_tokens.values())
+        #: What all names of special tokens begin with, and its first character: a text without them has none.
+        self._prefix = _common_prefix(encoding.special_tokens)
+        self._first = self._prefix[:1]
+        self.max_token_value = encoding.tokenizer.n_vocab - 1
+        if encoding.ranks is not None:
+            self._mergeable_ranks = encoding.ranks  # type: ignore[assignment]
+            self.max_token_value = max(max(encoding.ranks.values()), self.max_token_value)
+
+    def __repr__(self) -> str:
+        return f"<Encoding {self.name!r}>"
+
+    # Encoding ---------------------------------------------------------------------------------------------------------
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """The ids of a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
+
+        Raises:
+            TypeError: for a text that is not str.
+            ValueError: for a byte that has no rank.
+
+        """
+        if not isinstance(text, str):
+            raise _no_str(text)
+        return as_list(self._tokenizer.encode(text), self._numbers)
+
+    def encode(
+        self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
+    ) -> list[int]:
+        """The ids of a text.
+
+        Args:
+            text: the text. A lone surrogate becomes U+FFFD.
+            allowed_special: a set of names of special tokens that become their ids, or "all".
+            disallowed_special: names, of special tokens or of anything else, that are an error in the text; "all" means
+                all special tokens that are not allowed, () none.
+
+        Raises:
+            TypeError: for a text that is not str, or names that are not a set.
+            ValueError: for a text that has a disallowed name.
+
+        """
+        allowed = self._allowed_in(text, allowed_special, disallowed_special)
+        if allowed:
+            return as_list(self._engine.encode(text, allowed), self._numbers)
+        return as_list(self._tokenizer.encode(text), self._numbers)
+
+    def encode_to_numpy(
+        self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
+    ) -> NDArray[np.uint32]:
+        """The ids of a text as a uint32 array; the arguments are those of `encode`.
+
+        Raises:
+            UnicodeEncodeError: for a lone surrogate, or a pair of them.
+            TypeError, ValueError: as for `encode`.
+
+        """
+        allowed = self._allowed_in(text, allowed_special, disallowed_special)
+        return self._engine.encode(text if text.isascii() else text.encode(), allowed)
+
+    def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
+        """The ids of several texts, as `encode_ordinary` gives them, with at most `num_threads` threads.
+
+        Raises:
+            TypeError, ValueError: as for `encode_ordinary`.
+
+        """
+        threads, texts = _threads(num_threads), list(text)
+        for each in texts:
+            if not isinstance(each, str):
+                raise _no_str(each)
+        return self._lists(self._tokenizer.encode_batch(texts, threads=threads))
+
+    def encode_batch(
+        self,
+        text: list[str],
+        *,
+        num_threads: int = 8,
+        allowed_special: Special = _NO_NAMES,
+        disallowed_special: NotSpecial = "all",
+    ) -> list[list[int]]:
+        """The ids of several texts, as `encode` gives them, with at most `num_threads` threads.
+
+        Raises:
+            TypeError, ValueError: as for `encode`.
+
+        """
+        threads, texts = _threads(num_threads), list(text)
+        allowed = _NO_NAMES
+        for each in texts:
+            allowed |= self._allowed_in(each, allowed_special, disallowed_special)
+        if allowed:
+            return self._lists(self._engine.encode_batch(texts, threads, allowed))
+        return self._lists(self._tokenizer.encode_batch(texts, threads=threads))
+
+    def encode_with_unstable(
+        self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
+    ) -> tuple[list[int], list[list[int]]]:
+        """The ids of a text that stay the same whatever follows it, and the ids that may follow them.
+
+        Each completion, after the stable ids, decodes to bytes that begin with the text. They are in ascending order.
+
+        Args:
+            text: the text.
+            allowed_special: as for `encode`.
+            disallowed_special: as for `encode`.
+
+        Raises:
+            UnicodeEncodeError: for a lone surrogate, or a pair of them.
+            TypeError, ValueError: as for `encode`.
+
+        """
+        allowed = self._allowed_in(text, allowed_special, disallowed_special)
+        return self._completer.with_completions(text.encode(), allowed)
+
+    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
+        """The id of a token, special or not.
+
+        Raises:
+            KeyError: with the bytes, if there is no such token.
+            TypeError: for anything but str and bytes.
+
+        """
+        token = _as_bytes(text_or_bytes)
+        found = self._mergeable_ranks.get(token)
+        if found is None:
+            found = self._special_tokens.get(token.decode("utf-8", "replace"))
+        if found is None:
+            raise KeyError(token)
+        return found
+
+    # Decoding ---------------------------------------------------------------------------------------------------------
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of a sequence of ids.
+
+        Raises:
+            KeyError: for an id without a token.
+            OverflowError: for an id below 0 or above 2**32 - 1.
+            TypeError: for ids that are not a sequence of int.
+
+        """
+        try:
+            if type(tokens) is list:
+                return self._decoder.pieces_of(np.frombuffer(array("I", tokens), dtype=np.uint32))
+            return self._decoder.bytes_of(tokens)
+        except (TypeError, ValueError, OverflowError):  # for no ids too
+            return b"".join(self._token(token, "Invalid token for decoding: ") for token in _sequence(tokens))
+
+    def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
+        """The text of a sequence of ids; `errors` as in `bytes.decode`, for bytes that are not UTF-8.
+
+        Raises:
+            KeyError, OverflowError, TypeError: as for `decode_bytes`.
+            UnicodeDecodeError: with errors="strict", for bytes that are not UTF-8.
+
+        """
+        return self.decode_bytes(tokens).decode("utf-8", errors)
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of a token, special or not.
+
+        Raises:
+            KeyError, OverflowError, TypeError: as for `decode_bytes`.
+
+        """
+        return self._token(token, "")
+
+    def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
+        """The bytes of each of several tokens.
+
+        Raises:
+            KeyError, OverflowError, TypeError: as for `decode_bytes`.
+
+        """
+        return [self._token(token, "") for token in tokens]
+
+    def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
+        """The text of several tokens, and for each the index of the first character that has bytes of it.
+
+        Raises:
+            KeyError, OverflowError, TypeError: as for `decode_bytes`.
+            UnicodeDecodeError: for tokens that are not UTF-8 together.
+
+        """
+        parts = self.decode_tokens_bytes(tokens)
+        offsets: list[int] = []
+        n_chars = 0  # whose first byte is in the tokens before
+        for part in parts:
+            inside = part[:1] != b"" and 0x80 <= part[0] < 0xC0
+            offsets.append(max(0, n_chars - inside))
+            n_chars += sum(byte < 0x80 or byte >= 0xC0 for byte in part)
+        return b"".join(parts).decode("utf-8", "strict"), offsets
+
+    def decode_batch(
+        self, batch: Iterable[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
+    ) -> list[str]:
+        """The texts of several sequences of ids. `num_threads` is checked, and one thread decodes.
+
+        Raises:
+            KeyError, OverflowError, TypeError, UnicodeDecodeError: as for `decode`.
+
+        """
+        _threads(num_threads)
+        return [self.decode(tokens, errors) for tokens in batch]
+
+    def decode_bytes_batch(self, batch: Iterable[Sequence[int]], *, num_threads: int = 8) -> list[bytes]:
+        """The bytes of several sequences of ids. `num_threads` is checked, and one thread decodes.
+
+        Raises:
+            KeyError, OverflowError, TypeError: as for `decode_bytes`.
+
+        """
+        _threads(num_threads)
+        return [self.decode_bytes(tokens) for tokens in batch]
+
+    # The vocabulary ---------------------------------------------------------------------------------------------------
+
+    def token_byte_values(self) -> list[bytes]:
+        """The tokens that are not special, in ascending order of their bytes."""
+        return sorted(self._mergeable_ranks)
+
+    @property
+    def eot_token(self) -> int:
+        """The id of `<|endoftext|>`; a KeyError if there is none."""
+        return self._special_tokens["<|endoftext|>"]
+
+    @cached_property
+    def special_tokens_set(self) -> set[str]:
+        """The names of the special tokens."""
+        return set(self._special_tokens)
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether an id is that of a special token.
+
+        Raises:
+            TypeError: for an id that is not an int.
+
+        """
+        if not isinstance(token, int):
+            raise TypeError(f"token is {typed(token)}; it must be an int")
+        return token in self._special_token_values
+
+    @property
+    def n_vocab(self) -> int:
+        """The largest id + 1."""
+        return self.max_token_value + 1
+
+    @cached_property
+    def _mergeable_ranks(self) -> dict[bytes, int]:
+        """The tokens that are not special → id, in the order of ids."""
+        return dict(self._tokenizer.spec.vocabulary.ids)
+
+    # Private, as in tiktoken ------------------------------------------------------------------------------------------
+
+    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
+        """The ids of a text that is not split into words; special tokens in it are ordinary text."""
+        return self._completer.piece(_as_bytes(text_or_bytes))
+
+    def _encode_only_native_bpe(self, text: str) -> list[int]:
+        """The ids of a text whose words the `regex` package finds."""
+        import regex
+
+        words = regex.findall(self._pat_str, text)
+        return [number for word in words for number in self._encode_single_piece(word)]
+
+    def _encode_bytes(self, text: bytes) -> list[int]:
+        """The ids of bytes; what is not UTF-8, and the word before it, are merged as one piece."""
+        if not isinstance(text, bytes):
+            raise TypeError(f"text is {typed(text)}; it must be bytes")
+        return self._completer.encode_bytes(text)
+
+    # Copies and pickles -----------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> object:
+        """The name of a registered encoding, and everything of another one."""
+        if self is _registered.get(self.name):
+            return self.name
+        return {
+            "name": self.name,
+            "pat_str": self._pat_str,
+            "mergeable_ranks": dict(sorted(self._mergeable_ranks.items(), key=operator.itemgetter(1))),
+            "special_tokens": dict(self._special_tokens),
+        }
+
+    def __setstate__(self, value: Any) -> None:
+        if isinstance(value, str):
+            self.__dict__.update(get_encoding(value).__dict__)
+        else:
+            self._set(encodings.built(**value))
+
+    def __copy__(self) -> Encoding:
+        made = Encoding.__new__(Encoding)
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Encoding:
+        return self.__copy__()  # nothing in it changes
+
+    # Private ----------------------------------------------------------------------------------------------------------
+
+    def _allowed_in(self, text: str, allowed: Special, disallowed: NotSpecial) -> frozenset[str]:
+        """The names of special tokens to find in a text, after refusing one that is not allowed.
+
+        No names if the text has none, so that the caller can take the fast path.
+        """
+        if not isinstance(text, str):
+            raise _no_str(text)
+        if not isinstance(allowed, AbstractSet) and not (isinstance(allowed, str) and allowed == "all"):
+            raise TypeError(f'allowed_special is {typed(allowed)}; it must be "all" or a set of names')
+        if isinstance(disallowed, str) and disallowed == "all":
+            if self._first not in text or self._prefix not in text:
+                return _NO_NAMES
+            disallowed = () if allowed == "all" else self.special_tokens_set - allowed
+        if disallowed:
+            self._refuse(text, frozenset(disallowed))
+        if not allowed or self._first not in text or self._prefix not in text:
+            return _NO_NAMES
+        names = self.special_tokens_set if allowed == "all" else self.special_tokens_set & allowed
+        return frozenset(names)
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The ints that lists of ids are made of."""
+        global _numbers
+        wanted = min(self.max_token_value + 1, _MOST_NUMBERS)
+        if len(_numbers) < wanted:
+            _numbers = list(range(wanted))
+        return _numbers
+
+    def _lists(self, batch: TokenBatch) -> list[list[int]]:
+        """A batch as lists."""
+        return as_lists(batch.ids, batch.offsets, self._numbers)
+
+    def _refuse(self, text: str, disallowed: frozenset[str]) -> None:
+        """Raise ValueError for the first of these names in a text."""
+        data = text.encode("utf-8", "surrogatepass")
+        for _, _, name in self._engine.specials.find(data, disallowed):
+            _raise_disallowed(name)
+
+    def _token(self, token: int, prefix: str) -> bytes:
+        """The bytes of a token."""
+        number = operator.index(token)
+        if not 0 <= number < 2**32:
+            raise OverflowError(f"token id {number} is out of range; ids are from 0 to 2**32 - 1")
+        vocabulary = self._tokenizer.spec.vocabulary
+        if number not in vocabulary and not (b"" in self._mergeable_ranks and self._mergeable_ranks[b""] == number):
+            raise KeyError(f"{prefix}{number}")
+        return vocabulary[number] if number < vocabulary.limit else b""
+
+    @cached_property
+    def _completer(self) -> unstable.Completer:
+        ordinary = self._tokenizer.spec.vocabulary.kinds == ORDINARY
+        return unstable.Completer(self._engine, self._tokenizer.token_byte_lengths, ordinary, self.token_byte_values())
+
+
+def _common_prefix(names: Iterable[str]) -> str:
+    """What all of several names begin with.
+
+    >>> _common_prefix({"<|user|>": 1, "<|end|>": 2}), _common_prefix([])
+    ('<|', '')
+    """
+    first, last = min(names, default=""), max(names, default="")
+    return first[: next((i for i, char in enumerate(first) if last[i] != char), len(first))]
+
+
+def _no_str(value: object) -> TypeError:
+    """The error for a text that is not a str."""
+    return TypeError(f"text is {typed(value)}; it must be a str")
+
+
+def _as_bytes(value: str | bytes) -> bytes:
+    """A str or bytes as bytes."""
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, bytes):
+        raise TypeError(f"text_or_bytes is {typed(value)}; it must be str or bytes")
+    return value
+
+
+def _sequence(tokens: Any) -> Sequence[int]:
+    """The argument `tokens`, after refusing what is not a sequence of ids."""
+    if isinstance(tokens, str) or not hasattr(tokens, "__getitem__") or isinstance(tokens, dict):
+        raise TypeError(f"tokens is {typed(tokens)}; it must be a sequence of int")
+    return tokens  # type: ignore[no-any-return]
+
+
+def _threads(num_threads: int) -> int:
+    """The argument `num_threads`, at most the number of available cores."""
+    return min(check_int("num_threads", num_threads, 1), thread_count(None))
+
+
+def _raise_disallowed(name: str) -> NoReturn:
+    raise ValueError(
+        f"the text holds the disallowed special token {name!r}; to encode it as that token, pass "
+        f"allowed_special={{{name!r}, ...}}; to encode it as ordinary text, pass "
+        f"disallowed_special=(enc.special_tokens_set - {{{name!r}}}), or disallowed_special=() for all special tokens"
+    )

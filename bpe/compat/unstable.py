@@ -1,0 +1,140 @@
+"""What the last tokens of a text may become: tiktoken's `encode_with_unstable` and `_encode_bytes`.
+
+The tokens of the last word are unstable, because more text may be merged with them. (Several words of white space at
+the end are unstable together: patterns such as `\\s*[\\r\\n]` may join them.) For each position in the unstable bytes,
+every token that begins with the rest is tried as the one that crosses the end of the text.
+
+The rules are those of tiktoken's `_encode_unstable_native`, with their imperfections. Cost: one encoding for each such
+token, so some milliseconds, and up to a second where the text ends with a space.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import utf8_error
+from bpe.encode.engine import Engine
+from bpe.vocab.special_tokens import SPACES
+
+#: The bytes of tokens that count as white space.
+_BLANK = b" \n\t"
+
+
+class Completer:
+    """Encodes with unstable tokens, for one tokenizer. Immutable.
+
+    Args:
+        engine: its engine.
+        lengths: the length of each token in bytes, by id.
+        ordinary: bool, by id: whether it is a token that is not special.
+        tokens: the tokens that are not special, in ascending order.
+
+    """
+
+    def __init__(
+        self, engine: Engine, lengths: NDArray[np.uint32], ordinary: NDArray[np.bool_], tokens: list[bytes]
+    ) -> None:
+        self._engine = engine
+        self._lengths = lengths
+        self._ordinary = ordinary
+        self._tokens = tokens
+
+    def piece(self, data: bytes) -> list[int]:
+        """The ids of bytes that are not split into words."""
+        return self._known(data, self._engine.piece_ids(data))
+
+    def _merged(self, data: bytes) -> list[int]:
+        """As `piece`, but without looking up whether all of it is a token."""
+        return self._known(data, self._merging.piece_ids(data))
+
+    def _known(self, data: bytes, ids: list[int]) -> list[int]:
+        """The ids, after refusing bytes without an id."""
+        if ids and max(ids) >= len(self._lengths):
+            self._engine.refuse_unknown(data)
+        return ids
+
+    @cached_property
+    def _merging(self) -> Engine:
+        return Engine(replace(self._engine.spec, ignore_merges=False, unreachable=None), cache_memory=0)
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """The ids of bytes. From the last word before the first byte that is not UTF-8, all is merged as one piece."""
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            stable, unstable = self._split(data[: error.start], frozenset())
+            return stable + self.piece(unstable + data[error.start :])
+        ids: list[int] = self._engine.encode(data).tolist()
+        return ids
+
+    def with_completions(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], list[list[int]]]:
+        """The stable ids of a text, and the sequences of ids that may follow them, in ascending order."""
+        ids, unstable = self._split(text, allowed)
+        if not unstable:
+            return ids, []
+        found: set[tuple[int, ...]] = {(self.piece(token)[0],) for token in self._beginning_with(unstable)}
+        texts = [
+            unstable[:cut] + token for cut in range(1, len(unstable)) for token in self._beginning_with(unstable[cut:])
+        ]
+        found.update(self._cut(texts, len(unstable)))
+        last = _last_char(unstable)
+        if last in SPACES and len(last) < len(unstable):
+            found.add((*self._merged(unstable[: -len(last)]), *self._merged(last)))
+        return ids, [list(each) for each in sorted(found)]
+
+    def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
+        """The stable ids of a text, and the bytes of the others."""
+        ids = self._engine.encode(text, allowed).tolist()
+        *_, last = ["", *self._engine.items(text, allowed)]
+        if isinstance(last, (int, str)):
+            return ids, b""  # no text, or a special token at its end
+        pieces = list(self._engine.pieces(last, frozenset()))
+        if not pieces:
+            return ids, b""  # the pattern matches nothing there
+        assert isinstance(pieces[-1], bytes)
+        n_unstable = len(self.piece(pieces[-1]))
+        if self._is_blank(ids[-n_unstable]):
+            while n_unstable < len(ids) and self._is_blank(ids[-n_unstable - 1]):
+                n_unstable += 1
+        vocabulary = self._engine.spec.vocabulary
+        return ids[:-n_unstable], b"".join(vocabulary[number] for number in ids[-n_unstable:])
+
+    def _is_blank(self, number: int) -> bool:
+        """Whether a token is not special and only white space."""
+        return bool(self._ordinary[number]) and not self._engine.spec.vocabulary[number].strip(_BLANK)
+
+    def _beginning_with(self, prefix: bytes) -> list[bytes]:
+        """The tokens that begin with these bytes."""
+        after = prefix.rstrip(b"\xff")
+        end = bisect_left(self._tokens, after[:-1] + bytes([after[-1] + 1])) if after else len(self._tokens)
+        return self._tokens[bisect_left(self._tokens, prefix) : end]
+
+    def _cut(self, texts: list[bytes], n_bytes: int) -> set[tuple[int, ...]]:
+        """The ids of each text, up to the token that reaches `n_bytes`."""
+        valid: list[bytes] = []
+        rows: list[list[int]] = []
+        for text in texts:
+            if utf8_error(text) is None:
+                valid.append(text)
+            else:
+                rows.append(self._merged(text))
+        rows += self._engine.encode_batch(valid, 1).to_list()
+        lengths = self._lengths
+        found: set[tuple[int, ...]] = set()
+        for row in rows:
+            reached = np.searchsorted(np.cumsum(lengths[row]), n_bytes)
+            found.add(tuple(row[: int(reached) + 1]))
+        return found
+
+
+def _last_char(data: bytes) -> bytes:
+    """The bytes of the last character; b"" where they are not UTF-8."""
+    for size in range(1, min(4, len(data)) + 1):
+        if utf8_error(data[-size:]) is None:
+            return data[-size:]  # the shortest suffix that is UTF-8 is one character
+    return b""

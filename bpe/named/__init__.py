@@ -1,0 +1,18 @@
+"""Tokenizers by name: `get_encoding("cl100k_base")`, `encoding_for_model("gpt-4o")`.
+
+In comes a name; out comes a `Tokenizer`, the same object for the same name. What the names stand for is data in
+`bpe/formats/openai_encodings.py`. The files, in the order in which a name meets them:
+
+- `encodings.py` the registry: name → tokenizer, model → name;
+- `cache.py` the folder of downloaded files, which is tiktoken's, and downloading;
+- `plugins.py` encodings that other packages define in the namespace `tiktoken_ext`.
+
+Invariants: nothing is downloaded unless a call asks for it by name. The content of each file is checked by its SHA-256
+before it is used, whether it was cached or downloaded; a cached file with another content is removed. A file appears
+in the cache complete or not at all. Importing this package, or asking for a name that it knows, imports neither
+tiktoken nor a plugin. Cost: the first call for a name reads a file of 1 to 4 MB and builds the tokenizer, in 30 to
+150 ms; later calls look it up.
+
+Sources: tiktoken 0.14 (`registry.py`, `load.py`, `model.py`); the folder `tiktoken` in the user's cache is that of
+later sources of tiktoken.
+"""

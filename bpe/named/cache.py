@@ -1,0 +1,146 @@
+"""The cache of downloaded files, which is shared with tiktoken, and downloading.
+
+A file is cached under the SHA-1 of its address, in hex, in the folder that TIKTOKEN_CACHE_DIR names, else
+DATA_GYM_CACHE_DIR, else `data-gym-cache` in the folder for temporary files. An empty variable turns the cache off.
+Where neither variable is set, the folder `tiktoken` in the user's cache is read too, because later releases of tiktoken
+write there. Not here: which files there are (`bpe/formats/openai_encodings.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from bpe.base.atomic_files import atomic_write
+from bpe.errors import FormatError, counted
+from bpe.formats.openai_encodings import PublishedFile
+
+#: The variables that name the folder; the first one that is set decides.
+VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
+#: The most seconds that a server may take for an answer or for the next part of a file.
+TIMEOUT = 60.0
+#: The most bytes that are downloaded; the largest published file has 4 MB.
+MAX_BYTES = 1 << 26
+
+log = logging.getLogger("bpe")
+
+
+def folders() -> list[Path]:
+    """The folders in which files are looked up, the one to write to first; none if the cache is off."""
+    for variable in VARIABLES:
+        if variable in os.environ:
+            return [Path(os.environ[variable])] if os.environ[variable] else []
+    return [Path(tempfile.gettempdir()) / "data-gym-cache", _user_cache() / "tiktoken"]
+
+
+def _user_cache() -> Path:
+    """The folder for the caches of this user's programs."""
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"])
+    home = Path(os.path.expanduser("~"))
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches"
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return home / ".cache"
+
+
+def cached_name(address: str) -> str:
+    """The name of a file in the cache.
+
+    >>> cached_name("https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken")
+    '9b5ad71b2ce5302211f9c61530b329a4922fc6a4'
+    """
+    return hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
+
+
+def read(file: PublishedFile) -> bytes:
+    """The content of a published file, from the cache or else downloaded and cached.
+
+    A cached file with another content is removed. A file that cannot be written to a folder that no variable names is
+    not cached, without an error.
+
+    Raises:
+        OSError: for a file that is not cached and cannot be downloaded, and for a folder that a variable names and
+            that cannot be written to.
+        FormatError: for downloaded content with another SHA-256.
+
+    """
+    searched = folders()
+    for folder in searched:
+        data = _cached(folder / cached_name(file.address), file.sha256)
+        if data is not None:
+            return data
+    data = _downloaded(file, searched)
+    if searched:
+        _keep(searched[0] / cached_name(file.address), data)
+    return data
+
+
+def _cached(path: Path, sha256: str) -> bytes | None:
+    """The content of a cached file; None if it does not exist, cannot be read or has another content."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(data).hexdigest() == sha256:
+        return data
+    log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
+    with suppress(OSError):
+        path.unlink()
+    return None
+
+
+def _downloaded(file: PublishedFile, searched: list[Path]) -> bytes:
+    """Download a file."""
+    from http.client import HTTPException
+    from urllib.request import urlopen  # importing it takes as long as the rest of `import bpe`
+
+    try:
+        with urlopen(file.address, timeout=TIMEOUT) as response:
+            data: bytes = response.read(MAX_BYTES + 1)
+    except (OSError, HTTPException) as error:
+        raise OSError(_advice(file, searched, error)) from error
+    found = hashlib.sha256(data).hexdigest()
+    if found != file.sha256:
+        size = counted(len(data), "byte") if len(data) <= MAX_BYTES else f"more than {MAX_BYTES} bytes"
+        raise FormatError(
+            f"{file.address} gave {size} with the SHA-256 {found}; it must be {file.sha256}: try again, or look at "
+            "what changes downloads on the way, such as a proxy"
+        )
+    return data
+
+
+def _advice(file: PublishedFile, searched: list[Path], error: Exception) -> str:
+    """What to do where a file is not cached and cannot be downloaded."""
+    name = cached_name(file.address)
+    why = f"{file.address} cannot be downloaded ({type(error).__name__}: {error})"
+    if not searched:
+        off = next(variable for variable in VARIABLES if variable in os.environ)
+        return (
+            f"{why}, and {off} is empty, which turns the cache off; where there is no network, set TIKTOKEN_CACHE_DIR "
+            f"to a folder that has this file under the name {name} (SHA-256 {file.sha256})"
+        )
+    looked = " and not in ".join(str(folder) for folder in searched)
+    return (
+        f"{why}, and the file is not in {looked}; where there is a network, download it, and put it here as "
+        f"{searched[0] / name} (SHA-256 {file.sha256}), or set TIKTOKEN_CACHE_DIR to a folder that has it under that "
+        "name"
+    )
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write a file to the cache."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(data)
+    except OSError as error:
+        if any(variable in os.environ for variable in VARIABLES):
+            raise
+        log.warning("%s cannot be written, so the file will be downloaded again next time: %s", path, error)

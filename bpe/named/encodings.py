@@ -1,0 +1,192 @@
+"""The registry of encodings: name → tokenizer, model → name.
+
+Each tokenizer is built once. `bpe.compat.tiktoken` uses the same registry. Not here: the data of the encodings
+(`bpe/formats/openai_encodings.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bpe.errors import shown, typed
+from bpe.formats import gpt2
+from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
+from bpe.formats.tiktoken import checked_special, from_ranks, pattern_of, read
+from bpe.named import cache, plugins
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.tokenizer import Tokenizer
+
+_lock = threading.RLock()
+_encodings: dict[str, NamedEncoding] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class NamedEncoding:
+    """An encoding of the registry.
+
+    Attributes:
+        name: its own name, which a plugin may give another name in the registry.
+        tokenizer: the tokenizer.
+        pat_str: its pattern as tiktoken has it.
+        special_tokens: name → id.
+        ranks: the tokens that are not special → id, if a plugin gave them; None where the tokenizer has them all.
+
+    """
+
+    name: str
+    tokenizer: Tokenizer
+    pat_str: str
+    special_tokens: Mapping[str, int]
+    ranks: Mapping[bytes, int] | None = None
+
+
+def get_encoding(name: str) -> Tokenizer:
+    """The tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin; no id differs.
+
+    `list_encoding_names` lists the names. The rank file is taken from tiktoken's cache folder: the one that
+    TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `data-gym-cache` in the folder for temporary files (or
+    `tiktoken` in the user's cache). If it is not there, it is downloaded from OpenAI and put there. A file whose
+    SHA-256 is not the published one is never used.
+
+    Args:
+        name: the name. A name that is not one of OpenAI's is looked up in the namespace `tiktoken_ext`.
+
+    Returns:
+        the tokenizer, with the special tokens of the encoding; the same object for each call.
+
+    Raises:
+        ValueError: for a name that is neither OpenAI's nor a plugin's, and a download with another SHA-256.
+        TypeError: if the name is not a str.
+        OSError: for a file that is neither in the cache nor can be downloaded; it says where to put it.
+
+    """
+    return named_encoding(name).tokenizer
+
+
+def encoding_for_model(model: str) -> Tokenizer:
+    """The tokenizer of one of OpenAI's models, such as "gpt-4o"; `get_encoding` says where it comes from.
+
+    Args:
+        model: the name of the model, or one that begins like a known one ("gpt-4o-2024-05-13").
+
+    Raises:
+        KeyError: for a model that is not known.
+        TypeError, OSError, ValueError: as for `get_encoding`.
+
+    """
+    return get_encoding(encoding_name_for_model(model))
+
+
+def encoding_name_for_model(model: str) -> str:
+    """The name of the encoding that a model uses.
+
+    Raises:
+        KeyError: for a model that is not known.
+        TypeError: if the name is not a str.
+
+    >>> encoding_name_for_model("gpt-4o"), encoding_name_for_model("gpt-4-0314")
+    ('o200k_base', 'cl100k_base')
+
+    """
+    if not isinstance(model, str):
+        raise TypeError(f"model is {typed(model)}; it must be the name of a model, such as 'gpt-4o'")
+    if model in MODELS:
+        return MODELS[model]
+    for prefix, name in MODEL_PREFIXES.items():
+        if model.startswith(prefix):
+            return name
+    raise KeyError(
+        f"model is {model!r}, whose encoding is not known; use get_encoding with the name of its encoding, one of "
+        f"{', '.join(map(repr, ENCODINGS))}"
+    )
+
+
+def list_encoding_names() -> list[str]:
+    """The names that `get_encoding` takes: OpenAI's, and those of plugins in the namespace `tiktoken_ext`.
+
+    Raises:
+        ValueError: for a plugin without encodings, and for a name that is defined twice.
+
+    >>> list_encoding_names()[:7]
+    ['gpt2', 'r50k_base', 'p50k_base', 'p50k_edit', 'cl100k_base', 'o200k_base', 'o200k_harmony']
+
+    """
+    return [*ENCODINGS, *plugins.constructors()]
+
+
+def named_encoding(name: str) -> NamedEncoding:
+    """The encoding of a name; errors are those of `get_encoding`."""
+    if not isinstance(name, str):
+        raise TypeError(f"name is {typed(name)}; it must be the name of an encoding, such as 'cl100k_base'")
+    found = _encodings.get(name)
+    if found is None:
+        with _lock:  # other threads wait for the file instead of downloading it too
+            found = _encodings.get(name)
+            if found is None:
+                found = _encodings[name] = _published(name) if name in ENCODINGS else _of_plugin(name)
+    return found
+
+
+def _published(name: str) -> NamedEncoding:
+    """Build one of OpenAI's encodings."""
+    encoding = ENCODINGS[name]
+    pretokenizer = Pretokenizer(encoding.pattern)
+    contents = [cache.read(FILES[file]) for file in encoding.files]
+    if len(contents) == 2:
+        spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
+    else:
+        spec = read(
+            contents[0], pretokenizer, encoding.special_tokens, FILES[encoding.files[0]].address, shared_ids=True
+        )
+    tokenizer = Tokenizer.from_spec(spec)
+    check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
+    return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
+
+
+def _of_plugin(name: str) -> NamedEncoding:
+    """Build an encoding that a module of `tiktoken_ext` defines."""
+    constructor = plugins.constructors().get(name) or plugins.public_constructor(name)
+    if constructor is None:
+        raise ValueError(
+            f"encoding {shown(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the modules of "
+            f"{plugins.NAMESPACE} ({', '.join(plugins.modules()) or 'none is installed'}) do not define it"
+        )
+    return built(**constructor())
+
+
+def built(
+    name: str,
+    *,
+    pat_str: str,
+    mergeable_ranks: Mapping[bytes, int],
+    special_tokens: Mapping[str, int],
+    explicit_n_vocab: int | None = None,
+) -> NamedEncoding:
+    """Build an encoding from the arguments of `tiktoken.Encoding`.
+
+    Raises:
+        TypeError, ValueError: for arguments that do not fit together.
+
+    """
+    special: dict[str, Any] = checked_special(special_tokens)
+    tokenizer = Tokenizer.from_spec(from_ranks(mergeable_ranks, pattern_of(pat_str), special))
+    largest = max(max(mergeable_ranks.values()), max(special.values(), default=0))
+    check_size(name, explicit_n_vocab, len(mergeable_ranks) + len(special), largest)
+    return NamedEncoding(name, tokenizer, pat_str, special_tokens, mergeable_ranks)
+
+
+def check_size(name: str, n_vocab: int | None, n_tokens: int, largest: int) -> None:
+    """Check the number of tokens that an encoding is known to have.
+
+    Raises:
+        ValueError: for another number of tokens, or gaps between their ids.
+
+    """
+    if n_vocab and (n_tokens != n_vocab or largest != n_vocab - 1):
+        raise ValueError(
+            f"explicit_n_vocab of {name!r} is {n_vocab}, but there are {n_tokens} tokens, special tokens included, and "
+            f"the largest id is {largest}; there must be {n_vocab} tokens with the ids from 0 to {n_vocab - 1}"
+        )
