@@ -87,6 +87,7 @@ def convert_shards(
     _check_boundaries(found.format, form, end_of_text, drop_boundaries)
     if largest_id is None:
         largest_id = max((_largest_in(shard) for shard in shards), default=0)
+    largest_id = check_int("largest_id", largest_id, 0)
     dtype = form.dtype(max(largest_id, end_of_text or 0))
     folder = new_folder(out)
     if any(each.path.parent.resolve() == folder.resolve() for each in found.shards):

@@ -77,6 +77,7 @@ def write_shards(
         shard_size = check_int("shard_size", shard_size, 1)
     if largest_id is None:
         largest_id = _largest_in(documents, masks)
+    largest_id = check_int("largest_id", largest_id, 0)
     dtype = form.dtype(max(largest_id, end_of_text or 0))
     folder = new_folder(out)
     around: tuple[Any, Any] = (None, None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
+from bpe.data.formats.protocol import ShardInfo, ShardWriter, WrittenFile, smallest_dtype
 from bpe.data.formats.reading import Offsets, Shard, check_rising, mapped, size_of
 from bpe.data.formats.writing import DocumentWriter
 from bpe.errors import FormatError
@@ -96,6 +96,14 @@ class _Writer(DocumentWriter):
         super().__init__(dtype, masks=masks)
         self._open(*((path, HEADER_SIZE) for path in (paths[0], *paths[2:], paths[1])))
         self._files[-1].write(np.zeros(1, dtype=_OFFSETS))
+
+    def finish(self) -> list[WrittenFile]:
+        """Finish the shard, and remove the mask of a shard that it replaces."""
+        written = super().finish()
+        if not self._masks:
+            path = self._files[0].path
+            path.with_name(path.name.removesuffix(".npy") + ".mask.npy").unlink(missing_ok=True)
+        return written
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._files[-1].write_array(ends, _OFFSETS)

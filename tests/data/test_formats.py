@@ -1,0 +1,447 @@
+"""Every shard format, read back by code written from its description, and writing under adverse conditions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bpe import TokenBatch
+from bpe.data import Manifest, write_shards
+from bpe.data.formats import FORMATS, columns, dolma, megatron
+from bpe.data.formats.protocol import ShardInfo
+from bpe.data.formats.writing import combined_crc32
+from shard_readers import READERS, read_folder
+
+NEEDS_ARROW = ("parquet", "arrow")
+DOCUMENTS = [form for form in FORMATS if FORMATS[form].holds]
+
+
+def skip_without_arrow(form: str) -> None:
+    if form in NEEDS_ARROW:
+        pytest.importorskip("pyarrow")
+
+
+documents = st.lists(
+    st.one_of(st.just([]), st.lists(st.integers(0, 300), max_size=1), st.lists(st.integers(0, 300), max_size=40)),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@settings(max_examples=30)
+@given(written=documents, size=st.one_of(st.none(), st.integers(1, 60)), large=st.sampled_from([0, 65235, 2**31 - 301]))
+def test_documents_are_read_back(tmp_path_factory: Any, form: str, written: Any, size: Any, large: int) -> None:
+    skip_without_arrow(form)
+    written = [[number + large for number in document] for document in written]
+    out = tmp_path_factory.mktemp("out")
+    largest = max((max(document, default=0) for document in written), default=0)
+    try:
+        FORMATS[form].dtype(largest)
+    except ValueError:
+        assert form == "nanogpt"
+        return
+    manifest = write_shards(written, out, format=form, shard_size=size)
+    found = read_folder(out, form)
+    if form in DOCUMENTS:
+        assert found == written
+    else:
+        assert sum(found, []) == sum(written, [])
+    assert (manifest.documents, manifest.tokens) == (len(written), sum(map(len, written)))
+    assert Manifest.read(out) == manifest
+    if size is not None:  # a shard ends with the document that reaches the size
+        tokens = [shard.tokens for shard in manifest.shards]
+        assert all(count >= size for count in tokens[:-1])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call, or one for every id: the files are the same."""
+    skip_without_arrow(form)
+    monkeypatch.setattr(columns, "_TOKENS", 5)
+    monkeypatch.setattr(columns, "_DOCUMENTS", 3)
+    monkeypatch.setattr(dolma, "_PIECE", 50)
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 6, 50)
+    ids = rng.integers(0, 500, lengths.sum()).astype(np.uint32)
+    done = []
+    for name in ("once", "often"):
+        (tmp_path / name).mkdir()
+        writer = FORMATS[form].writer(tmp_path / name, "x", FORMATS[form].dtype(500))
+        if name == "once":
+            writer.write(ids, lengths)
+        else:
+            position = 0
+            for length in lengths.tolist():
+                for i in range(max(length, 1)):
+                    part = ids[position : position + min(length, 1)]
+                    position += len(part)
+                    last = i >= length - 1
+                    writer.write(part, np.array([len(part)]), begins=i == 0, ends=last)
+        assert (writer.documents, writer.tokens) == (50, len(ids))
+        files = writer.finish()
+        done.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
+        assert [file.name for file in files][0] == FORMATS[form].names("x")[0]
+        assert {*os.listdir(tmp_path / name)} == {*FORMATS[form].names("x")}
+    assert done[0] == done[1]
+    if form in DOCUMENTS:
+        bounds = [0, *np.cumsum(lengths).tolist()]
+        expected = [ids[a:b].tolist() for a, b in zip(bounds, bounds[1:])]
+        assert READERS[form](tmp_path / "once" / FORMATS[form].names("x")[0]) == expected
+
+
+# Golden bytes ---------------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path: Path, form: str, docs: list[list[int]], **options: Any) -> dict[str, bytes]:
+    write_shards(docs, tmp_path, format=form, **options)
+    return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "manifest.json"}
+
+
+def test_golden_native(tmp_path: Path) -> None:
+    head = b"\x93NUMPY\x01\x00v\x00{'descr': '%s', 'fortran_order': False, 'shape': (%d,)}"
+    found = written(tmp_path, "native", [[1, 2], [], [65535]])
+    assert found == {
+        "tokens-00000.npy": (head % (b"<u2", 3)).ljust(127) + b"\n" + b"\x01\x00\x02\x00\xff\xff",
+        "tokens-00000.offsets.npy": (head % (b"<i8", 4)).ljust(127) + b"\n" + struct.pack("<4q", 0, 2, 2, 3),
+    }
+
+
+def test_golden_megatron(tmp_path: Path) -> None:
+    found = written(tmp_path, "megatron", [[1, 2], [], [65536]])
+    assert found == {
+        "tokens-00000.bin": struct.pack("<3i", 1, 2, 65536),
+        "tokens-00000.idx": bytes.fromhex(
+            "4d4d494449445800 00 0100000000000000 04 0300000000000000 0400000000000000"
+            "02000000 00000000 01000000"
+            "0000000000000000 0800000000000000 0800000000000000"
+            "0000000000000000 0100000000000000 0200000000000000 0300000000000000"
+        ),
+    }
+
+
+def test_golden_nanogpt_and_llmc(tmp_path: Path) -> None:
+    found = written(tmp_path / "a", "nanogpt", [[1, 2], []], end_of_text=7)
+    assert found == {"tokens-00000.bin": struct.pack("<4H", 1, 2, 7, 7)}
+    found = written(tmp_path / "b", "llmc", [[1, 2], []], end_of_text=7)
+    assert found == {
+        "tokens-00000.bin": struct.pack("<3i", 20240520, 1, 4) + bytes(1012) + struct.pack("<4H", 7, 1, 2, 7)
+    }
+    found = written(tmp_path / "c", "llmc", [[1, 2], []], end_of_text=70000)
+    assert found == {
+        "tokens-00000.bin": struct.pack("<3i", 20240801, 7, 4) + bytes(1012) + struct.pack("<4I", 70000, 1, 2, 70000)
+    }
+
+
+def test_golden_datatrove(tmp_path: Path) -> None:
+    found = written(tmp_path, "datatrove", [[1, 2], []], end_of_text=7)
+    assert found == {
+        "tokens-00000.ds": struct.pack("<4H", 1, 2, 7, 7),
+        "tokens-00000.ds.index": struct.pack("<2Q", 3, 4),
+        "tokens-00000.ds.metadata": b"unknown|2\n4\n4.00 T",
+    }
+
+
+def test_golden_dolma(tmp_path: Path) -> None:
+    writer = FORMATS["dolma"].writer(tmp_path, "x", np.dtype("<u2"), info=ShardInfo(source='a,"b"', first_document=5))
+    writer.write(np.array([1, 2, 3], dtype=np.uint32), np.array([2, 0, 1]))
+    writer.finish()
+    assert (tmp_path / "x.npy").read_bytes() == struct.pack("<3H", 1, 2, 3)
+    packed = (tmp_path / "x.csv.gz").read_bytes()
+    assert packed[4:8] == bytes(4)  # no time: the same documents give the same bytes
+    assert gzip.decompress(packed) == b'0,2,5,"a,""b""",6\r\n2,2,6,"a,""b""",7\r\n2,3,7,"a,""b""",8\r\n'
+
+
+def test_datatrove_numbers_for_people() -> None:
+    """As `humanize.metric` writes them."""
+    from bpe.data.formats.datatrove import _metric
+
+    expected = {0: "0.00 ", 999: "999 ", 1000: "1.00 k", 999_999: "1000 k", 10**9: "1.00 G", 25 * 10**12: "25.0 T"}
+    assert {number: _metric(number) for number in expected} == expected
+
+
+# Loss masks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["native", "parquet", "arrow"])
+def test_masks_are_read_back(form: str, tmp_path: Path) -> None:
+    skip_without_arrow(form)
+    pairs = [([5, 6, 7], [0, 1, 1]), ([], []), ([8], [255]), ([9, 9], [True, False])]
+    manifest = write_shards(pairs, tmp_path, format=form, masks=True, shard_size=4)
+    assert manifest.masks
+    masks: list[list[int]] = []
+    for shard in manifest.shards:
+        path = tmp_path / shard.files[0].name
+        if form == "native":
+            flat = np.load(tmp_path / f"{shard.stem}.mask.npy")
+            assert flat.dtype == np.uint8
+            bounds = np.load(tmp_path / f"{shard.stem}.offsets.npy").tolist()
+            masks += [flat[a:b].tolist() for a, b in zip(bounds, bounds[1:])]
+        else:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(path) if form == "parquet" else pa.ipc.open_file(path).read_all()
+            masks += table.column("loss_mask").to_pylist()
+    assert masks == [list(map(int, mask)) for _, mask in pairs]
+    assert read_folder(tmp_path, form) == [ids for ids, _ in pairs]
+
+
+@pytest.mark.parametrize("form", ["megatron", "nanogpt", "llmc", "datatrove", "dolma"])
+def test_other_formats_refuse_masks(form: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{form} shards cannot hold loss masks; native, parquet and arrow"):
+        write_shards([([1], [1])], tmp_path, format=form, masks=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_shard_without_masks_replaces_one_with_masks(tmp_path: Path) -> None:
+    """The old mask must not be taken for the new shard's."""
+    for masks in (True, False):
+        writer = FORMATS["native"].writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
+        writer.write(np.array([1, 2]), np.array([2]), mask=np.array([0, 1], dtype=np.uint8) if masks else None)
+        writer.finish()
+    assert not FORMATS["native"].open(tmp_path / "x.npy").has_masks
+
+
+# What a format cannot hold --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "largest", "message"),
+    [
+        ("nanogpt", 65536, "nanogpt shards hold ids up to 65535; formats with 32-bit ids, such as native"),
+        ("megatron", 2**31, "megatron shards hold ids up to 2147483647"),
+        ("native", 2**32, "native shards hold ids up to 4294967295"),
+        ("native", -1, "largest_id is -1"),
+    ],
+)
+def test_largest_id_decides(form: str, largest: int, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_shards(iter([[1]]), tmp_path / "out", format=form, largest_id=largest)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_dtypes(form: str) -> None:
+    names = {"nanogpt": ["uint16"], "megatron": ["uint16", "int32"]}
+    names |= dict.fromkeys(NEEDS_ARROW, ["uint16", "int32", "uint32"])
+    limits = {"uint16": 65535, "int32": 2**31 - 1, "uint32": 2**32 - 1}
+    for before, name in zip([None, *names.get(form, ["uint16", "uint32"])], names.get(form, ["uint16", "uint32"])):
+        assert FORMATS[form].dtype(limits[name]).name == name
+        assert FORMATS[form].dtype(limits[before] + 1 if before else 0).name == name
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_id_that_does_not_fit_is_refused(form: str, tmp_path: Path) -> None:
+    skip_without_arrow(form)
+    with pytest.raises(ValueError, match="id 65536 does not fit the shard's dtype, uint16"):
+        write_shards([[1], [65536]], tmp_path, format=form, largest_id=9)
+    with pytest.raises(ValueError, match="out of range"):
+        write_shards([[1], [-1]], tmp_path, format=form, largest_id=9)
+    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    for bad in (np.array([-1]), np.array([2**40]), np.array([70000], dtype=np.uint32)):
+        with pytest.raises(ValueError, match="does not fit"):
+            writer.write(bad, np.array([1]))
+    writer.discard()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_document_too_long_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(megatron._Writer, "max_document", 5)  # instead of 2**31 - 1
+    writer = FORMATS["megatron"].writer(tmp_path, "x", np.dtype("<u2"))
+    writer.write(np.arange(7), np.array([3, 4]), ends=False)
+    with pytest.raises(ValueError, match="a document has 6 tokens or more; megatron holds documents of at most 5: use"):
+        writer.write(np.arange(3), np.array([2, 1]), begins=False)
+    writer.write(np.arange(2), np.array([1, 1]), begins=False)  # the refused call has left no trace
+    writer.finish()
+    assert READERS["megatron"](tmp_path / "x.bin") == [[0, 1, 2], [3, 4, 5, 6, 0], [1]]
+    assert FORMATS["megatron"].writer(tmp_path, "y", np.dtype("<u2")).discard() is None
+
+
+def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
+    writer = FORMATS["llmc"].writer(tmp_path, "x", np.dtype("<u2"))
+    writer.tokens = 2**31 - 2  # type: ignore[misc]
+    with pytest.raises(ValueError, match="would have 2147483648 tokens; llmc files hold at most 2147483647: pass a sh"):
+        writer.write(np.arange(2), np.array([2]))
+    writer.discard()
+
+
+def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
+    writer = FORMATS["native"].writer(tmp_path, "x", np.dtype("<u2"))
+    with pytest.raises(ValueError, match="begins is False, but the last document is complete"):
+        writer.write(np.arange(2), np.array([2]), begins=False)
+    writer.write(np.arange(2), np.array([2]), ends=False)
+    with pytest.raises(ValueError, match="begins is True, but the last document is not complete"):
+        writer.write(np.arange(2), np.array([2]))
+    with pytest.raises(ValueError, match="add up to 3, but there are 2 ids"):
+        writer.write(np.arange(2), np.array([3]), begins=False)
+    with pytest.raises(ValueError, match="add up to 2, but"):
+        writer.write(np.arange(2), np.array([3, -1]), begins=False)
+    with pytest.raises(ValueError, match="has no loss masks, but this call has one"):
+        writer.write(np.arange(2), np.array([2]), begins=False, mask=np.ones(2, dtype=np.uint8))
+    with pytest.raises(ValueError, match="not complete; write the rest"):
+        writer.finish()
+    writer.discard()
+    assert os.listdir(tmp_path) == []
+
+
+# Whole or not at all --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_discard_leaves_nothing(form: str, tmp_path: Path) -> None:
+    skip_without_arrow(form)
+    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    writer.write(np.arange(200_000) % 60_000, np.full(2000, 100))
+    assert all(name.startswith(".") for name in os.listdir(tmp_path))
+    writer.discard()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_full_disk_is_named_and_leaves_nothing(form: str, tmp_path: Path) -> None:
+    skip_without_arrow(form)
+    resource = pytest.importorskip("resource")
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 60_000, 400_000).astype(np.uint32)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large") as caught:
+            write_shards([ids[i : i + 100] for i in range(0, len(ids), 100)], tmp_path, format=form)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(tmp_path / FORMATS[form].names("tokens-00000")[0])
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_file_that_makes_it_valid_comes_last(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is on the disk before the first gets its name, and a failure between two names leaves no shard."""
+    skip_without_arrow(form)
+    log: list[str] = []
+    replace, fsync = os.replace, os.fsync
+
+    failing: list[str] = []
+
+    def logged(old: Any, new: Any) -> None:
+        if Path(new).name in failing:
+            raise OSError(5, "Input/output error")
+        log.append(Path(new).name)
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", logged)
+    monkeypatch.setattr(os, "fsync", lambda file: (log.append("sync"), fsync(file)))
+    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    writer.write(np.arange(3), np.array([3]))
+    writer.finish()
+    names = [name for name in log if name != "sync"]
+    assert log == ["sync"] * len(names) + names + ["sync"]
+    last = {"native": "x.offsets.npy", "megatron": "x.idx", "datatrove": "x.ds.index", "dolma": "x.csv.gz"}
+    assert names[-1] == last.get(form, FORMATS[form].names("x")[0])
+
+    writer = FORMATS[form].writer(tmp_path, "y", np.dtype("<u2"))
+    writer.write(np.arange(3), np.array([3]))
+    failing.append(names[-1].replace("x.", "y."))
+    with pytest.raises(OSError, match="Input/output error"):
+        writer.finish()
+    assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[form].names("x"))
+
+
+# write_shards ---------------------------------------------------------------------------------------------------------
+
+
+def test_documents_of_every_kind(tmp_path: Path) -> None:
+    batch = TokenBatch.from_lists([[4, 5], []])
+    kinds = [[1, 2], np.array([3], dtype=np.int64), batch, (6, 7)]
+    write_shards(kinds, tmp_path)
+    assert read_folder(tmp_path, "native") == [[1, 2], [3], [4, 5], [], [6, 7]]
+    write_shards(iter(kinds), tmp_path / "again", largest_id=70000)
+    assert read_folder(tmp_path / "again", "native") == [[1, 2], [3], [4, 5], [], [6, 7]]
+    assert np.load(tmp_path / "again" / "tokens-00000.npy").dtype == np.uint32
+
+
+def test_arguments_of_write_shards(tmp_path: Path) -> None:
+    write_shards([], tmp_path)
+    assert read_folder(tmp_path, "native") == []
+    with pytest.raises(FileExistsError, match="has a manifest.json already"):
+        write_shards([[1]], tmp_path)
+    with pytest.raises(ValueError, match="documents is an iterator, which is read once; pass largest_id"):
+        write_shards(iter([[1]]), tmp_path / "a")
+    with pytest.raises(ValueError, match="format is 'bin'; it must be one of 'native', 'megatron'"):
+        write_shards([[1]], tmp_path / "a", format="bin")
+    with pytest.raises(TypeError, match=r"document 1 is \[2\]; with masks=True it must be \(ids, mask\)"):
+        write_shards([([1], [1]), [2]], tmp_path / "a", masks=True)
+    with pytest.raises(ValueError, match="document 0 has 2 ids and the mask"):
+        write_shards([([1, 2], [1])], tmp_path / "a", masks=True)
+    with pytest.raises(ValueError, match="values from 0 to 255"):
+        write_shards([([1, 2], [1, 256])], tmp_path / "a", masks=True)
+    with pytest.raises(TypeError, match="ids are of dtype float64"):
+        write_shards([[1.5]], tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path) -> None:
+    def failing() -> Any:
+        yield from [[1, 2, 3]] * 400_000
+        raise RuntimeError("lost")
+
+    with pytest.raises(RuntimeError, match="lost"):
+        write_shards(failing(), tmp_path, largest_id=3, shard_size=100_000)
+    assert os.listdir(tmp_path) == []
+
+
+# The manifest and the checksums ---------------------------------------------------------------------------------------
+
+
+@given(first=st.binary(max_size=50), second=st.binary(max_size=500))
+def test_checksums_are_combined(first: bytes, second: bytes) -> None:
+    assert combined_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+def change(path: Path, **values: Any) -> None:
+    manifest = json.loads(path.read_text())
+    for name, value in values.items():
+        *inner, last = name.split("__")
+        item = manifest
+        for key in inner:
+            item = item[int(key) if key.isdigit() else key]
+        item[last] = value
+    path.write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"version": 2}, "version: its version is 2; this release reads version 1"),
+        ({"dtype": "float32"}, "dtype: it is 'float32'; it must be one of uint16, int32, uint32"),
+        ({"tokens": 5}, "tokens: it declares 5 tokens; its shards have 3"),
+        ({"documents": True}, "documents: it is True; it must be a whole number"),
+        ({"shards": None}, "shards: it is None; it must be a list"),
+        ({"shards__0__files": []}, "shards.0..files"),
+        ({"shards__0__split": "test"}, 'must be null, "train" or "val"'),
+        ({"shards__0__files__0__name": "../x"}, "must be the name of a file in this folder"),
+        ({"shards__0__files__0__crc32": "0"}, "must be 8 hexadecimal digits"),
+        ({"shards__0__files__0__size": 2**63}, "must be a whole number from 0 to"),
+        ({"shards__0__tokens": -1}, "must be a whole number from 0 to"),
+        ({"masks": 1}, "masks: it is 1; it must be true or false"),
+        ({"tokenizer": []}, "tokenizer: it is .*; it must be an object"),
+    ],
+)
+def test_a_damaged_manifest_is_refused(values: Any, message: str, tmp_path: Path) -> None:
+    write_shards([[1, 2], [3]], tmp_path)
+    change(tmp_path / "manifest.json", **values)
+    with pytest.raises(ValueError, match=rf"manifest\.json, .*{message}"):
+        Manifest.read(tmp_path)
+    (tmp_path / "manifest.json").write_bytes(b"{")
+    with pytest.raises(ValueError, match=r"manifest\.json.*it is not JSON"):
+        Manifest.read(tmp_path)

@@ -1,0 +1,324 @@
+"""`TokenShards` against lists, folders without a manifest, splits, pickles, and the search for documents by a token."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.data import Manifest, TokenShards, write_shards
+from bpe.data.formats import FORMATS, reading
+from bpe.data.manifest import ShardEntry
+from bpe.data.writing import write_batches
+
+MAPPED = ["native", "megatron", "nanogpt", "llmc", "datatrove", "dolma"]
+RECORDED = ["native", "megatron", "datatrove", "dolma"]
+END = 999
+
+documents = st.lists(st.one_of(st.just([]), st.lists(st.integers(0, 300), max_size=12)), max_size=25)
+
+
+def check(shards: TokenShards, docs: list[list[int]]) -> None:
+    """Compare every method with the naive lists."""
+    flat = sum(docs, [])
+    starts = np.cumsum([0, *map(len, docs)]).tolist()
+    assert (shards.n_documents, shards.n_tokens) == (len(docs), len(flat))
+    assert len(shards.documents) == len(docs)
+    assert [ids.tolist() for ids in shards.documents] == docs
+    assert shards.tokens(0, len(flat)).tolist() == flat
+    assert shards.document_bounds(0, len(docs)).tolist() == starts
+    rng = np.random.default_rng(len(flat))
+    for _ in range(20):
+        a, b = sorted(rng.integers(0, len(flat) + 1, 2).tolist())
+        assert shards.tokens(a, b).tolist() == flat[a:b]
+        a, b = sorted(rng.integers(0, len(docs) + 1, 2).tolist())
+        assert shards.document_bounds(a, b).tolist() == starts[a : b + 1]
+        assert [ids.tolist() for ids in shards.documents[a:b]] == docs[a:b]
+    for i in range(-len(docs), len(docs)):
+        assert shards.documents[i].tolist() == docs[i]
+    for part in (slice(None, None, -1), slice(1, None, 3), slice(-3, 0, -2), slice(5, 2)):
+        assert [ids.tolist() for ids in shards.documents[part]] == docs[part]
+        assert [ids.tolist() for ids in shards.documents[part][::-1]] == docs[part][::-1]
+    holders = [number for number, document in enumerate(docs) for _ in document]
+    assert [shards.document_at(position) for position in range(len(flat))] == holders
+
+
+@pytest.mark.parametrize("form", RECORDED)
+@settings(max_examples=25)
+@given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)), large=st.sampled_from([0, 70_000]))
+def test_like_lists(tmp_path_factory: Any, form: str, docs: Any, size: Any, large: int) -> None:
+    docs = [[number + large for number in document] for document in docs]
+    folder = tmp_path_factory.mktemp("shards")
+    write_shards(docs, folder, format=form, shard_size=size)
+    shards = TokenShards(folder)
+    assert shards.format == form
+    check(shards, docs)
+    check(pickle.loads(pickle.dumps(shards)), docs)
+    (folder / "manifest.json").unlink()
+    found = TokenShards(folder)
+    assert found.format == form
+    assert found.fingerprint == TokenShards(folder).fingerprint != shards.fingerprint
+    check(found, docs)
+
+
+@pytest.mark.parametrize("form", ["nanogpt", "llmc"])
+@settings(max_examples=25)
+@given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)))
+def test_documents_by_their_end_of_text(tmp_path_factory: Any, form: str, docs: Any, size: Any) -> None:
+    folder = tmp_path_factory.mktemp("shards")
+    manifest = write_shards(docs, folder, format=form, shard_size=size, end_of_text=END)
+    framed = [[*document, END] if form == "nanogpt" else [END, *document] for document in docs]
+    shards = TokenShards(folder, end_of_text=END)
+    check(shards, framed)
+    check(pickle.loads(pickle.dumps(shards)), framed)
+    whole = TokenShards(folder)  # without it, a shard is one document
+    assert whole.n_documents == sum(shard.tokens > 0 for shard in manifest.shards)
+    assert whole.tokens(0, whole.n_tokens).tolist() == sum(framed, [])
+
+
+def test_ids_outside_documents_are_documents_too(tmp_path: Path) -> None:
+    write_shards([[1, END, 2, 3, END, 4]], tmp_path / "a", format="nanogpt")
+    assert [d.tolist() for d in TokenShards(tmp_path / "a", end_of_text=END).documents] == [[1, END], [2, 3, END], [4]]
+    write_shards([[1, END, 2, 3, END, 4]], tmp_path / "b", format="llmc")
+    assert [d.tolist() for d in TokenShards(tmp_path / "b", end_of_text=END).documents] == [[1], [END, 2, 3], [END, 4]]
+
+
+def test_arrays_are_views_and_read_only(tmp_path: Path) -> None:
+    write_shards([[1, 2], [3]], tmp_path, shard_size=2)
+    shards = TokenShards(tmp_path)
+    document = shards.documents[0]
+    assert type(document) is np.ndarray
+    assert np.shares_memory(document, shards.shards[0].ids)
+    assert np.shares_memory(shards.tokens(0, 2), shards.shards[0].ids)
+    assert not document.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        document[0] = 7
+
+
+def test_errors_of_access(tmp_path: Path) -> None:
+    write_shards([[1, 2], [3]], tmp_path)
+    shards = TokenShards(tmp_path)
+    for call, message in [
+        (lambda: shards.documents[2], "index 2 is out of range; there are 2 documents"),
+        (lambda: shards.documents[-3], "index -3 is out of range"),
+        (lambda: shards.tokens(0, 4), "tokens 0 to 4 are out of range; there are 3 tokens"),
+        (lambda: shards.tokens(2, 1), "tokens 2 to 1"),
+        (lambda: shards.tokens(-1, 1), "tokens -1 to 1"),
+        (lambda: shards.document_at(3), "position 3 is out of range"),
+        (lambda: shards.document_bounds(0, 3), "documents 0 to 3 are out of range"),
+    ]:
+        with pytest.raises(IndexError, match=message):
+            call()
+    with pytest.raises(TypeError, match="index is 'a', a str; it must be an int or a slice"):
+        shards.documents["a"]
+
+
+def test_masks(tmp_path: Path) -> None:
+    write_shards([([1, 2], [0, 1]), ([3], [1])], tmp_path / "a", masks=True, shard_size=2)
+    shards = TokenShards(tmp_path / "a")
+    assert shards.has_masks
+    assert shards.masks(0, 3).tolist() == [0, 1, 1]
+    assert shards.masks(1, 2).tolist() == [1]
+    assert shards.masks(1, 1).tolist() == []
+    write_shards([[1]], tmp_path / "b")
+    assert not TokenShards(tmp_path / "b").has_masks
+    assert TokenShards(tmp_path / "b").masks(0, 1) is None
+
+
+# Files and folders ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", MAPPED)
+def test_one_file(form: str, tmp_path: Path) -> None:
+    write_shards([[1, 2], [3]], tmp_path, format=form)
+    path = tmp_path / FORMATS[form].names("tokens-00000")[0]
+    shards = TokenShards(path)
+    assert shards.format == form
+    assert shards.tokens(0, 3).tolist() == [1, 2, 3]
+    if form == "megatron":  # by the index, or by the common prefix, as Megatron names a dataset
+        assert TokenShards(path.with_suffix(".idx")).fingerprint == shards.fingerprint
+        assert TokenShards(path.with_suffix("")).fingerprint == shards.fingerprint
+    with pytest.raises(ValueError, match=r"split is 'train', but .* is not a folder"):
+        TokenShards(path, split="train")
+
+
+def test_a_file_without_a_known_format(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"abc")
+    with pytest.raises(bpe.FormatError, match="not a shard of a known format; its name must end in"):
+        TokenShards(tmp_path / "x.txt")
+    with pytest.raises(bpe.FormatError, match="neither a manifest.json nor a shard"):
+        TokenShards(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        TokenShards(tmp_path / "absent.bin")
+
+
+def test_formats_do_not_mix(tmp_path: Path) -> None:
+    write_shards([[1]], tmp_path / "a", format="datatrove")
+    write_shards([[1]], tmp_path / "b", format="nanogpt")
+    shutil.copy(tmp_path / "b" / "tokens-00000.bin", tmp_path / "a")
+    (tmp_path / "a" / "manifest.json").unlink()
+    with pytest.raises(bpe.FormatError, match="has shards of nanogpt and datatrove; a folder without a manifest must"):
+        TokenShards(tmp_path / "a")
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_columns_cannot_be_mapped(form: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    write_shards([[1]], tmp_path, format=form)
+    with pytest.raises(ValueError, match=rf'{form} shards cannot be memory-mapped.*convert_shards\(path, out, "native"'):
+        TokenShards(tmp_path)
+
+
+def test_ids_that_the_command_line_writes(tmp_path: Path) -> None:
+    """`bpe encode -o ids.npy` writes the native layout, with uint32 ids."""
+    tok = bpe.train(texts=["low lower lowest"], vocab_size=260)
+    tok.save(tmp_path / "tokenizer.json")
+    (tmp_path / "a.txt").write_text("low\nlower\n")
+    from bpe.cli import main
+
+    assert main(["encode", str(tmp_path / "a.txt"), "-t", str(tmp_path / "tokenizer.json"), "--per-line", "-o",
+                 str(tmp_path / "ids.npy"), "--quiet"]) == 0  # fmt: skip
+    shards = TokenShards(tmp_path / "ids.npy")
+    assert [tok.decode(ids) for ids in shards.documents] == ["low\n", "lower\n"]
+    assert shards.dtype == np.uint32
+
+
+def test_an_unfinished_folder_is_refused(tmp_path: Path) -> None:
+    write_shards([[1]], tmp_path)
+    (tmp_path / "manifest.json").rename(tmp_path / "journal.jsonl")
+    with pytest.raises(bpe.FormatError, match="its encoding is not finished: run the same command again"):
+        TokenShards(tmp_path)
+
+
+def divided(folder: Path, form: str = "native") -> None:
+    """Shards of a divided corpus: 5 documents for training, 2 for validation."""
+    entries: list[ShardEntry] = []
+    for split, count in (("train", 5), ("val", 2)):
+        batch = reading.DocumentBatch(np.full(count, count), np.ones(count, dtype=np.int64), True, True, None)
+        stem = {"stem": split, "split": split}
+        entries += write_batches([batch], FORMATS[form], folder, np.dtype("<u2"), **stem)
+    Manifest(form, "uint16", tuple(entries)).write(folder)
+
+
+@pytest.mark.parametrize("form", MAPPED)
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
+    divided(tmp_path, form)
+    if not with_manifest:
+        (tmp_path / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="has a training and a validation part; pass split='train', 'val' or 'all'"):
+        TokenShards(tmp_path)
+    parts = {split: TokenShards(tmp_path, split=split) for split in ("train", "val", "all")}
+    found = {split: part.tokens(0, part.n_tokens).tolist() for split, part in parts.items()}
+    assert found == {"train": [5] * 5, "val": [2] * 2, "all": [5] * 5 + [2] * 2}
+    assert len({part.fingerprint for part in parts.values()}) == 3
+    again = pickle.loads(pickle.dumps(parts["val"]))
+    assert again.tokens(0, 2).tolist() == [2, 2]
+    with pytest.raises(ValueError, match="split is 'test'; it must be"):
+        TokenShards(tmp_path, split="test")
+
+
+def test_a_split_that_does_not_exist(tmp_path: Path) -> None:
+    write_shards([[1]], tmp_path)
+    with pytest.raises(ValueError, match="split is 'val', but .* is not divided; pass split=None"):
+        TokenShards(tmp_path, split="val")
+    assert TokenShards(tmp_path, split="all").n_tokens == 1
+
+
+# Pickles, fingerprints, processes -------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
+    for name, docs in (("a", [[1, 2], [3]]), ("b", [[1, 2], [3]]), ("c", [[1, 2], [4]]), ("d", [[1], [2, 3]])):
+        write_shards(docs, tmp_path / name)
+    prints = {name: TokenShards(tmp_path / name).fingerprint for name in "abcd"}
+    assert prints["a"] == prints["b"]
+    assert len({*prints.values()}) == 3
+
+
+def test_a_pickle_notices_other_shards(tmp_path: Path) -> None:
+    write_shards([[1, 2]], tmp_path / "a")
+    data = pickle.dumps(TokenShards(tmp_path / "a"))
+    assert len(data) < 1000
+    shutil.rmtree(tmp_path / "a")
+    write_shards([[1, 3]], tmp_path / "a")
+    with pytest.raises(ValueError, match="have changed since this object was pickled"):
+        pickle.loads(data)
+
+
+def first_document(shards: TokenShards) -> list[int]:
+    return shards.documents[0].tolist()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_other_processes(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this platform has no {method}")
+    write_shards([[1, 2]], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.map(first_document, [TokenShards(".")]) == [[1, 2]]
+
+
+# A shard in batches ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", list(FORMATS))
+@settings(max_examples=25)
+@given(docs=documents, most=st.integers(1, 20), masks=st.booleans())
+def test_batches_of_a_shard(tmp_path_factory: Any, form: str, docs: Any, most: int, masks: bool) -> None:
+    if form in ("parquet", "arrow"):
+        pytest.importorskip("pyarrow")
+    masks = masks and "masks" in FORMATS[form].holds
+    folder = tmp_path_factory.mktemp("shards")
+    wanted = [(ids, [number % 2 for number in ids]) for ids in docs]
+    write_shards(wanted if masks else docs, folder, format=form, masks=masks)
+    shard = FORMATS[form].open(folder / FORMATS[form].names("tokens-00000")[0])
+    assert shard.has_masks == masks
+    found: list[tuple[list[int], list[int]]] = []
+    ended = True
+    for batch in shard.batches(most):
+        assert len(batch.ids) <= most
+        assert int(batch.lengths.sum()) == len(batch.ids)
+        assert batch.begins == ended
+        assert (batch.mask is not None) == masks
+        position = 0
+        for number, length in enumerate(batch.lengths.tolist()):
+            if number or batch.begins:
+                found.append(([], []))
+            found[-1][0].extend(batch.ids[position : position + length].tolist())
+            if batch.mask is not None:
+                found[-1][1].extend(batch.mask[position : position + length].tolist())
+            position += length
+        ended = batch.ends
+    assert ended
+    if form in ("nanogpt", "llmc"):
+        assert sum((ids for ids, _ in found), []) == sum(docs, [])
+    else:
+        assert found == (wanted if masks else [(ids, []) for ids in docs])
+
+
+# Megatron datasets of other writers -----------------------------------------------------------------------------------
+
+
+def test_megatron_documents_of_several_sequences(tmp_path: Path) -> None:
+    """`--split-sentences` writes documents of several sequences; documents may be empty."""
+    import struct
+
+    lengths, indices = [2, 0, 3, 1], [0, 0, 2, 3, 4, 4]
+    ids = np.arange(6, dtype=np.uint16)
+    (tmp_path / "x.bin").write_bytes(ids.tobytes())
+    pointers = [0, 4, 4, 10]
+    (tmp_path / "x.idx").write_bytes(
+        b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, 4, 6) + struct.pack("<4i", *lengths)
+        + struct.pack("<4q", *pointers) + struct.pack("<6q", *indices)
+    )  # fmt: skip
+    check(TokenShards(tmp_path / "x"), [[], [0, 1], [2, 3, 4], [5], []])
