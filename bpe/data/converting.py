@@ -45,7 +45,7 @@ def convert_shards(
 
     The documents keep their order and, but for `end_of_text`, their ids. The manifest's facts about tokenizer, sources
     and options, and the copy of the tokenizer, go with them. What the new format has no place for is refused; the error
-    names the argument that drops it.
+    names the argument that drops it. (dolma's columns `id`, `src` and `loc` are written anew.)
 
     Args:
         source: a folder of shards, with or without a manifest, or one file, in any format.
@@ -94,7 +94,7 @@ def convert_shards(
         raise ValueError(f"out is the source's folder, {folder}; give another one")
     read = _Reader(found.format, form, end_of_text, masks)
     old = found.manifest or Manifest(found.format, dtype.name, ())
-    info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")), str(path))
+    info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
     written = _write(read, _groups(found.shards, shards, shard_size), folder, dtype, shard_size, info)
     if shard_size is None:
         written = _with_starts(written, found, read.changes)
@@ -121,7 +121,8 @@ def _write(
             inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
             place = folder / inner
             place.mkdir(parents=True, exist_ok=True)
-            names: dict[str, Any] = {"stem": name, "split": split, "info": info}
+            facts = replace(info, first_document=sum(entry.documents for entry in written))
+            names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
             new = write_batches(read.batches(shards), read.form, place, dtype, masks=read.masks, **names, **sizes)
             written += (_placed(entry, inner) for entry in new)
     except BaseException:

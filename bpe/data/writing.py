@@ -110,7 +110,7 @@ def write_batches(
     gets the shard's number unless `numbered` is False, for one shard. After an error, no file of these shards remains.
     """
     shards: list[ShardEntry] = []
-    first = 0  # document of the shard
+    first = 0 if info is None else info.first_document  # document of the shard
     writer: ShardWriter | None = None
 
     def name() -> str:

@@ -9,14 +9,18 @@ import csv
 import gzip
 import json
 import struct
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Lists = list[list[int]]
+
+
+def flat(lists: Iterable[list[int]]) -> list[int]:
+    return list(chain.from_iterable(lists))
 
 
 def cut(ids: Any, bounds: list[int]) -> Lists:

@@ -37,7 +37,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
         elif kind == 3:
             data = data[:at] + data[at + rng.choice((1, 2, 8)) :]
         else:
-            width, number = rng.choice("<H <I <Q".split()), rng.choice(EVIL)
+            width, number = rng.choice(["<H", "<I", "<Q"]), rng.choice(EVIL)
             size = struct.calcsize(width)
             data = data[:at] + struct.pack(width, number % 2 ** (8 * size)) + data[at + size :]
     return data
@@ -74,7 +74,8 @@ def test_mutated_shards(form: str, validate: bool, tmp_path: Path) -> None:
     main = tmp_path / FORMATS[form].names("tokens-00000")[0]
     rng = random.Random(f"{form}{validate}")
     read = 0
-    for _ in range(2000):
+    count = 2000 if validate else 500
+    for _ in range(count):
         path = rng.choice(list(originals))
         data = originals[path]
         if path.suffix == ".gz" and rng.random() < 0.8:
@@ -89,7 +90,7 @@ def test_mutated_shards(form: str, validate: bool, tmp_path: Path) -> None:
         except AssertionError:
             assert not validate  # offsets that were not checked may be wrong, but no access leaves the file
         rewrite(path, data)
-    assert 0 < read < 2000
+    assert 0 < read < count
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
@@ -114,7 +115,9 @@ def test_a_changed_file_of_a_manifest_is_refused(form: str, tmp_path: Path) -> N
     for name in FORMATS[form].names("tokens-00000"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(data + b"\0")
-        with pytest.raises(FormatError, match=rf"{name}: the file has {len(data) + 1} bytes; the manifest has {len(data)}"):
+        with pytest.raises(
+            FormatError, match=rf"{name}: the file has {len(data) + 1} bytes; the manifest has {len(data)}"
+        ):
             TokenShards(tmp_path)
         (tmp_path / name).unlink()
         with pytest.raises(FormatError, match=rf"{name}: the file is missing; the manifest has"):
@@ -136,14 +139,26 @@ def shard_of(tmp_path: Path, form: str) -> Path:
         ("megatron", ".idx", 9, struct.pack("<Q", 2), "offset 9: its version is 2; it must be 1"),
         ("megatron", ".idx", 17, b"\x05", r"offset 17: its dtype code is 5; this release reads 4 \(int32\) and 8"),
         ("megatron", ".idx", 18, struct.pack("<Q", 2**63), "declares 9223372036854775808 sequences and 4 document ind"),
-        ("megatron", ".idx", 34, struct.pack("<i", -1), "sequence 0 has length -1 and pointer 0; sequences must follow"),
+        (
+            "megatron",
+            ".idx",
+            34,
+            struct.pack("<i", -1),
+            "sequence 0 has length -1 and pointer 0; sequences must follow",
+        ),
         ("megatron", ".idx", 46, struct.pack("<q", 2), "sequence 0 has length 3 and pointer 2"),
         ("megatron", ".idx", 78, struct.pack("<q", 9), "offset 1 is 9; offsets must never fall and be at most 3"),
         ("llmc", ".bin", 0, struct.pack("<i", 20240801), "magic number and version are 20240801 and 1; they must be"),
         ("llmc", ".bin", 8, struct.pack("<i", -1), "declares -1 ids"),
         ("llmc", ".bin", 8, struct.pack("<i", 5), "declares 5 ids, 1034 bytes; the file has 1032"),
         ("datatrove", ".ds.index", 8, struct.pack("<Q", 2**64 - 1), "offset 1 is 18446744073709551615; offsets must n"),
-        ("datatrove", ".ds.index", 16, struct.pack("<Q", 2**63), "its second line is '4'; it must be 9223372036854775808"),
+        (
+            "datatrove",
+            ".ds.index",
+            16,
+            struct.pack("<Q", 2**63),
+            "its second line is '4'; it must be 9223372036854775808",
+        ),
         ("datatrove", ".ds.metadata", 8, b"4", r"its first line is 'unknown\|4'|it has 8 bytes; 4 ids take 16"),
         ("datatrove", ".ds.metadata", 10, b"5", "its second line is '5'; it must be 4, the number of tokens"),
         ("native", ".offsets.npy", 128, struct.pack("<q", 1), "its first offset is 1; it must be 0"),
@@ -214,9 +229,9 @@ def test_many_offsets_are_checked_in_pieces(tmp_path: Path, monkeypatch: pytest.
         TokenShards(folder)
         shutil.rmtree(folder)
     main = shard_of(tmp_path, "native")
-    path = tmp_path / "tokens-00000.offsets.npy"
-    header = np.load(path)
-    assert header.tolist() == [0, 3, 3, 4]
+    np.save(tmp_path / "tokens-00000.offsets.npy", np.array([0, 1, 2, 3, 2, 4]))
+    with pytest.raises(FormatError, match="offset 4 is 2; offsets must never fall"):
+        TokenShards(main)
 
 
 def columns_file(tmp_path: Path, form: str, table: Any) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shard_readers import flat
 
 import bpe
 from bpe.data import Manifest, TokenShards, write_shards
@@ -28,27 +29,27 @@ documents = st.lists(st.one_of(st.just([]), st.lists(st.integers(0, 300), max_si
 
 def check(shards: TokenShards, docs: list[list[int]]) -> None:
     """Compare every method with the naive lists."""
-    flat = sum(docs, [])
+    ids = flat(docs)
     starts = np.cumsum([0, *map(len, docs)]).tolist()
-    assert (shards.n_documents, shards.n_tokens) == (len(docs), len(flat))
+    assert (shards.n_documents, shards.n_tokens) == (len(docs), len(ids))
     assert len(shards.documents) == len(docs)
-    assert [ids.tolist() for ids in shards.documents] == docs
-    assert shards.tokens(0, len(flat)).tolist() == flat
+    assert [each.tolist() for each in shards.documents] == docs
+    assert shards.tokens(0, len(ids)).tolist() == ids
     assert shards.document_bounds(0, len(docs)).tolist() == starts
-    rng = np.random.default_rng(len(flat))
+    rng = np.random.default_rng(len(ids))
     for _ in range(20):
-        a, b = sorted(rng.integers(0, len(flat) + 1, 2).tolist())
-        assert shards.tokens(a, b).tolist() == flat[a:b]
+        a, b = sorted(rng.integers(0, len(ids) + 1, 2).tolist())
+        assert shards.tokens(a, b).tolist() == ids[a:b]
         a, b = sorted(rng.integers(0, len(docs) + 1, 2).tolist())
         assert shards.document_bounds(a, b).tolist() == starts[a : b + 1]
-        assert [ids.tolist() for ids in shards.documents[a:b]] == docs[a:b]
+        assert [each.tolist() for each in shards.documents[a:b]] == docs[a:b]
     for i in range(-len(docs), len(docs)):
         assert shards.documents[i].tolist() == docs[i]
     for part in (slice(None, None, -1), slice(1, None, 3), slice(-3, 0, -2), slice(5, 2)):
-        assert [ids.tolist() for ids in shards.documents[part]] == docs[part]
-        assert [ids.tolist() for ids in shards.documents[part][::-1]] == docs[part][::-1]
+        assert [each.tolist() for each in shards.documents[part]] == docs[part]
+        assert [each.tolist() for each in shards.documents[part][::-1]] == docs[part][::-1]
     holders = [number for number, document in enumerate(docs) for _ in document]
-    assert [shards.document_at(position) for position in range(len(flat))] == holders
+    assert [shards.document_at(position) for position in range(len(ids))] == holders
 
 
 @pytest.mark.parametrize("form", RECORDED)
@@ -81,7 +82,7 @@ def test_documents_by_their_end_of_text(tmp_path_factory: Any, form: str, docs: 
     check(pickle.loads(pickle.dumps(shards)), framed)
     whole = TokenShards(folder)  # without it, a shard is one document
     assert whole.n_documents == sum(shard.tokens > 0 for shard in manifest.shards)
-    assert whole.tokens(0, whole.n_tokens).tolist() == sum(framed, [])
+    assert whole.tokens(0, whole.n_tokens).tolist() == flat(framed)
 
 
 def test_ids_outside_documents_are_documents_too(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_file_without_a_known_format(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"abc")
     with pytest.raises(bpe.FormatError, match="not a shard of a known format; its name must end in"):
         TokenShards(tmp_path / "x.txt")
-    with pytest.raises(bpe.FormatError, match="neither a manifest.json nor a shard"):
+    with pytest.raises(bpe.FormatError, match=r"neither a manifest\.json nor a shard"):
         TokenShards(tmp_path)
     with pytest.raises(FileNotFoundError):
         TokenShards(tmp_path / "absent.bin")
@@ -173,7 +174,9 @@ def test_formats_do_not_mix(tmp_path: Path) -> None:
 def test_columns_cannot_be_mapped(form: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     write_shards([[1]], tmp_path, format=form)
-    with pytest.raises(ValueError, match=rf'{form} shards cannot be memory-mapped.*convert_shards\(path, out, "native"'):
+    with pytest.raises(
+        ValueError, match=rf'{form} shards cannot be memory-mapped.*convert_shards\(path, out, "native"'
+    ):
         TokenShards(tmp_path)
 
 
@@ -228,7 +231,7 @@ def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
 
 def test_a_split_that_does_not_exist(tmp_path: Path) -> None:
     write_shards([[1]], tmp_path)
-    with pytest.raises(ValueError, match="split is 'val', but .* is not divided; pass split=None"):
+    with pytest.raises(ValueError, match=r"split is 'val', but .* is not divided; pass split=None"):
         TokenShards(tmp_path, split="val")
     assert TokenShards(tmp_path, split="all").n_tokens == 1
 
@@ -301,7 +304,7 @@ def test_batches_of_a_shard(tmp_path_factory: Any, form: str, docs: Any, most: i
         ended = batch.ends
     assert ended
     if form in ("nanogpt", "llmc"):
-        assert sum((ids for ids, _ in found), []) == sum(docs, [])
+        assert flat(ids for ids, _ in found) == flat(docs)
     else:
         assert found == (wanted if masks else [(ids, []) for ids in docs])
 

@@ -1,0 +1,190 @@
+"""`convert_shards` between any two formats: the same documents, and nothing lost without a word."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shard_readers import flat, read_folder
+
+import bpe
+from bpe.data import Manifest, TokenShards, convert_shards, write_shards
+from bpe.data import converting as module
+from bpe.data.formats import FORMATS
+
+END = 7
+DOCS = [[1, 2, 3], [], [4, 5], list(range(10, 70)), [], [], [9]] * 3
+STREAMS = ("nanogpt", "llmc")
+RECORDED = [form for form in FORMATS if form not in STREAMS]
+
+
+def skip_without_arrow(*forms: str) -> None:
+    if {"parquet", "arrow"} & {*forms}:
+        pytest.importorskip("pyarrow")
+
+
+def with_end(form: str, docs: list[list[int]]) -> list[list[int]]:
+    before, after = FORMATS[form].around
+    return [[END] * before + document + [END] * after for document in docs]
+
+
+@pytest.mark.parametrize("new", RECORDED)
+@pytest.mark.parametrize("old", RECORDED)
+def test_formats_with_boundaries(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_arrow(old, new)
+    monkeypatch.setattr(module, "_BATCH", 5)  # documents go through in pieces
+    first = write_shards(DOCS, tmp_path / "old", format=old, shard_size=50)
+    second = convert_shards(tmp_path / "old", tmp_path / "new", new)
+    assert read_folder(tmp_path / "new", new) == DOCS
+    assert second.format == new
+    assert [(s.stem, s.documents, s.tokens) for s in second.shards] == [
+        (s.stem, s.documents, s.tokens) for s in first.shards
+    ]
+    assert convert_shards(tmp_path / "new", tmp_path / "back", old) == first
+    (tmp_path / "old" / "manifest.json").unlink()  # a manifest is not needed
+    third = convert_shards(tmp_path / "old", tmp_path / "again", new)
+    assert third == second
+
+
+@pytest.mark.parametrize("new", FORMATS)
+@pytest.mark.parametrize("old", FORMATS)
+def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not {old, new} & {*STREAMS}:
+        return
+    skip_without_arrow(old, new)
+    monkeypatch.setattr(module, "_BATCH", 5)
+    write_shards(DOCS, tmp_path / "old", format=old, shard_size=50, end_of_text=END)
+    if old != new:
+        with pytest.raises(ValueError, match=r"(nanogpt|llmc) shards do not record where documents begin; pass end_"):
+            convert_shards(tmp_path / "old", tmp_path / "new", new)
+        assert not (tmp_path / "new").exists()
+    convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END)
+    found = read_folder(tmp_path / "new", new)
+    if new == "nanogpt":
+        assert flat(found) == flat(with_end("nanogpt", DOCS))
+    elif new == "llmc":  # the id moves from the end of each document of nanogpt to its start
+        kept = DOCS if old in STREAMS else with_end(old, DOCS)
+        assert flat(found) == flat([END] * (document[:1] != [END]) + document for document in kept)
+    else:
+        assert found == with_end(old, DOCS)
+
+
+@pytest.mark.parametrize("form", STREAMS)
+def test_boundaries_are_dropped_where_that_is_said(form: str, tmp_path: Path) -> None:
+    write_shards(DOCS, tmp_path / "a", shard_size=50)
+    convert_shards(tmp_path / "a", tmp_path / "b", form, drop_boundaries=True)
+    assert flat(read_folder(tmp_path / "b", form)) == flat(DOCS)
+    convert_shards(tmp_path / "b", tmp_path / "c", drop_boundaries=True)
+    assert [ids.tolist() for ids in TokenShards(tmp_path / "c").documents] == read_folder(tmp_path / "b", form)
+
+
+def test_masks(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pairs = [(ids, [number % 2 for number in ids]) for ids in DOCS]
+    write_shards(pairs, tmp_path / "a", masks=True, shard_size=50)
+    convert_shards(tmp_path / "a", tmp_path / "b", "parquet")
+    convert_shards(tmp_path / "b", tmp_path / "c", "arrow")
+    assert convert_shards(tmp_path / "c", tmp_path / "d") == Manifest.read(tmp_path / "a")
+    shards = TokenShards(tmp_path / "d")
+    assert shards.masks(0, shards.n_tokens).tolist() == flat(mask for _, mask in pairs)
+    with pytest.raises(ValueError, match="have loss masks, which megatron cannot hold; pass drop_masks=True, or ch"):
+        convert_shards(tmp_path / "a", tmp_path / "e", "megatron")
+    convert_shards(tmp_path / "a", tmp_path / "e", "megatron", drop_masks=True)
+    assert read_folder(tmp_path / "e", "megatron") == DOCS
+    assert not convert_shards(tmp_path / "a", tmp_path / "f", drop_masks=True).masks
+
+
+def test_another_shard_size(tmp_path: Path) -> None:
+    write_shards(DOCS, tmp_path / "a", shard_size=50)
+    one = convert_shards(tmp_path / "a", tmp_path / "b", shard_size=10**6)
+    assert len(one.shards) == 1
+    assert convert_shards(tmp_path / "b", tmp_path / "c", shard_size=50) == Manifest.read(tmp_path / "a")
+
+
+def test_the_dtype_comes_from_the_ids(tmp_path: Path) -> None:
+    write_shards([[1, 65535]], tmp_path / "a", largest_id=100_000)
+    assert convert_shards(tmp_path / "a", tmp_path / "b").dtype == "uint16"
+    assert convert_shards(tmp_path / "a", tmp_path / "c", "megatron", largest_id=100_000).dtype == "int32"
+    write_shards([[1, 65536]], tmp_path / "d")
+    with pytest.raises(ValueError, match="the largest id is 65536; nanogpt shards hold ids up to 65535"):
+        convert_shards(tmp_path / "d", tmp_path / "e", "nanogpt", end_of_text=0)
+    with pytest.raises(ValueError, match="largest_id is -1"):
+        convert_shards(tmp_path / "d", tmp_path / "e", largest_id=-1)
+    with pytest.raises(ValueError, match="id 65536 does not fit the shard's dtype, uint16"):
+        convert_shards(tmp_path / "d", tmp_path / "e", largest_id=5)
+    assert os.listdir(tmp_path / "e") == []
+
+
+def test_what_the_manifest_says_goes_with_the_shards(tmp_path: Path) -> None:
+    tok = bpe.train(texts=["low lower"], vocab_size=258)
+    write_shards([[1], [2]], tmp_path / "a", shard_size=1)
+    tok.save(tmp_path / "a" / "tokenizer.json")
+    old = Manifest.read(tmp_path / "a")
+    facts: dict[str, Any] = {"fingerprint": tok.fingerprint, "file": "tokenizer.json"}
+    starts = [(0, 0, 0), (0, 5, 1)]
+    shards = tuple(module.replace(shard, start=start) for shard, start in zip(old.shards, starts, strict=True))
+    module.replace(old, tokenizer=facts, sources={"files": ["a"]}, options={"x": 1}, shards=shards).write(
+        tmp_path / "a"
+    )
+    new = convert_shards(tmp_path / "a", tmp_path / "b", "datatrove")
+    assert (new.tokenizer, new.sources, new.options) == (facts, {"files": ["a"]}, {"x": 1})
+    assert [shard.start for shard in new.shards] == starts
+    assert (tmp_path / "b" / "tokenizer.json").read_bytes() == (tmp_path / "a" / "tokenizer.json").read_bytes()
+    assert (tmp_path / "b" / "tokens-00000.ds.metadata").read_text().startswith(f"{tok.fingerprint}|2\n")
+    changed = convert_shards(tmp_path / "a", tmp_path / "c", "nanogpt", end_of_text=7)
+    assert changed.sources == {}  # the ids are no longer those of the sources
+    assert {shard.start for shard in changed.shards} == {None}
+    module.replace(old, tokenizer={"file": "../secret"}).write(tmp_path / "a")
+    (tmp_path / "secret").write_text("x")
+    assert convert_shards(tmp_path / "a", tmp_path / "d").tokenizer == {}
+
+
+def test_splits_and_folders_stay(tmp_path: Path) -> None:
+    from test_token_shards import divided
+
+    (tmp_path / "a").mkdir()
+    divided(tmp_path / "a")
+    new = convert_shards(tmp_path / "a", tmp_path / "b", "megatron")
+    assert [(shard.split, shard.tokens) for shard in new.shards] == [("train", 5), ("val", 2)]
+    again = convert_shards(tmp_path / "b", tmp_path / "c", shard_size=2)
+    assert [shard.stem for shard in again.shards] == ["train-00000", "train-00001", "train-00002", "val-00000"]
+    # a manifest of parts: the shards stay in their folders
+    (tmp_path / "d" / "part-0").mkdir(parents=True)
+    part = write_shards([[1, 2]], tmp_path / "d" / "part-0")
+    shards = tuple(
+        module.replace(
+            shard,
+            stem=f"part-0/{shard.stem}",
+            files=tuple(module.replace(file, name=f"part-0/{file.name}") for file in shard.files),
+        )
+        for shard in part.shards
+    )
+    module.replace(part, shards=shards).write(tmp_path / "d")
+    parts = convert_shards(tmp_path / "d", tmp_path / "e", "dolma")
+    assert [file.name for file in parts.shards[0].files] == ["part-0/tokens-00000.npy", "part-0/tokens-00000.csv.gz"]
+    assert TokenShards(tmp_path / "e").tokens(0, 2).tolist() == [1, 2]
+
+
+def test_one_file(tmp_path: Path) -> None:
+    np.array([1, 2, END, 3], dtype=np.uint16).tofile(tmp_path / "train.bin")
+    new = convert_shards(tmp_path / "train.bin", tmp_path / "out", end_of_text=END)
+    assert [shard.stem for shard in new.shards] == ["train"]
+    assert [ids.tolist() for ids in TokenShards(tmp_path / "out").documents] == [[1, 2, END], [3]]
+
+
+def test_arguments(tmp_path: Path) -> None:
+    write_shards([[1]], tmp_path / "a")
+    with pytest.raises(FileExistsError, match=r"has a manifest\.json already"):
+        convert_shards(tmp_path / "a", tmp_path / "a", "megatron")
+    (tmp_path / "a" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="out is the source's folder"):
+        convert_shards(tmp_path / "a", tmp_path / "a", "megatron")
+    with pytest.raises(ValueError, match="format is 'x'; it must be one of"):
+        convert_shards(tmp_path / "a", tmp_path / "b", "x")
+    with pytest.raises(ValueError, match="shard_size is 0"):
+        convert_shards(tmp_path / "a", tmp_path / "b", shard_size=0)
+    with pytest.raises(FileNotFoundError):
+        convert_shards(tmp_path / "absent", tmp_path / "b")
