@@ -16,7 +16,7 @@ from typing import Any, Literal
 from bpe.base.spelling import spell
 from bpe.errors import typed
 
-Stage = Literal["count", "index", "merge", "write", "encode", "decode"]
+Stage = Literal["count", "index", "merge", "write", "encode", "decode", "shuffle", "verify", "convert"]
 
 #: The names of the stages in bars and lines.
 NAMES: dict[Stage, str] = {
@@ -26,7 +26,12 @@ NAMES: dict[Stage, str] = {
     "write": "writing",
     "encode": "encoding",
     "decode": "decoding",
+    "shuffle": "shuffling",
+    "verify": "verifying",
+    "convert": "converting",
 }
+#: The stages that a callback gets.
+_REPORTED = ("count", "merge", "encode", "shuffle", "verify", "convert")
 #: How many characters of the last token a merge bar shows.
 _TOKEN_WIDTH = 24
 #: The interval between lines in seconds, where stderr is not a terminal.
@@ -41,19 +46,23 @@ class Progress:
     """The state of a job, passed to a callback that is given as `progress`.
 
     Attributes:
-        stage: "count" (counting words) or "merge" (learning merges).
-        done: the work done so far, in bytes of text or in merges.
+        stage: "count" (counting words), "merge" (learning merges), "encode" (encoding to shards), "shuffle" (writing
+            shuffled shards), "verify" or "convert" (of shards).
+        done: the work done so far: merges in stage "merge", tokens in "shuffle" and "convert", else bytes of the files.
         total: the total work in the same unit, or None if it is unknown.
-        token: the token of the last merge, bytes in a byte model and str in a character model; None in stage "count".
-        count: the count of the merged pair; None in stage "count".
+        token: in stage "merge", the token of the last merge: bytes in a byte model, str in a character model.
+        count: in stage "merge", the count of the merged pair.
+        documents, tokens: in stage "encode", how many there were since the call began.
 
     """
 
-    stage: Literal["count", "merge"]
+    stage: Literal["count", "merge", "encode", "shuffle", "verify", "convert"]
     done: int
     total: int | None
     token: Any = None
     count: int | None = None
+    documents: int | None = None
+    tokens: int | None = None
 
 
 #: The argument `progress`: whether to show bars or lines, or a callback.
@@ -61,7 +70,7 @@ ProgressLike = bool | Callable[[Progress], object]
 
 
 #: advance(more), where `more` is the work done since the last call; for merges advance(more, token, count), where
-#: `token()` returns the last token.
+#: `token()` returns the last token; for documents advance(more, documents=d, tokens=t), their numbers since then.
 Advance = Callable[..., object]
 
 
@@ -90,7 +99,7 @@ def progress_bar(
 
     """
     if callable(progress):
-        yield _Function(progress, stage, total, done) if stage in ("count", "merge") else _nothing
+        yield _Function(progress, stage, total, done) if stage in _REPORTED else _nothing
     elif not progress:
         yield _nothing
     elif (kind := _bar_class()) is not None:
@@ -156,8 +165,23 @@ class Estimate:
         return float(self.elapsed * (total - done) / (done - start))
 
 
-def _nothing(*_: object) -> None:
+def _nothing(*_: object, **__: object) -> None:
     pass
+
+
+class _Contents:
+    """The documents and tokens of a stage so far; neither is shown if none was reported."""
+
+    def __init__(self) -> None:
+        self.documents = self.tokens = 0
+
+    def add(self, documents: int, tokens: int) -> None:
+        """Add the numbers since the last call."""
+        self.documents += documents
+        self.tokens += tokens
+
+    def __str__(self) -> str:
+        return f"{self.documents:,} documents, {self.tokens:,} tokens" if self.documents or self.tokens else ""
 
 
 class _Function:
@@ -165,10 +189,25 @@ class _Function:
 
     def __init__(self, function: Callable[[Progress], object], stage: Any, total: int | None, done: int) -> None:
         self.function, self.stage, self.total, self.done = function, stage, total, done
+        self.contents = _Contents()
 
-    def __call__(self, more: int, token: Callable[[], Any] | None = None, count: int | None = None) -> None:
+    def __call__(
+        self,
+        more: int,
+        token: Callable[[], Any] | None = None,
+        count: int | None = None,
+        *,
+        documents: int | None = None,
+        tokens: int | None = None,
+    ) -> None:
         self.done += more
-        self.function(Progress(self.stage, self.done, self.total, None if token is None else token(), count))
+        last = None if token is None else token()
+        if documents is None:
+            self.function(Progress(self.stage, self.done, self.total, last, count))
+            return
+        contents = self.contents
+        contents.add(documents, tokens or 0)
+        self.function(Progress(self.stage, self.done, self.total, last, count, contents.documents, contents.tokens))
 
 
 # Bars -----------------------------------------------------------------------------------------------------------------
@@ -208,10 +247,21 @@ class _Bar:
     """Moves a tqdm bar."""
 
     def __init__(self, bar: Any, estimate: Estimate) -> None:
-        self.bar, self.estimate = bar, estimate
+        self.bar, self.estimate, self.contents = bar, estimate, _Contents()
 
-    def __call__(self, more: int, token: Callable[[], Any] | None = None, count: int | None = None) -> None:
+    def __call__(
+        self,
+        more: int,
+        token: Callable[[], Any] | None = None,
+        count: int | None = None,
+        *,
+        documents: int = 0,
+        tokens: int = 0,
+    ) -> None:
         self.estimate.done += more
+        if documents or tokens:
+            self.contents.add(documents, tokens)
+            self.bar.set_postfix_str(str(self.contents), refresh=False)
         if token is not None:
             text = spell(token())
             text = text if len(text) <= _TOKEN_WIDTH else text[: _TOKEN_WIDTH - 1] + "…"
@@ -227,10 +277,12 @@ class _Lines:
 
     def __init__(self, stage: Stage, unit: str, estimate: Estimate) -> None:
         self.name, self.unit, self.estimate = NAMES[stage], unit, estimate
+        self.contents = _Contents()
         self.last = 0.0  # when the last line was written, in seconds since the stage began
 
-    def __call__(self, more: int, *_: object) -> None:
+    def __call__(self, more: int, *_: object, documents: int = 0, tokens: int = 0) -> None:
         self.estimate.done += more
+        self.contents.add(documents, tokens)
         if self.estimate.elapsed - self.last >= LINE_EVERY:
             self.last = self.estimate.elapsed
             self._write(self._text())
@@ -239,7 +291,12 @@ class _Lines:
         """Write that the stage is done, if it has written any line before."""
         if self.last:
             done, elapsed = _amount(self.estimate.done, self.unit), _duration(self.estimate.elapsed)
-            self._write(f"{self.name}: done, {done} in {elapsed}")
+            self._write(f"{self.name}: done, {done}{self._contents()} in {elapsed}")
+
+    def _contents(self) -> str:
+        """The documents and tokens so far."""
+        text = str(self.contents)
+        return f", {text}" if text else ""
 
     def _text(self) -> str:
         now, left = self.estimate, self.estimate.left()
@@ -247,7 +304,7 @@ class _Lines:
         if now.total is not None:
             amount = f"{100 * now.done // max(now.total, 1)}%, {amount} of {_amount(now.total, self.unit)}"
         time_left = "" if left is None else f", {_duration(left)} left"
-        return f"{self.name}: {amount}, {_amount(int(now.rate), self.unit)}/s{time_left}"
+        return f"{self.name}: {amount}{self._contents()}, {_amount(int(now.rate), self.unit)}/s{time_left}"
 
     def _write(self, text: str) -> None:
         if sys.stderr is not None:

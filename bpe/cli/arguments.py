@@ -8,8 +8,9 @@ from typing import Any
 
 import bpe
 from bpe.cli.completion import SHELLS
-from bpe.cli.parsing import Parser, at_least, checked, file_path, memory_size, output_path, part, unescaped
+from bpe.cli.parsing import Parser, at_least, checked, file_path, fraction, memory_size, output_path, part, unescaped
 from bpe.corpus.sources import FORMAT_NAMES
+from bpe.data.formats import FORMATS
 from bpe.pretokenize.pretokenizer import NAMES
 from bpe.text import normalizers
 
@@ -41,12 +42,77 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 def _add_encode(command: Parser) -> None:
     _add_files(command, "+")
     _add_tokenizer(command)
-    command.add_argument("-o", "--output", metavar="OUT", type=output_path, help="the file to write; default stdout")
-    command.add_argument("--format", choices=("ids", "npy"), help="default ids, or npy where OUT ends in .npy")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=output_path,
+        help="the file to write, default stdout; of shards, the folder",
+    )
+    command.add_argument(
+        "--format",
+        choices=("ids", "npy", *FORMATS),
+        help="default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
+    )
     _add_documents(command)
     _add_around(command)
+    _add_shards(command)
+    _add_part(command)
     _add_threads(command)
     _add_special(command)
+
+
+def _add_shards(command: Parser) -> None:
+    """The options that only formats of shards have; `shards.FLAGS` has their names."""
+    shards = command.add_argument_group("shards")
+    shards.add_argument(
+        "--shard-size",
+        metavar="TOKENS",
+        type=at_least(1),
+        help="a shard ends after the first document with which it has so many tokens; default 268435456 (2**28), and "
+        "a single shard for nanogpt",
+    )
+    shards.add_argument(
+        "--shuffle",
+        metavar="SEED",
+        type=at_least(0),
+        help="shuffle the documents over all shards and within each; needs as much disk space again while it runs",
+    )
+    shards.add_argument(
+        "--shards", metavar="N", type=at_least(1), help="with --shuffle: the number of shards, instead of --shard-size"
+    )
+    shards.add_argument(
+        "--validation",
+        metavar="FRACTION",
+        type=fraction,
+        help="write this fraction of the documents to validation shards, such as 0.001, chosen by a hash of their text",
+    )
+
+
+def _add_verify(command: Parser) -> None:
+    command.add_argument("folder", metavar="OUT", help="a folder of shards with a manifest")
+    command.add_argument(
+        "--samples",
+        metavar="N",
+        type=at_least(0),
+        default=100,
+        help="how many documents to compare with the sources, about; default 100",
+    )
+
+
+def _add_convert_shards(command: Parser) -> None:
+    command.add_argument("folder", metavar="IN", help="a folder of shards, or one file")
+    _add_folder(command)
+    command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
+
+
+def _add_merge_manifests(command: Parser) -> None:
+    command.add_argument("parts", metavar="PART", nargs="+", help="the folders of all parts, which lie in OUT")
+    _add_folder(command)
+
+
+def _add_folder(command: Parser) -> None:
+    command.add_argument("-o", "--output", metavar="OUT", type=file_path, required=True, help="the folder to write")
 
 
 def _add_decode(command: Parser) -> None:
@@ -297,7 +363,9 @@ def _add_around(parser: Parser) -> None:
         parser.add_argument(
             flag,
             metavar="ID_OR_TOKEN",
-            help=f"write this id, or that of this special token, {where} each document, such as '<|endoftext|>'",
+            help=f"write this id, or that of this special token, {where} each document, such as '<|endoftext|>'; "
+            "in shards it replaces the format's default (the end of text after documents for nanogpt and datatrove, "
+            "before them for llmc), and '' writes none",
         )
 
 
@@ -325,9 +393,33 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "x.npy, and their offsets in x.offsets.npy (int64, one more than the documents): document i is "
             "ids[offsets[i]:offsets[i + 1]]. An OUT with the extension of another format, such as .parquet, is "
             "refused without --format. Memory is bounded if the pretokenizer is a named one; with a normalizer and "
-            "--separator or --per-line each document is held as a whole. The separator gives no id: see --append."
+            "--separator or --per-line each document is held as a whole. The separator gives no id: see --append. "
+            "The other formats are of training shards in a folder, with a manifest; there a separator ends a document. "
+            "After a crash, a full disk or Ctrl-C the same command goes on, also with another number of threads."
         ),
         _add_encode,
+    ),
+    "verify": (
+        "check a folder of training shards",
+        (
+            "Compares the files with the sizes and sums in the manifest, the headers and offsets with its counts, the "
+            "ids with the tokenizer, and sampled documents with the sources. Prints a line for each defect; the exit "
+            "status is 1 if there is one."
+        ),
+        _add_verify,
+    ),
+    "convert-shards": (
+        "write training shards in another format",
+        "",
+        _add_convert_shards,
+    ),
+    "merge-manifests": (
+        "make one manifest over the parts of a corpus",
+        (
+            "The parts are folders that bpe encode --part made, in OUT. Nothing is moved: the manifest in OUT names "
+            "their files. All parts must be there, made with the same sources, options and tokenizer."
+        ),
+        _add_merge_manifests,
     ),
     "decode": (
         "turn token ids back into text",

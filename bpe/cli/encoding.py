@@ -17,6 +17,7 @@ import bpe
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
+from bpe.cli import shards
 from bpe.cli.files import (
     bar,
     check_inputs,
@@ -32,6 +33,7 @@ from bpe.cli.files import (
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import character_cut, checked_encoding_errors
 from bpe.corpus.sources import Sources
+from bpe.data.formats import FORMATS
 from bpe.decode.decoder import ByteDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.errors import FormatError
@@ -53,7 +55,13 @@ _OTHER_FORMATS = (
 
 
 def encode(args: argparse.Namespace) -> None:
-    """Write the ids of files, as lines or as .npy."""
+    """Write the ids of files, as lines or as .npy, or as training shards."""
+    if args.format in FORMATS:
+        shards.encode(args)
+        return
+    for flag, name in shards.FLAGS.items():
+        if getattr(args, name) is not None:
+            args.parser.error(f"{flag} is for training shards; give --format {', '.join(FORMATS)}")
     as_npy = _as_npy(args)
     check_inputs(args, [args.tokenizer])
     sources = sources_of(args)

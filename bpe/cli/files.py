@@ -23,6 +23,7 @@ from bpe.base.utf8 import check_device
 from bpe.cli.parsing import in_flags
 from bpe.corpus.reading import checked_encoding_errors
 from bpe.corpus.sources import Sources
+from bpe.data.formats import FORMATS
 from bpe.errors import FormatError, counted
 from bpe.formats import id_files as idfiles
 
@@ -76,6 +77,8 @@ def _same_file(target: Path, name: str) -> bool:
 def outputs_of(args: argparse.Namespace) -> list[str]:
     """The files that the command writes when it succeeds."""
     path = getattr(args, "output", None)
+    if getattr(args, "format", None) in FORMATS or not isinstance(path, str):
+        return []  # a folder; its command says what is finished
     return [] if path is None else [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
 
 

@@ -49,7 +49,24 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ),
         ("bpe encode lines.txt -t tokenizer.json --per-line", "each line is a document"),
         ("cat book.txt | bpe encode - -t tokenizer.json > ids.txt", "a pipe, in bounded memory"),
+        (
+            "bpe encode corpus/*.jsonl.zst -t tokenizer.json -o shards/ --format native",
+            "training shards, which the same command resumes after Ctrl-C or a crash",
+        ),
+        (
+            "bpe encode corpus/ -t tokenizer.json -o data/ --format nanogpt --validation 0.001",
+            "train.bin and val.bin for nanoGPT",
+        ),
+        (
+            "bpe encode corpus/ -t tokenizer.json -o shards/07 --format megatron --part 7/64",
+            "one of 64 parts, each on its own machine",
+        ),
     ],
+    "verify": [("bpe verify shards/", "compare shards with their manifest, tokenizer and sources")],
+    "convert-shards": [
+        ("bpe convert-shards shards/ -o megatron/ --format megatron", "the same documents for Megatron")
+    ],
+    "merge-manifests": [("bpe merge-manifests shards/* -o shards/", "one manifest over all parts")],
     "decode": [
         ("bpe decode ids.txt -t tokenizer.json -o book.txt", "the text of lines of ids"),
         ("bpe encode - -t tokenizer.json < book.txt | bpe decode - -t tokenizer.json", "there and back"),
@@ -84,6 +101,8 @@ _FILES = (
     ("words.counts", "word counts, made by bpe count-words"),
     ("x.npy, x.offsets.npy", "token ids (uint32) and where documents begin in them (int64)"),
     ("PATH, PATH.counts", "a checkpoint: options and merges, word counts"),
+    ("OUT/manifest.json", "of a folder of shards: counts, checksums, sources and options"),
+    ("OUT/journal.jsonl", "of a folder of shards that is not finished: where the same command goes on"),
     (".NAME.bpe-*.tmp", "a file being written; one left by a killed process is removed when NAME is next written"),
 )
 _ENVIRONMENT = (

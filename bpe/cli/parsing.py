@@ -140,6 +140,17 @@ def part(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def fraction(text: str) -> float:
+    """A `type` for argparse: a number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return number
+
+
 def unescaped(text: str) -> str:
     r"""A separator with its escapes resolved: \n \r \t \0 and \\, nothing else."""
     if not text:

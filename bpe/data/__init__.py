@@ -6,6 +6,8 @@ datasets) inside the functions that need them. The files, in the order in which 
 
 - `formats/` the layouts of shards, one module for each, with a writer and a reader;
 - `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources;
+- `encoding.py` from sources to shards (`encode_shards`), with `grouping.py`, `ordered.py` or `shuffled.py`, `steps.py`
+  and `journal.py`; `verifying.py` checks shards, `merging.py` makes one manifest of parts;
 - `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
 - `converting.py` from one format to another (`convert_shards`);
@@ -27,13 +29,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bpe.data.converting import convert_shards
+    from bpe.data.encoding import encode_shards
     from bpe.data.loaders.blocks import Blocks
     from bpe.data.loaders.mixture import Mixture
     from bpe.data.loaders.packing import Packed
     from bpe.data.loaders.spans import collate
     from bpe.data.loaders.torch import RowSampler, torch_batches, torch_collate
     from bpe.data.manifest import Manifest
+    from bpe.data.merging import merge_manifests
     from bpe.data.shards import TokenShards
+    from bpe.data.verifying import verify
     from bpe.data.writing import write_shards
 
 #: The public names, and the modules that define them.
@@ -48,6 +53,9 @@ _MODULES = {
     "Manifest": "manifest",
     "TokenShards": "shards",
     "convert_shards": "converting",
+    "encode_shards": "encoding",
+    "merge_manifests": "merging",
+    "verify": "verifying",
     "write_shards": "writing",
 }
 
@@ -60,8 +68,11 @@ __all__ = [
     "TokenShards",
     "collate",
     "convert_shards",
+    "encode_shards",
+    "merge_manifests",
     "torch_batches",
     "torch_collate",
+    "verify",
     "write_shards",
 ]
 

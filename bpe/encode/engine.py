@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -49,6 +49,7 @@ Around = tuple[int | None, int | None]
 NOTHING: Around = (None, None)
 
 _NO_IDS = np.empty(0, dtype=np.uint32)
+_NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 class Engine:
@@ -410,6 +411,7 @@ class BlockIds:
         ends: whether the last document ends in these blocks.
         n_bytes: the size of the text in bytes.
         size: the bytes on disk that were read for it.
+        begun: int64, the number of documents that begin in each block.
 
     """
 
@@ -419,6 +421,7 @@ class BlockIds:
     ends: bool
     n_bytes: int
     size: int = 0
+    begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
 
     @staticmethod
     def joined(parts: list[BlockIds]) -> TokenBatch:
@@ -436,12 +439,13 @@ def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockI
     lengths = np.concatenate([part.lengths for part in parts])
     sizes = np.array([len(part.lengths) for part in parts])
     continued = np.array([not part.begins for part in parts])
+    begun = sizes - continued
     continued[0] = False
     if continued.any():
         firsts = (np.cumsum(sizes) - sizes)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
     n_bytes, size = sum(part.n_bytes for part in parts), sum(part.size for part in parts)
-    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, n_bytes, size)
+    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, n_bytes, size, begun)
 
 
 def _end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:

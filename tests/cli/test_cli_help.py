@@ -100,7 +100,7 @@ def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["encode", "-t", ""], set()),  # the shell's own: file names
         (["encode", "a"], set()),
         (["encode", "--format", ""], None),
-        (["help", "merge"], {"merge-counts"}),
+        (["help", "merge"], {"merge-counts", "merge-manifests"}),
         (["completion", ""], set(SHELLS)),
         (["no-command", "--x"], set()),
     ],

@@ -1,0 +1,333 @@
+"""`encode_shards`: from a corpus to training shards, in one call that can be killed and repeated.
+
+Reading, encoding and writing overlap: the caller's thread and its helpers read and encode groups of documents
+(`grouping.py`), while one other thread writes (`background.py`). After each finished step the journal has the position
+to go on from. Not here: the order of documents (`ordered.py`, `shuffled.py`), the formats.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from bpe.base.progress import ProgressLike, check_progress, progress_bar
+from bpe.base.threads import thread_count
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import checked_encoding_errors
+from bpe.corpus.sources import Sources
+from bpe.data.background import Background
+from bpe.data.formats.protocol import ShardInfo, WrittenFile
+from bpe.data.grouping import encoded_groups
+from bpe.data.journal import NAME as JOURNAL
+from bpe.data.journal import Journal, locked_folder, reached, refuse_difference, remove_temporary_files
+from bpe.data.manifest import NAME as MANIFEST
+from bpe.data.manifest import Manifest, ShardEntry
+from bpe.data.options import Options, allowed_tokens, largest_id, shard_count
+from bpe.data.ordered import OrderedShards
+from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
+from bpe.data.steps import TRAIN, Target
+from bpe.errors import counted
+from bpe.tokenizer import Tokenizer, engine_of
+
+log = logging.getLogger("bpe")
+
+#: The name of the tokenizer's copy in the output folder.
+TOKENIZER = "tokenizer.json"
+
+
+def encode_shards(
+    sources: Sources | PathLike | Iterable[PathLike],
+    tokenizer: Tokenizer,
+    out: PathLike,
+    *,
+    format: str = "native",  # noqa: A002 (the word of the command line)
+    append: int | str | None = None,
+    prepend: int | str | None = None,
+    shard_size: int | None = None,
+    shards: int | None = None,
+    shuffle: int | None = None,
+    validation: float = 0.0,
+    part: tuple[int, int] | None = None,
+    threads: int | None = None,
+    allow_special: bool = False,
+    progress: ProgressLike = False,
+) -> Manifest:
+    """Encode a corpus to training shards in a folder.
+
+    A shard is written whole or not at all. After a crash, a full disk or Ctrl-C the same call goes on after the last
+    finished shard, and the result is the same, byte for byte, as without the interruption; it does not depend on
+    `threads` either. On a folder that is finished the call returns at once. Memory is bounded.
+
+    Args:
+        sources: the corpus: `Sources`, or paths of text files, each one document.
+        tokenizer: the tokenizer. Its copy goes to the folder.
+        out: the folder, made if absent. It must be empty, or an output of the same call.
+        format: "native", "megatron", "parquet", "arrow", "nanogpt", "llmc", "datatrove" or "dolma".
+        append: an id, or the name of a special token, to write after each document. It replaces the format's default:
+            the end-of-text id after documents for nanogpt and datatrove, before them for llmc, nothing for others. ""
+            writes nothing.
+        prepend: the same, before each document.
+        shard_size: a shard ends after the first document with which it has this many tokens; default 2**28, and for
+            nanogpt a single shard. With `validation`, both sides count.
+        shards: with `shuffle`, the number of shards, instead of `shard_size`.
+        shuffle: a seed: documents are shuffled over and within shards. Needs as much disk space again.
+        validation: the fraction of documents for validation shards, chosen by a hash of their content, so that
+            duplicates are on the same side.
+        part: (number, count): encode only this part of the sources, numbered from 0. The parts of all numbers in order
+            are the whole.
+        threads: how many threads encode; default one per core.
+        allow_special: whether special tokens in the text become themselves instead of plain text.
+        progress: True for a bar or lines on stderr; or a function that takes `bpe.Progress`.
+
+    Returns:
+        The manifest: counts, files and checksums.
+
+    Raises:
+        ValueError: for an invalid argument, an id that the format cannot hold, a folder that is not empty, or one that
+            was begun with other sources, options or tokenizer, or is in use; FormatError for a damaged source.
+        OSError: for a file that cannot be read or written, such as a full disk; it names the file.
+
+    >>> import bpe, tempfile
+    >>> from bpe.data import encode_shards
+    >>> tokenizer = bpe.train(texts=["low lower lowest"], vocab_size=260)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "corpus.txt").write_text("low lower")
+    ...     manifest = encode_shards(Path(folder, "corpus.txt"), tokenizer, Path(folder, "shards"))
+    ...     sorted(path.name for path in Path(folder, "shards").iterdir())
+    ['manifest.json', 'tokenizer.json', 'tokens-00000.npy', 'tokens-00000.offsets.npy']
+    >>> manifest.documents, manifest.dtype
+    (1, 'uint16')
+
+    """
+    check_progress(progress)
+    n_threads = thread_count(threads)
+    options = Options.of(
+        tokenizer,
+        format,
+        append=append,
+        prepend=prepend,
+        shard_size=shard_size,
+        shards=shards,
+        shuffle=shuffle,
+        validation=validation,
+        part=part,
+        allow_special=allow_special,
+    )
+    encoding = _Encoding(_sources(sources, tokenizer, options.part), tokenizer, Path(out), options)
+    return encoding.run(n_threads, progress)
+
+
+def _sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
+    """The sources of a call, in which separators end documents; or a part of them."""
+    sources = given if isinstance(given, Sources) else Sources(given)
+    checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    sources = sources.ending()
+    return sources if part is None else sources.part(*part)
+
+
+class _Encoding:
+    """One call of `encode_shards`."""
+
+    def __init__(self, sources: Sources, tokenizer: Tokenizer, out: Path, options: Options) -> None:
+        self.sources, self.tokenizer, self.out, self.options = sources, tokenizer, out, options
+        self.allowed = allowed_tokens(tokenizer, options.allow_special)
+        dtype = options.format.dtype(largest_id(tokenizer, options.around, self.allowed))
+        split = options.validation > 0
+        self.target = Target(
+            out,
+            options.format,
+            dtype,
+            ShardInfo(tokenizer=tokenizer.fingerprint),
+            split,
+            options.single,
+            TRAIN if options.single else "tokens",
+        )
+        self.header = {
+            "sources": sources.plan(),
+            "options": options.to_json(),
+            "tokenizer": tokenizer.fingerprint,
+        }
+
+    def run(self, threads: int, progress: ProgressLike) -> Manifest:
+        """Encode what is not finished; returns the manifest."""
+        with locked_folder(self.out):
+            if (self.out / MANIFEST).exists():
+                return self._finished()
+            journal = Journal(self.out, {**self.header, "modified": modified(self.sources)})
+            try:
+                self._check_files(journal)
+                if not (self.out / TOKENIZER).exists():
+                    self.tokenizer.save(self.out / TOKENIZER)
+                if self.options.shuffle is None:
+                    self._in_order(journal, threads, progress)
+                else:
+                    self._shuffled(journal, threads, progress)
+                manifest = self._manifest(journal)
+                reached("manifest")
+                manifest.write(self.out)
+                reached("manifest written")
+                journal.remove()
+                return manifest
+            except KeyboardInterrupt:
+                done = sum(len(step.get("shards", ())) for step in journal.steps)
+                raise KeyboardInterrupt(
+                    f"{counted(done, 'shard')} finished in {self.out}; the same command goes on from there"
+                ) from None
+            finally:
+                journal.close()
+
+    def _finished(self) -> Manifest:
+        """The manifest of a folder that is finished, after checking that it is of the same call."""
+        manifest = Manifest.read(self.out)
+        before = {
+            "sources": manifest.sources,
+            "options": manifest.options,
+            "tokenizer": manifest.tokenizer.get("fingerprint"),
+        }
+        refuse_difference(self.out, before, _as_json(self.header))
+        remove_temporary_files(self.out)
+        (self.out / JOURNAL).unlink(missing_ok=True)
+        log.info(
+            "%s is finished: %s, %s; nothing to do",
+            self.out,
+            counted(manifest.documents, "document"),
+            counted(manifest.tokens, "token"),
+        )
+        return manifest
+
+    def _check_files(self, journal: Journal) -> None:
+        """Check that the files of finished shards are there. Their content is checked by `verify`."""
+        if not journal.steps:
+            return
+        done = 0
+        for step in journal.steps:
+            for shard in step.get("shards", ()):
+                done += 1
+                for file in shard["files"]:
+                    path = self.out / file["name"]
+                    if not path.exists() or path.stat().st_size != file["size"]:
+                        raise ValueError(
+                            f"{path} was finished, and is missing now or has another size; to start over, remove "
+                            f"{self.out}"
+                        )
+        log.info("going on in %s: %s finished", self.out, counted(done, "shard"))
+
+    # Encoding ---------------------------------------------------------------------------------------------------------
+
+    def _in_order(self, journal: Journal, threads: int, progress: ProgressLike) -> None:
+        writer = OrderedShards(self.target, journal, self.options.shard_size, self.options.validation)
+        self._encode(writer, threads, progress)
+
+    def _shuffled(self, journal: Journal, threads: int, progress: ProgressLike) -> None:
+        options = self.options
+        assert options.shuffle is not None
+        writer = ShuffledShards(
+            self.target,
+            journal,
+            shards=shard_count(options.shards, options.shard_size, self.sources),
+            seed=options.shuffle,
+            part=options.part or (0, 1),
+            validation=options.validation,
+            size=self.sources.text_size or 0,
+        )
+        self._encode(writer, threads, progress)
+        total = tokens_in_buckets(journal, self.target.dtype)
+        try:
+            with progress_bar(progress, "shuffle", total, "tokens") as advance:
+                writer.write_shards(advance)
+        except BaseException:
+            writer.discard()
+            raise
+
+    def _encode(self, writer: OrderedShards | ShuffledShards, threads: int, progress: ProgressLike) -> None:
+        """Encode the sources from where the journal ends, and hand the groups to a writer in another thread."""
+        start = writer.start
+        if start is None:
+            return
+        options, sources = self.options, self.sources
+        done = 0 if start.position is None else size_before(sources, start.position.file, start.position.offset)
+        try:
+            with (
+                progress_bar(progress, "encode", sources.size, "B", done) as advance,
+                Background(writer.write) as thread,
+            ):
+                groups = encoded_groups(
+                    sources,
+                    engine_of(self.tokenizer),
+                    threads,
+                    allowed=self.allowed,
+                    around=options.around,
+                    start=start,
+                    whole=options.shuffle is not None or options.validation > 0,
+                    hashed=options.validation > 0,
+                    check=thread.check,
+                )
+                with closing(groups):
+                    for group in groups:
+                        thread.put(group)
+                        advance(group.size, documents=group.complete, tokens=len(group.ids))
+                        del group
+                thread.wait()
+            writer.end()
+        except BaseException:
+            writer.discard()
+            raise
+
+    # The manifest -----------------------------------------------------------------------------------------------------
+
+    def _manifest(self, journal: Journal) -> Manifest:
+        """The manifest of the finished shards."""
+        entries = []
+        parts = [] if self.options.part is None else self.sources.units()
+        offsets = {unit.file: unit.start for unit in reversed(parts)}
+        for number, step in enumerate(step for step in journal.steps if "shards" in step):
+            for shard in step["shards"]:
+                files = tuple(WrittenFile(**file) for file in shard["files"])
+                stem = self.target.stem(shard["split"], number)
+                start = (
+                    None
+                    if step.get("first") is None
+                    else (step["first"][0], offsets.get(step["first"][0], 0), step["first"][1])
+                )
+                entries.append(ShardEntry(stem, shard["documents"], shard["tokens"], files, shard["split"], start))
+        entries.sort(key=lambda entry: entry.stem)
+        if not any(entry.documents for entry in entries):
+            log.warning("the sources have no documents")
+        return Manifest(
+            self.options.format.name,
+            str(self.target.dtype),
+            tuple(entries),
+            tokenizer={"fingerprint": self.tokenizer.fingerprint, "file": TOKENIZER},
+            sources=_as_json(self.header["sources"]),
+            options=_as_json(self.header["options"]),
+        )
+
+
+def _as_json(value: Any) -> Any:
+    """A value as it is when it has been written as JSON and read."""
+    import json
+
+    return json.loads(json.dumps(value))
+
+
+def modified(sources: Sources) -> list[int | None]:
+    """The time of the last change of each file, in ns; None for what is no local file."""
+
+    def time_of(name: str) -> int | None:
+        try:
+            return os.stat(name).st_mtime_ns
+        except (OSError, ValueError):
+            return None
+
+    return [time_of(file.name) for file in sources.files]
+
+
+def size_before(sources: Sources, file: int, offset: int) -> int:
+    """The bytes of the sources before a position, about; for progress."""
+    before = sum(each.size or 0 for each in sources.files[:file])
+    here = sources.files[file]
+    return before + (min(offset, here.size or 0) if here.compression is None else 0)

@@ -1,0 +1,241 @@
+"""The journal of an output folder: what is finished, and where the same command goes on after a crash.
+
+The journal is the file `journal.jsonl` in the output folder while its shards are made. The first line is the header:
+all that determines the output. Each later line records one finished step: shards that are complete under their names,
+and the position in the sources after them. A line is on the disk before the next step begins, and after the files that
+it names:
+
+    write temporary files → fsync → rename → append the line → fsync → next step
+
+A process killed in between leaves temporary files, or complete files that no line names; the next run removes the first
+and writes the second again, with the same bytes. The last line may be incomplete: it is cut off. When all shards are
+finished, the manifest is written, and then the journal is removed. So a folder is in one of four states: empty, begun
+(journal), finished (manifest), or not ours, which is refused.
+
+A lock (`flock`) on the file `.bpe-lock` keeps other processes out. Not here: what the steps are (`encoding.py`).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bpe.base.atomic_files import atomic_write
+from bpe.errors import FormatError, shown
+
+fcntl: Any  # None on Windows
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
+NAME = "journal.jsonl"
+VERSION = 1
+_LOCK = ".bpe-lock"
+_TEMPORARY = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
+_MOST_NAMES = 3
+
+#: For tests: called with the name of each event, between which a process may be killed.
+failpoint: Callable[[str], None] | None = None
+
+
+def reached(event: str) -> None:
+    """Call the test's failpoint, if there is one."""
+    if failpoint is not None:
+        failpoint(event)
+
+
+@contextmanager
+def locked_folder(out: Path) -> Iterator[None]:
+    """Make the output folder if it is absent, and keep other processes out of it during the block.
+
+    Raises:
+        ValueError: if another process works in the folder.
+        OSError: if the folder cannot be made.
+
+    """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"the output {out} is a file; shards go to a folder: name another with -o, or remove the file")
+    out.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    descriptor = _locked(out)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(out / _LOCK)  # while the lock is held: see `_locked`
+        os.close(descriptor)
+
+
+def _locked(out: Path) -> int:
+    """Lock the folder; returns the lock's descriptor."""
+    path = out / _LOCK
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ValueError(
+                f"another process is writing to {out}; wait until it ends, or name another folder"
+            ) from None
+        except OSError:  # a file system without locks
+            return descriptor
+        if os.fstat(descriptor).st_nlink:  # else the file was removed by its owner after it was opened here
+            return descriptor
+        os.close(descriptor)
+
+
+def remove_temporary_files(out: Path) -> None:
+    """Remove the temporary files that killed processes have left. The folder must be locked."""
+    for name in os.listdir(out):
+        if _TEMPORARY.fullmatch(name):
+            with suppress(FileNotFoundError):
+                os.unlink(out / name)
+
+
+class Journal:
+    """The journal of one output folder. The constructor reads an existing journal, or begins a new one.
+
+    Args:
+        out: the output folder, locked.
+        header: all that determines the output, name → JSON value. A journal with another header is refused.
+
+    Attributes:
+        steps: the records of finished steps.
+
+    Raises:
+        ValueError: for a journal with another header, or a folder with other files than a journal's.
+        FormatError: for a journal that is damaged.
+
+    """
+
+    def __init__(self, out: Path, header: Mapping[str, Any]) -> None:
+        self.path = out / NAME
+        self.steps: list[dict[str, Any]] = []
+        self._header = json.loads(json.dumps(header))  # as it is when it is read
+        remove_temporary_files(out)
+        if self.path.exists():
+            self._read(out)
+        else:
+            refuse_foreign(out)
+            with atomic_write(self.path) as file:
+                file.write(_line({"version": VERSION, **self._header}))
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+
+    def append(self, step: dict[str, Any]) -> None:
+        """Record a finished step; it is on the disk when this returns."""
+        data = _line(step)
+        try:
+            _sync_folder(self.path.parent)
+            size = os.fstat(self._descriptor).st_size
+            try:
+                written = os.write(self._descriptor, data)
+                if written < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._descriptor)
+            except OSError:
+                os.ftruncate(self._descriptor, size)
+                raise
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        self.steps.append(step)
+
+    def close(self) -> None:
+        """Close the file, which stays."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def remove(self) -> None:
+        """Remove the file: the manifest is written."""
+        self.close()
+        self.path.unlink()
+
+    def _read(self, out: Path) -> None:
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        try:
+            lines = [json.loads(line) for line in data[:whole].splitlines()]
+        except ValueError:
+            lines = []
+        if not lines or not all(isinstance(line, dict) for line in lines) or lines[0].get("version") != VERSION:
+            raise FormatError(
+                f"this is no journal of version {VERSION}, or it is damaged; to start over, remove {out}",
+                path=self.path,
+            )
+        refuse_difference(out, {name: value for name, value in lines[0].items() if name != "version"}, self._header)
+        if whole < len(data):
+            os.truncate(self.path, whole)
+        self.steps = lines[1:]
+
+
+def refuse_foreign(out: Path) -> None:
+    """Refuse a folder with files in it that a new output could be mixed up with."""
+    names = sorted(name for name in os.listdir(out) if name != _LOCK)
+    if names:
+        some = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        raise ValueError(
+            f"the output folder {out} is not empty ({some}) and has neither a journal nor a manifest of shards; name a "
+            "new folder, or empty this one"
+        )
+
+
+def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise ValueError, which names the difference, unless an output folder was begun with this header."""
+    for name in now:
+        if before.get(name) == now[name]:
+            continue
+        raise ValueError(
+            f"{out} was made from other {_difference(name, before.get(name), now[name])}; use the same sources, "
+            "options and tokenizer, name another folder, or remove this one"
+        )
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    """The difference between two values of a header's entry, in words."""
+    if name == "options" and isinstance(before, dict):
+        changed = [key for key in now if before.get(key) != now[key]]
+        pairs = [f"{key} was {shown(before.get(key))} and is {shown(now[key])}" for key in changed]
+        return f"options: {'; '.join(pairs)}"
+    if name == "modified":
+        return "sources: a file has been modified since"
+    if name == "tokenizer":
+        return f"tokens: the tokenizer's fingerprint was {shown(before, 20)} and is {shown(now, 20)}"
+    return f"sources: {_first_difference(before, now)}"
+
+
+def _first_difference(before: Any, now: Any, where: str = "") -> str:
+    """Where two JSON values begin to differ, and how."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in [*now, *before]:
+            if before.get(key) != now.get(key):
+                return _first_difference(before.get(key), now.get(key), f"{where}.{key}" if where else str(key))
+    if isinstance(before, list) and isinstance(now, list):
+        for index, (old, new) in enumerate(zip(before, now, strict=False)):
+            if old != new:
+                return _first_difference(old, new, f"{where}[{index}]")
+        return f"{where} had {len(before)} items and has {len(now)}"
+    return f"{where or 'value'} was {shown(before)} and is {shown(now)}"
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write renames to the disk, before the journal records them."""
+    with suppress(OSError):  # not every system can
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

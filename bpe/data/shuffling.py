@@ -1,0 +1,264 @@
+"""Shuffling by seed in bounded memory: documents in the order of a 64-bit key, by way of bucket files on disk.
+
+The key of a document is a hash of (seed, part, file, number), where `number` counts the documents of its file. The
+output holds all documents in ascending order of their keys; equal keys keep the source order. Shard k of n holds the
+keys from k * 2**64 / n to (k + 1) * 2**64 / n. So a hash of (seed, file, document number) picks the shard, and the
+order within each shard is random as well:
+
+    keys        0 ........................................ 2**64
+    shards      |      0       |      1       |      2       |
+    buckets     |  0 |  1 |  2 |  3 |  4 |  5 |  6 |  7 |  8 |
+
+Encoding appends each document to the bucket file of its key. Then each bucket, small enough for memory, is read, sorted
+and written. The number of buckets changes nothing in the result. A document larger than memory can hold is not
+supported here: every document is encoded as a whole.
+
+Cost: the ids are written twice and read once; the bucket files need as much disk space as the shards. Not here: the
+journal (`journal.py`), the formats of shards.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The folder of the bucket files, in the output folder.
+FOLDER = ".buckets"
+#: The size that bucket files are meant to have, in bytes of ids; and the limits of their number.
+BUCKET_BYTES = 16 << 20
+FEWEST, MOST = 16, 1024
+#: The most ids that are sorted in memory at once. A bucket with more is mapped into memory instead of being read.
+_MOST_IDS = 32 << 20
+#: The number of ids that are passed on at once.
+_BATCH = 4 << 20
+
+#: What is known of each document in a bucket file.
+_DOCUMENT = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def document_keys(
+    seed: int, part: tuple[int, int], files: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """The keys of documents, by file index and by number within the file; a chain of SplitMix64 steps.
+
+    Args:
+        seed: 0 or more.
+        part: the number and the count of parts; (0, 1) for a whole corpus.
+        files: int64, one element per document.
+        numbers: int64, one element per document.
+
+    >>> keys = document_keys(0, (0, 1), np.array([0, 0, 1]), np.array([0, 1, 0]))
+    >>> [f"{key:016x}" for key in keys.tolist()]
+    ['982c8176b8ae2182', '3e24d37292b9d72c', 'fa16df6cee9c8dae']
+    """
+    key = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
+    for word in (seed >> 64 & 0xFFFFFFFFFFFFFFFF, *part):
+        key = _mixed(key ^ np.array([word], dtype=np.uint64))
+    return _mixed(_mixed(key ^ files.astype(np.uint64)) ^ numbers.astype(np.uint64))
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One step of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words with good avalanche."""
+    words = words + _GOLDEN
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
+    return mixed
+
+
+def bucket_of(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
+    """The bucket of each key: `key * count >> 64`, for a count below 2**31, in 64-bit arithmetic.
+
+    >>> bucket_of(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
+    array([0, 4, 5, 9])
+    """
+    half, many = np.uint64(32), np.uint64(count)
+    low = (keys & np.uint64(0xFFFFFFFF)) * many >> half
+    return ((keys >> half) * many + low >> half).astype(np.int64)
+
+
+def bucket_count(n_bytes: int, shards: int) -> int:
+    """The number of buckets, a multiple of the number of shards, for ids that take about `n_bytes`."""
+    wanted = min(max(n_bytes // BUCKET_BYTES, FEWEST), MOST)
+    return max(1, -(-wanted // shards)) * shards
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Documents of a bucket in the order of their keys, as `ShardWriter.write` takes them.
+
+    Attributes:
+        ids: of the output's dtype.
+        lengths: int64, of the documents or the part of one.
+        validation: bool, one per length.
+        begins, ends: whether the first document begins here, and the last one ends here.
+
+    """
+
+    ids: NDArray[Any]
+    lengths: NDArray[np.int64]
+    validation: NDArray[np.bool_]
+    begins: bool = True
+    ends: bool = True
+
+
+class Buckets:
+    """The bucket files of one output.
+
+    Args:
+        out: the output folder.
+        count: the number of buckets.
+        dtype: of the ids.
+
+    """
+
+    def __init__(self, out: Path, count: int, dtype: np.dtype[Any]) -> None:
+        self.folder, self.count, self.dtype = out / FOLDER, count, dtype
+
+    def begin(self) -> None:
+        """Make the folder, and remove bucket files of an earlier attempt."""
+        self.remove_all()
+        self.folder.mkdir()
+
+    def remove_all(self) -> None:
+        """Remove the folder with all its files."""
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+
+    def append(
+        self,
+        ids: NDArray[Any],
+        lengths: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        validation: NDArray[np.bool_] | None,
+    ) -> None:
+        """Append whole documents to the files of their buckets."""
+        order, bounds = self._partition(keys)
+        documents = np.zeros(len(lengths), dtype=_DOCUMENT)
+        documents["key"], documents["length"] = keys[order], lengths[order]
+        if validation is not None:
+            documents["validation"] = validation[order]
+        starts = np.cumsum(lengths) - lengths
+        gathered = gather(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
+        id_bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths[order])))[bounds]
+        for bucket in np.flatnonzero(np.diff(bounds)).tolist():
+            _append(self._path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
+            if id_bounds[bucket] < id_bounds[bucket + 1]:
+                _append(self._path(bucket, "ids"), gathered[id_bounds[bucket] : id_bounds[bucket + 1]])
+
+    def _partition(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(the stable order of documents by bucket, the bounds of each bucket in it)."""
+        buckets = bucket_of(keys, self.count)
+        order = np.argsort(buckets.astype(np.uint16 if self.count <= 1 << 16 else np.int64), kind="stable")
+        bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(buckets, minlength=self.count))))
+        return order, bounds
+
+    def sizes(self, *, sync: bool = False) -> list[list[int]]:
+        """The sizes in bytes of each bucket's two files, first written to the disk if `sync`."""
+        return [
+            [_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")] for bucket in range(self.count)
+        ]
+
+    def cut(self, sizes: list[list[int]]) -> bool:
+        """Cut the files to sizes that `sizes` returned; False if one has become shorter than that."""
+        found = self.sizes()
+        if any(now < then for new, old in zip(found, sizes, strict=True) for now, then in zip(new, old, strict=True)):
+            return False
+        for bucket, (new, old) in enumerate(zip(found, sizes, strict=True)):
+            for kind, now, then in zip(("ids", "documents"), new, old, strict=True):
+                if now > then:
+                    os.truncate(self._path(bucket, kind), then)
+        return True
+
+    def sorted_documents(self, bucket: int) -> Iterator[Sorted]:
+        """The documents of a bucket in the order of their keys."""
+        documents = self._read(bucket, "documents", _DOCUMENT)
+        lengths = documents["length"].astype(np.int64)
+        starts = np.cumsum(lengths) - lengths
+        ids = self._read(bucket, "ids", self.dtype)
+        order = np.argsort(documents["key"], kind="stable")
+        lengths, starts, validation = lengths[order], starts[order], documents["validation"][order].astype(np.bool_)
+        del documents
+        ends = np.cumsum(lengths)
+        first = 0
+        while first < len(lengths):
+            most = int(ends[first] - lengths[first]) + _BATCH
+            last = int(np.searchsorted(ends, most, side="right"))
+            if last > first:
+                part = slice(first, last)
+                yield Sorted(gather(ids, starts[part], lengths[part]), lengths[part], validation[part])
+                first = last
+                continue
+            yield from _long_document(ids, int(starts[first]), int(lengths[first]), validation[first : first + 1])
+            first += 1
+
+    def _read(self, bucket: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        path = self._path(bucket, kind)
+        size = _size(path) // dtype.itemsize
+        if size > _MOST_IDS:
+            return np.memmap(path, dtype=dtype, mode="r")
+        return np.fromfile(path, dtype=dtype) if size else np.empty(0, dtype=dtype)
+
+    def remove(self, buckets: range) -> None:
+        """Remove the files of buckets that are no longer needed."""
+        for bucket in buckets:
+            for kind in ("ids", "documents"):
+                self._path(bucket, kind).unlink(missing_ok=True)
+
+    def _path(self, bucket: int, kind: str) -> Path:
+        return self.folder / f"{bucket:05}.{kind}"
+
+
+def gather(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """The documents `ids[starts[i]:starts[i] + lengths[i]]`, one after the other.
+
+    >>> gather(np.array([10, 11, 12, 13]), np.array([2, 0]), np.array([2, 1]))
+    array([12, 13, 10])
+    """
+    total = int(lengths.sum())
+    if len(lengths) and total > 64 * len(lengths):  # long documents: slices are faster than an index per id
+        bounds = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+        return np.concatenate([ids[start:end] for start, end in bounds])
+    at = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    at += np.arange(total)
+    gathered: NDArray[Any] = ids[at]
+    return gathered
+
+
+def _long_document(ids: NDArray[Any], start: int, length: int, validation: NDArray[np.bool_]) -> Iterator[Sorted]:
+    """A document in several parts."""
+    for at in range(0, length, _BATCH):
+        size = min(_BATCH, length - at)
+        part = np.array(ids[start + at : start + at + size])
+        yield Sorted(part, np.array([size]), validation, begins=at == 0, ends=at + size == length)
+
+
+def _append(path: Path, array: NDArray[Any]) -> None:
+    try:
+        with open(path, "ab", buffering=0) as file:
+            data = np.ascontiguousarray(array).view(np.uint8).data
+            while len(data):
+                data = data[file.write(data) :]
+    except OSError as error:  # a failed write names no file
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _size(path: Path, sync: bool = False) -> int:
+    """The size of a file, 0 if there is none."""
+    try:
+        if sync:
+            with open(path, "rb+") as file:
+                os.fsync(file.fileno())
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

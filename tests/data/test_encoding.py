@@ -1,0 +1,291 @@
+"""`encode_shards`: the same bytes for any number of threads, boundaries of shards, ids around documents, refusals."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe.data import TokenShards, encode_shards, grouping
+from bpe.data.encoding import MANIFEST
+from bpe.data.formats import FORMATS
+from bpe.data.options import END_OF_TEXT, end_of_text, largest_id
+
+END = "<|endoftext|>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> bpe.Tokenizer:
+    return bpe.train(texts=[WORDS * 20], vocab_size=300, special_tokens=[END])
+
+
+WORDS = "low lower lowest new newer newest 다람쥐 헌 쳇바퀴 naïve café wide wider widest 0 1 22 333\n"
+
+
+def documents(seed: int, count: int) -> list[str]:
+    """Texts of very different lengths, some empty, some of many lines."""
+    random = Random(seed)
+    words = WORDS.split(" ")
+    sizes = [0, 0, 1, 2, 3, 10, 50, 300]
+    return [" ".join(random.choices(words, k=random.choice(sizes))) for _ in range(count)]
+
+
+def corpus(folder: Path, texts: list[str], files: int = 3) -> list[Path]:
+    """Text files with the documents, which END separates."""
+    folder.mkdir(exist_ok=True)
+    paths = []
+    for number in range(files):
+        part = texts[number * len(texts) // files : (number + 1) * len(texts) // files]
+        paths.append(folder / f"{number}.txt")
+        paths[-1].write_text("".join(text + END for text in part), encoding="utf-8")
+    return paths
+
+
+def sources(paths: list[Path]) -> bpe.Sources:
+    return bpe.Sources(paths, separator=END)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The content of all files in a folder, by name."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rows_of(folder: Path, split: str | None = None) -> list[list[int]]:
+    return [row.tolist() for row in TokenShards(folder, split).documents]
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of a few documents, and blocks of a few hundred bytes."""
+    monkeypatch.setattr(grouping, "FIRST", 1000)
+    monkeypatch.setattr(grouping, "LEAST", 300)
+    monkeypatch.setattr(grouping, "MOST", 3000)
+    monkeypatch.setattr("bpe.corpus.reading.READ", 400)
+    monkeypatch.setattr("bpe.corpus.reading.LEAST", 100)
+
+
+# The result -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": 3}, {"validation": 0.3}, {"shuffle": 3, "validation": 0.3}])
+@pytest.mark.usefixtures("small_groups")
+def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, monkeypatch, options):
+    paths = corpus(tmp_path / "corpus", documents(1, 300))
+    found = []
+    for threads, most in ((1, 3000), (2, 500), (3, 10**6)):
+        monkeypatch.setattr(grouping, "MOST", most)
+        out = tmp_path / f"out{threads}"
+        encode_shards(sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)
+        found.append(files_of(out))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) > 6
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("size", [1, 100, 1000, 10**9])
+def test_documents_and_where_shards_end(tmp_path, tokenizer, size):
+    texts = documents(2, 100)
+    manifest = encode_shards(sources(corpus(tmp_path / "corpus", texts)), tokenizer, tmp_path / "out", shard_size=size)
+    rows = [tokenizer.encode(text).tolist() for text in texts]
+    assert rows_of(tmp_path / "out") == rows
+    assert manifest.documents == len(rows)
+    assert manifest.tokens == sum(map(len, rows))
+    first = 0
+    for shard in manifest.shards:
+        mine = rows[first : first + shard.documents]
+        first += shard.documents
+        assert sum(map(len, mine)) == shard.tokens
+        if first < len(rows):
+            assert sum(map(len, mine[:-1])) < size <= shard.tokens
+    assert [shard.stem for shard in manifest.shards] == sorted(shard.stem for shard in manifest.shards)
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_a_document_longer_than_groups_and_shards(tmp_path, tokenizer):
+    texts = ["a", WORDS * 300, "", WORDS * 200, "b"]
+    out = tmp_path / "out"
+    encode_shards(sources(corpus(tmp_path / "corpus", texts, 1)), tokenizer, out, shard_size=100, append=END)
+    end = tokenizer.special_tokens[END]
+    assert rows_of(out) == [[*tokenizer.encode(text).tolist(), end] for text in texts]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_every_format(tmp_path, tokenizer, name):
+    texts = documents(3, 60)
+    manifest = encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", format=name)
+    end = tokenizer.special_tokens[END]
+    before, after = ([end] if around else [] for around in FORMATS[name].around)
+    rows = [[*before, *tokenizer.encode(text).tolist(), *after] for text in texts]
+    found: list[int] = []
+    for shard in manifest.shards:
+        for batch in FORMATS[name].open(tmp_path / "out" / shard.files[0].name).batches():
+            found += np.asarray(batch.ids).tolist()
+    assert found == [number for row in rows for number in row]
+    assert manifest.documents == len(rows)
+    if name == "nanogpt":
+        assert [shard.stem for shard in manifest.shards] == ["train"]
+
+
+@pytest.mark.parametrize(("given", "before", "after"), [
+    ({"append": END}, False, True), ({"prepend": END}, True, False), ({"append": END, "prepend": END}, True, True),
+    ({"append": ""}, False, False), ({}, False, True),
+])  # fmt: skip
+def test_ids_around_documents_replace_the_default_of_the_format(tmp_path, tokenizer, given, before, after):
+    path = corpus(tmp_path / "c", ["low", "", "new"])
+    encode_shards(sources(path), tokenizer, tmp_path / "out", format="datatrove", **given)
+    end = [tokenizer.special_tokens[END]]
+    expected = [end * before + tokenizer.encode(text).tolist() + end * after for text in ("low", "", "new")]
+    assert rows_of(tmp_path / "out") == expected
+
+
+def test_no_documents(tmp_path, tokenizer, caplog):
+    (tmp_path / "empty.txt").write_text("")
+    manifest = encode_shards(bpe.Sources(tmp_path / "empty.txt", separator=END), tokenizer, tmp_path / "out")
+    assert (manifest.documents, manifest.tokens, manifest.shards) == (0, 0, ())
+    assert "no documents" in caplog.text
+
+
+def test_documents_of_files_without_separator(tmp_path, tokenizer):
+    paths = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt")]
+    for path, text in zip(paths, ("low", "", "newest"), strict=True):
+        path.write_text(text)
+    encode_shards(paths, tokenizer, tmp_path / "out")
+    assert rows_of(tmp_path / "out") == [tokenizer.encode(text).tolist() for text in ("low", "", "newest")]
+
+
+def test_special_tokens_are_found_only_if_allowed(tmp_path, tokenizer):
+    (tmp_path / "a.txt").write_text(f"low{END}er")
+    for allowed in (False, True):
+        out = tmp_path / str(allowed)
+        encode_shards(tmp_path / "a.txt", tokenizer, out, allow_special=allowed)
+        expected = tokenizer.encode(f"low{END}er", allowed_special="all" if allowed else ())
+        assert rows_of(out) == [expected.tolist()]
+
+
+# Ids ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
+    vocabulary = bpe.train(texts=["low"], vocab_size=256, special_tokens=[])
+    far = vocabulary.with_tokens(special=["<s>"])
+    assert largest_id(vocabulary, (None, None), frozenset()) == 255
+    assert largest_id(far, (None, None), frozenset()) == 255
+    assert largest_id(far, (None, far.special_tokens["<s>"]), frozenset()) == 256
+    assert largest_id(far, (None, None), frozenset({"<s>"})) == 256
+    large = bpe.train(texts=["low"], vocab_size=256, first_id=1 << 16)
+    (tmp_path / "a.txt").write_text("low")
+    assert encode_shards(tmp_path / "a.txt", large, tmp_path / "out").dtype == "uint32"
+    with pytest.raises(ValueError, match="largest id is 65791; nanogpt shards hold ids up to 65535"):
+        encode_shards(tmp_path / "a.txt", large, tmp_path / "other", format="nanogpt", append="")
+    assert not (tmp_path / "other").exists(), "refused before anything is written"
+
+
+def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
+    assert end_of_text(tokenizer) == tokenizer.special_tokens[END]
+    for name in END_OF_TEXT:
+        found = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
+        assert end_of_text(found) == found.special_tokens[name]
+    without = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>"])
+    (tmp_path / "a.txt").write_text("low")
+    with pytest.raises(ValueError, match=r"llmc shards have an end-of-text id before each document.*'<pad>'"):
+        encode_shards(tmp_path / "a.txt", without, tmp_path / "out", format="llmc")
+    assert not (tmp_path / "out").exists()
+
+
+# The folder -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_folder_is_left_alone(tmp_path, tokenizer, caplog):
+    paths = corpus(tmp_path / "c", documents(4, 30))
+    first = encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=1)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    (tmp_path / "out" / "journal.jsonl").write_text("")  # killed after the manifest was written
+    caplog.set_level(logging.INFO, "bpe")
+    assert encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=2) == first
+    assert "is finished: 30 documents" in caplog.text
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"shard_size": 5}, "shard_size was 268435456 and is 5"),
+    ({"append": END}, "append was None and is "),
+    ({"shuffle": 1}, "shuffle was None and is 1"),
+    ({"validation": 0.5}, "validation was 0.0 and is 0.5"),
+    ({"format": "megatron"}, "format was 'native' and is 'megatron'"),
+    ({"part": (0, 2)}, "part was None"),
+])  # fmt: skip
+def test_other_options_are_refused(tmp_path, tokenizer, change, message):
+    paths = corpus(tmp_path / "c", documents(5, 10))
+    encode_shards(sources(paths), tokenizer, tmp_path / "out")
+    with pytest.raises(ValueError, match="made from other") as caught:
+        encode_shards(sources(paths), tokenizer, tmp_path / "out", **change)
+    assert message in str(caught.value)
+
+
+def test_other_sources_and_tokenizers_are_refused(tmp_path, tokenizer):
+    paths = corpus(tmp_path / "c", documents(6, 10))
+    encode_shards(sources(paths), tokenizer, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"other sources: files"):
+        encode_shards(sources(paths[:2]), tokenizer, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"other sources: separator"):
+        encode_shards(bpe.Sources(paths, separator="|"), tokenizer, tmp_path / "out")
+    other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
+    with pytest.raises(ValueError, match="tokenizer's fingerprint was"):
+        encode_shards(sources(paths), other, tmp_path / "out")
+    paths[0].write_text(paths[0].read_text() + "more")
+    with pytest.raises(ValueError, match=r"other sources: files\[0\]\[1\] was \d+ and is \d+"):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out")
+
+
+def test_foreign_folders_are_refused(tmp_path, tokenizer):
+    paths = corpus(tmp_path / "c", ["low"])
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"not empty \(thesis.tex\)"):
+        encode_shards(sources(paths), tokenizer, out)
+    assert files_of(out) == {"thesis.tex": b"years of work"}
+    with pytest.raises(ValueError, match="is a file"):
+        encode_shards(sources(paths), tokenizer, out / "thesis.tex")
+
+
+def test_arguments_that_are_refused(tmp_path, tokenizer):
+    (tmp_path / "a.txt").write_text("low")
+    for arguments, message in [
+        ({"format": "bin"}, "format is 'bin'"),
+        ({"shard_size": 0}, "shard_size is 0"),
+        ({"shards": 4}, "shards is 4, but the shards are not shuffled"),
+        ({"shards": 4, "shuffle": 0, "shard_size": 4}, "at most one"),
+        ({"validation": 1.5}, "validation is 1.5"),
+        ({"validation": float("nan")}, "validation is nan"),
+        ({"part": (2, 2)}, "number of part is 2"),
+        ({"append": "<nil>"}, "append is '<nil>', which is no special token"),
+        ({"threads": 0}, "threads is 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "out", **arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_document_ends_the_call_and_the_rest_follows_later(tmp_path, tokenizer):
+    paths = corpus(tmp_path / "c", documents(7, 30))
+    good = paths[1].read_bytes()
+    paths[1].write_bytes(b"\xff" * len(good))
+    with pytest.raises(bpe.FormatError, match="is not UTF-8"):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out")
+    assert not (tmp_path / "out" / MANIFEST).exists()
+    assert not [name for name in files_of(tmp_path / "out") if name.endswith(".tmp")]
+
+
+def test_progress_is_reported(tmp_path, tokenizer):
+    paths = corpus(tmp_path / "c", documents(8, 30))
+    seen: list[bpe.Progress] = []
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", shuffle=1, progress=seen.append)
+    encoded = [each for each in seen if each.stage == "encode"]
+    assert encoded[-1].done == encoded[-1].total == sum(path.stat().st_size for path in paths)
+    assert (encoded[-1].documents, encoded[-1].tokens) == (30, manifest.tokens)
+    assert [each for each in seen if each.stage == "shuffle"][-1].done == manifest.tokens

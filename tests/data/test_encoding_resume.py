@@ -1,0 +1,296 @@
+"""`encode_shards` after a kill, a full disk, Ctrl-C or an error: the same call goes on, and the result is the same."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from test_encoding import END, WORDS, corpus, documents, files_of, small_groups, sources, tokenizer
+
+import bpe
+from bpe.data import encode_shards, grouping, journal, shuffled
+from bpe.errors import FormatError
+
+__all__ = ["small_groups", "tokenizer"]  # fixtures
+
+WAYS: dict[str, dict[str, Any]] = {
+    "in order": {"shard_size": 3000},
+    "one shard": {"format": "nanogpt", "append": ""},
+    "split": {"shard_size": 3000, "validation": 0.3},
+    "shuffled": {"shards": 3, "shuffle": 5, "validation": 0.2},
+    "megatron": {"shard_size": 2000, "format": "megatron", "append": END},
+}
+
+
+def killed_at(event: int, run: Callable[[], object]) -> bool:
+    """Run in a child process that kills itself at an event, counted from 0; False if the run ended before."""
+    child = os.fork()
+    if child == 0:
+        left = event
+
+        def count(_: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        status = 1
+        try:
+            journal.failpoint = count
+            run()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL), "the run failed"
+    return status != 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.usefixtures("small_groups")
+def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
+    """A kill at the first and the last events, and at some between."""
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 8000)
+    paths = corpus(tmp_path / "c", documents(11, 80))
+    events: list[str] = []
+    monkeypatch.setattr(journal, "failpoint", events.append)
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
+    monkeypatch.setattr(journal, "failpoint", None)
+    expected = files_of(tmp_path / "whole")
+    for number, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
+        out = tmp_path / f"out{event}"
+
+        def run(threads: int, out: Path = out) -> bpe.data.Manifest:
+            return encode_shards(sources(paths), tokenizer, out, threads=threads, **WAYS[way])
+
+        assert killed_at(event, lambda: run(1))
+        if number % 3 == 0:
+            killed_at(event // 2, lambda: run(2))  # once more, with other threads
+        run(1 + number % 2)
+        assert files_of(out) == expected, f"killed at event {event}, {events[event]}"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.usefixtures("small_groups")
+def test_kills_one_after_the_other(tmp_path, tokenizer, monkeypatch):
+    """Every run gets a little further than the one before, in another number of threads."""
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 8000)
+    paths = corpus(tmp_path / "c", documents(12, 150))
+    for way in ("in order", "shuffled"):
+        encode_shards(sources(paths), tokenizer, tmp_path / f"{way} whole", **WAYS[way])
+        out = tmp_path / way
+        runs = 0
+        while killed_at(15, lambda out=out, way=way: encode_shards(sources(paths), tokenizer, out, **WAYS[way])):
+            runs += 1
+            assert runs < 30, "no progress"
+        assert runs > 1
+        assert files_of(out) == files_of(tmp_path / f"{way} whole")
+
+
+def test_real_kills_at_random_moments(tmp_path, tokenizer):
+    """Processes killed from outside, while they run the command line."""
+    paths = corpus(tmp_path / "c", documents(13, 6000))
+    tokenizer.save(tmp_path / "t.json")
+    command = [sys.executable, "-m", "bpe", "encode", *map(str, paths), "--separator", END, "--shard-size", "20000"]
+    command += ["-t", str(tmp_path / "t.json"), "--format", "native", "--threads", "2", "--quiet", "-o"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    expected = files_of(tmp_path / "whole")
+    random = Random(0)
+    out = tmp_path / "out"
+    for _ in range(3):
+        process = subprocess.Popen([*command, str(out)])
+        deadline = time.monotonic() + 20
+        while not (out / "journal.jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(random.random() * 0.1)
+        process.kill()
+        process.wait()
+    subprocess.run([*command, str(out)], check=True)
+    assert files_of(out) == expected
+
+
+# The journal ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begun(tmp_path, tokenizer, small_groups) -> tuple[list[Path], Path]:
+    """A folder that was killed after three shards."""
+    paths = corpus(tmp_path / "c", documents(14, 200))
+    out = tmp_path / "out"
+    killed_at(20, lambda: encode_shards(sources(paths), tokenizer, out, shard_size=1500))
+    assert (out / journal.NAME).read_text().count("\n") > 2
+    return paths, out
+
+
+def test_a_line_that_is_cut_off_is_written_again(begun, tmp_path, tokenizer):
+    paths, out = begun
+    name = out / journal.NAME
+    whole = name.read_bytes()
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
+    name.write_bytes(whole[:-7])
+    encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_a_damaged_journal_is_refused(begun, tokenizer):
+    paths, out = begun
+    name = out / journal.NAME
+    name.write_bytes(b"{]\n" + name.read_bytes())
+    with pytest.raises(FormatError, match="no journal"):
+        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"shard_size": 1600}, "shard_size was 1500 and is 1600"),
+    ({"shard_size": 1500, "allow_special": True}, "allow_special was False and is True"),
+    ({"shard_size": 1500, "shuffle": 1}, "shuffle was None"),
+])  # fmt: skip
+def test_other_options_are_refused_while_unfinished(begun, tokenizer, arguments, message):
+    paths, out = begun
+    with pytest.raises(ValueError, match=message):
+        encode_shards(sources(paths), tokenizer, out, **arguments)
+
+
+def test_a_source_that_was_written_again_is_refused(begun, tokenizer):
+    paths, out = begun
+    text = paths[0].read_bytes()
+    paths[0].write_bytes(text[:-40] + b"x" * (40 - len(END)) + END.encode())
+    os.utime(paths[0], ns=(1, 1))
+    with pytest.raises(ValueError, match="a file has been modified since"):
+        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+
+
+def test_another_tokenizer_is_refused(begun):
+    paths, out = begun
+    other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
+    with pytest.raises(ValueError, match="the tokenizer's fingerprint was"):
+        encode_shards(sources(paths), other, out, shard_size=1500)
+
+
+def test_a_finished_shard_that_is_gone_is_an_error(begun, tokenizer):
+    paths, out = begun
+    (out / "tokens-00001.npy").unlink()
+    with pytest.raises(ValueError, match=r"tokens-00001.npy was finished, and is missing now"):
+        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+
+
+def test_leftovers_are_removed(begun, tokenizer):
+    paths, out = begun
+    (out / ".tokens-00007.npy.bpe-0123456789abcdef.tmp").write_bytes(b"half")
+    encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+    assert not [name for name in files_of(out) if name.startswith(".")]
+
+
+def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
+    paths, out = begun
+    with journal.locked_folder(out), pytest.raises(ValueError, match="another process is writing to"):
+        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+    encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+
+
+def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch, small_groups):
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 5000)
+    paths = corpus(tmp_path / "c", documents(15, 200))
+    way = {"shards": 2, "shuffle": 1}
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole", **way)
+    out = tmp_path / "out"
+    assert killed_at(8, lambda: encode_shards(sources(paths), tokenizer, out, **way))
+    buckets = sorted((out / ".buckets").iterdir())
+    assert buckets
+    for path in buckets:
+        os.truncate(path, 0)  # as after a power failure
+    encode_shards(sources(paths), tokenizer, out, **way)
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["in order", "shuffled"])
+@pytest.mark.usefixtures("small_groups")
+def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, monkeypatch, way):
+    paths = corpus(tmp_path / "c", documents(16, 2000))
+    read: list[int] = []
+    begin = grouping._Grouping.begin
+
+    def counted(self: Any) -> None:
+        read.append(1)
+        begin(self)
+
+    def fails(event: str) -> None:
+        if event in ("written", "bucketed"):
+            raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
+
+    monkeypatch.setattr(grouping._Grouping, "begin", counted)
+    monkeypatch.setattr(journal, "failpoint", fails)
+    with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
+    assert len(read) < 10
+    names = [name for name in files_of(tmp_path / "out") if not name.startswith(".buckets")]
+    assert sorted(names) == ["journal.jsonl", "tokenizer.json"]
+    monkeypatch.setattr(journal, "failpoint", None)
+    encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole", **WAYS[way])
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_a_full_disk_names_the_file_and_goes_on_with_room(tmp_path, tokenizer):
+    """A limit on the size of files stands for the full disk."""
+    paths = corpus(tmp_path / "c", documents(17, 4000))
+    tokenizer.save(tmp_path / "t.json")
+    command = [sys.executable, "-m", "bpe", "encode", *map(str, paths), "--separator", END, "--quiet"]
+    command += ["-t", str(tmp_path / "t.json"), "--format", "native", "-o", str(tmp_path / "out")]
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+
+    failed = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    assert re.search(r"error: .*out/tokens-00000\.npy: File too large", failed.stderr), failed.stderr
+    assert not [name for name in files_of(tmp_path / "out") if name.endswith(".tmp")]
+    subprocess.run(command, check=True)
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_an_interrupt_says_what_is_finished(tmp_path, tokenizer, monkeypatch):
+    paths = corpus(tmp_path / "c", documents(18, 200))
+    seen = 0
+
+    def interrupt(_: bpe.Progress) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"\d+ shards finished in .*out; the same command goes on from there"):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out", shard_size=1500, progress=interrupt)
+    encode_shards(sources(paths), tokenizer, tmp_path / "out", shard_size=1500)
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_a_long_document_in_a_file_with_others(tmp_path, tokenizer, small_groups):
+    """Groups begin within the document, so the place to go on from lies before it."""
+    texts = ["low", WORDS * 100, "new", WORDS * 150, WORDS, "", WORDS * 80]
+    paths = corpus(tmp_path / "c", texts, 1)
+    encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=10)
+    for event in range(0, 40, 8):
+        out = tmp_path / f"out{event}"
+        killed_at(event, lambda out=out: encode_shards(sources(paths), tokenizer, out, shard_size=10))
+        encode_shards(sources(paths), tokenizer, out, shard_size=10, threads=2)
+        assert files_of(out) == files_of(tmp_path / "whole")
