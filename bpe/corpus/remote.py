@@ -31,8 +31,10 @@ def remote_files(path: str) -> list[tuple[str, int | None]]:
             for name, about in system.find(inner, detail=True).items()
             if not any(hidden(part) for part in name.removeprefix(inner).split("/") if part)
         }
-    else:
+    elif system.exists(inner):
         found = {inner: system.info(inner)}
+    else:
+        found = {}
     files = {name: about for name, about in found.items() if about.get("type") != "directory"}
     if not files:
         raise FileNotFoundError(2, "no file of this name", path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -536,26 +535,32 @@ def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
         blocks       |low<|end|>|er<|end|>| (end of the file)
         documents    |low       |er       | and not an empty one
     """
-    held: Block | None = None  # one block behind: only the last one of the file ends without a document after it
-    fresh = False
-    for following in chain(blocks, [None]):
-        block, held = held, following
-        if block is None:
-            continue
-        last = following is None
-        begins, fresh = block.begins or fresh, False
-        if begins != block.begins:
-            block = replace(block, begins=True)
-        if last and begins and not len(block.text):
-            block.release()
-            continue
-        separator = block.separators[0]
-        if (last or not block.closes) and block.text[-len(separator) :] == separator:
-            starts, ends = block.documents(empty=True)
-            if len(starts) > 1 and starts[-1] == ends[-1]:
-                fresh = not last
-                block = replace(block, starts=starts[:-1], ends=ends[:-1], separators=[], closes=True)
-        yield block
+    held: Block | None = None
+    fresh = False  # whether the next block begins a document, whatever it says
+    for block in blocks:
+        if held is not None:
+            held = _without_open(held, fresh=fresh, always=False)
+            yield held
+            fresh = held.closes
+        held = block
+    if held is None:
+        return
+    if len(held.text) or not (held.begins or fresh):
+        yield _without_open(held, fresh=fresh, always=True)
+    else:
+        held.release()
+
+
+def _without_open(block: Block, *, fresh: bool, always: bool) -> Block:
+    """The block, without an empty document after its last separator if that document is open, or `always`."""
+    if fresh and not block.begins:
+        block = replace(block, begins=True)
+    separator = block.separators[0]
+    if (always or not block.closes) and block.text[-len(separator) :] == separator:
+        starts, ends = block.documents(empty=True)
+        if starts[-1] == ends[-1]:
+            return replace(block, starts=starts[:-1], ends=ends[:-1], separators=[], closes=True)
+    return block
 
 
 def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:

@@ -1,0 +1,857 @@
+"""`Sources`: the documents of every format and compression, positions, parts, bad records.
+
+The naive twin reads whole files with the standard library.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import os
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.corpus import compression, parquet, reading, sources
+from bpe.corpus.blocks import Block, Position, document_cut, safe_cut
+from bpe.corpus.listing import listed_sources
+
+zstd = pytest.importorskip("backports.zstd" if os.sys.version_info < (3, 14) else "compression.zstd")
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd.compress,
+}
+COLUMNS = ("parquet", "arrow", "feather")
+
+
+def packed(path: Path, data: bytes) -> Path:
+    """Write data as the path's extension says."""
+    path.write_bytes(PACKERS.get(path.suffix, PACKERS[""])(data))
+    return path
+
+
+def jsonl(texts: Iterable[str], **more: Any) -> bytes:
+    return b"".join(json.dumps({"id": 1, "text": text, **more}).encode() + b"\n" for text in texts)
+
+
+def delimited(texts: Iterable[str], delimiter: str = ",") -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([["id", "text", "url"], *([number, text, "u"] for number, text in enumerate(texts))])
+    return out.getvalue().encode()
+
+
+def write_columns(path: Path, texts: list[str | None], rows: int = 3, kind: str = "string") -> Path:
+    pa = pytest.importorskip("pyarrow")
+    array = pa.array(texts, type=pa.string()).cast(kind)
+    table = pa.table({"id": list(range(len(texts))), "text": array})
+    if path.suffix == ".parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=rows)
+        return path
+    new = pa.ipc.new_stream if path.suffix == ".arrow" else pa.ipc.new_file
+    with new(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return path
+
+
+def write(path: Path, texts: list[str], separator: str = "|") -> Path:
+    """Write documents in the format that the path's extension names."""
+    kind = path.name.split(".")[1]
+    if kind in COLUMNS:
+        return write_columns(path, list(texts))
+    if kind == "jsonl":
+        return packed(path, jsonl(texts))
+    if kind in ("csv", "tsv"):
+        return packed(path, delimited(texts, "\t" if kind == "tsv" else ","))
+    return packed(path, separator.join(texts).encode())
+
+
+def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
+    """The documents of blocks, whose parts are put together."""
+    found: list[bytes] = []
+    for block in blocks:
+        block.check()
+        starts, ends = block.documents(empty=True)
+        texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        if not block.begins:
+            found[-1] += texts.pop(0)
+        found += texts
+        if release:
+            block.release()
+    return found
+
+
+def read(given_sources: bpe.Sources, **options: Any) -> list[str]:
+    cut = document_cut(given_sources.separators, given_sources.keep_separator)
+    with closing(given_sources.blocks(cut, 1, **options)) as blocks:
+        return [document.decode() for document in joined(blocks)]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "READ", 40)
+    monkeypatch.setattr(reading, "LEAST", 10)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 16)
+    monkeypatch.setattr(parquet, "BATCH", 64)
+
+
+# Every format and compression -----------------------------------------------------------------------------------------
+
+TEXTS = ["low lower", "", "é猫 newest", 'a\n"b",\tc', "  x\r\ny ", "😊" * 9, "last"]
+ENDINGS = [f".{kind}{ending}" for kind in ("txt", "jsonl", "csv", "tsv") for ending in PACKERS]
+ENDINGS += [f".{kind}" for kind in COLUMNS]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_documents_do_not_depend_on_the_format(ending: str, small: None, tmp_path: Path) -> None:
+    path = write(tmp_path / f"a{ending}", TEXTS)
+    found = bpe.Sources(path, separator="|" if ".txt" in ending else None)
+    assert read(found) == TEXTS
+    assert [text.decode() for text in found.documents()] == TEXTS
+    tok = bpe.train(texts=TEXTS, vocab_size=270)
+    assert bpe.train(files=found, vocab_size=270) == tok
+    assert bpe.count_words(files=found, threads=2) == bpe.count_words(texts=TEXTS)
+    for threads in (1, 2):
+        assert tok.encode_files(found, threads=threads, append=3).to_list() == [
+            [*tok.encode(text).tolist(), 3] for text in TEXTS
+        ]
+    with closing(found.blocks(None, 1)) as blocks:
+        assert abs(sum(block.size for block in blocks) - (found.size or 0)) <= 8000 * (ending in (".arrow", ".feather"))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_all_formats_in_one_call(threads: int, small: None, tmp_path: Path) -> None:
+    for ending in ENDINGS:
+        write(tmp_path / f"a{ending}", TEXTS)
+    tok = bpe.train(texts=TEXTS, vocab_size=270)
+    found = bpe.Sources(tmp_path, separator="|")
+    assert [Path(file.name).name for file in found.files] == sorted(f"a{ending}" for ending in ENDINGS)
+    assert tok.encode_files(found, threads=threads).to_list() == [tok.encode(text).tolist() for text in TEXTS] * len(
+        ENDINGS
+    )
+    assert bpe.count_words(files=found, threads=threads) == bpe.count_words(texts=TEXTS * len(ENDINGS))
+    assert not [thread for thread in threading.enumerate() if thread.name == "bpe_reader"]
+
+
+def test_the_argument_format_overrides_the_name(tmp_path: Path) -> None:
+    table = packed(tmp_path / "a.csv", b"text,x\nlow,1\n")
+    assert read(bpe.Sources(table)) == ["low"]
+    assert read(bpe.Sources(table, format="text")) == ["text,x\nlow,1\n"]
+    assert read(bpe.Sources(table, format="text", per_line=True)) == ["text,x\n", "low,1\n"]
+    records = packed(tmp_path / "c4.json.gz", jsonl(["low", "b"]))
+    assert read(bpe.Sources(records, format="jsonl")) == ["low", "b"]
+    columns = write_columns(tmp_path / "part-0", ["a", "b"])
+    assert read(bpe.Sources(columns, format="arrow")) == ["a", "b"]
+    with pytest.raises(ValueError, match=r'per_line=True is for text, but .*a\.csv is read as csv.*format="text"'):
+        bpe.Sources(table, per_line=True)
+
+
+def test_compression_is_recognized_by_content(tmp_path: Path) -> None:
+    for name, pack in PACKERS.items():
+        path = tmp_path / f"plain{name[1:]}.txt"
+        path.write_bytes(pack(b"low lower"))
+        assert read(bpe.Sources(path)) == ["low lower"]
+        if name:
+            assert b"low lower" not in joined(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1))
+    path.rename(tmp_path / "x.gz")
+    with pytest.raises(bpe.FormatError, match=r"x\.gz: its name says that it is gzip data, but it is zstd data"):
+        bpe.Sources(tmp_path / "x.gz")
+    (tmp_path / "empty.gz").write_bytes(b"")
+    with pytest.raises(bpe.FormatError, match=r"empty\.gz: its name says that it is gzip data, but it is empty"):
+        bpe.Sources(tmp_path / "empty.gz")
+
+
+# Compression ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [ending for ending in PACKERS if ending])
+def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Concatenated gzip members, zstd frames, bz2 and xz streams; empty ones, padding, and skippable frames."""
+    pack, parts = PACKERS[ending], [b"low ", b"", b"lower " * 1000, b"", b"newest"]
+    between = {".gz": b"\0" * 700, ".xz": b"\0" * 8, ".zst": b"\x50\x2a\x4d\x18\x03\0\0\0xyz", ".bz2": b""}[ending]
+    path = tmp_path / f"a.txt{ending}"
+    for size in (3, 1 << 18):
+        monkeypatch.setattr(compression, "IN", size)
+        path.write_bytes(between.join(pack(part) for part in parts) + between)
+        if ending == ".zst":
+            path.write_bytes(between + path.read_bytes())
+        assert read(bpe.Sources(path)) == [b"".join(parts).decode()]
+
+
+@pytest.mark.parametrize("ending", [ending for ending in PACKERS if ending])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+def test_truncated_and_damaged_data_name_the_file(ending: str, name: str, tmp_path: Path) -> None:
+    texts = ["".join(random.Random(number).choices("abcdefgh \n", k=2000)) for number in range(200)]
+    path = write(tmp_path / f"{name}{ending}", texts)
+    data = path.read_bytes()
+    tok = bpe.train(texts=texts[:2], vocab_size=260)
+    for part in (data[:-5], data[: len(data) // 2], data + data[:-1]):
+        path.write_bytes(part)
+        for threads in (1, 2):
+            with pytest.raises(bpe.FormatError, match=rf"{name}{ending}: the \w+ data ends early, .* incomplete"):
+                tok.encode_files(path, threads=threads)
+            with pytest.raises(bpe.FormatError, match=rf"{name}{ending}: the \w+ data ends early"):
+                bpe.count_words(files=path, threads=threads)
+    path.write_bytes(data[: len(data) // 2] + bytes(90) + data[len(data) // 2 + 90 :])
+    with pytest.raises(bpe.FormatError, match=rf"{name}{ending}.*: (the \w+ data is damaged|byte|the line|the row)"):
+        tok.encode_files(path)
+    path.write_bytes(data + b"rest")
+    with pytest.raises(bpe.FormatError, match=rf"{name}{ending}: the \w+ data (is damaged|ends early)"):
+        tok.encode_files(path)
+
+
+def test_long_zstd_windows(tmp_path: Path) -> None:
+    """A frame that declares a window of 2 GB, which decompressors refuse by default."""
+    path = tmp_path / "a.txt.zst"
+    options = {
+        zstd.CompressionParameter.window_log: 31,
+        zstd.CompressionParameter.enable_long_distance_matching: 1,
+        zstd.CompressionParameter.compression_level: 1,
+    }
+    packer = zstd.ZstdCompressor(options=options)
+    text = b"low lower newest " * 1000
+    with pytest.MonkeyPatch.context():
+        path.write_bytes(window_of_2_gb(packer.compress(text) + packer.flush()))
+    with pytest.raises(zstd.ZstdError):
+        zstd.decompress(path.read_bytes())
+    assert read(bpe.Sources(path)) == [text.decode()]
+
+
+def window_of_2_gb(frame: bytes) -> bytes:
+    """A zstd frame of unknown content size with its window descriptor set to 2 GiB (RFC 8878, 3.1.1.1)."""
+    descriptor = frame[4]
+    assert not descriptor & 0x23, "neither a single segment nor a dictionary"
+    fields = {0: 0, 1: 2, 2: 4, 3: 8}[descriptor >> 6]
+    return frame[:4] + bytes([descriptor & 0x3F]) + bytes([(31 - 10) << 3]) + frame[6 + fields :]
+
+
+# JSON Lines -----------------------------------------------------------------------------------------------------------
+
+
+def test_json_lines_of_all_kinds(small: None, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(
+        b'\xef\xbb\xbf{"text": "bom"}\r\n\r\n  \n{"text":"\\u00e9\\n\\ud83d\\ude0a", "n": NaN, "big": ' + b"9" * 5000 + b"}\n"
+        b'{"text": "lone \\ud800"}\n \t{"a": {"text": 3}, "text": "", "text": "twice"} \n\n{"text": "no newline"}'
+    )
+    expected = ["bom", "é\n😊", "lone \ufffd", "twice", "no newline"]
+    assert read(bpe.Sources(path)) == expected
+    path.write_bytes(b'{"a": {"b c": {"d": "deep"}, "d": 1}}\n{"a": {"b c": {"d": ""}}}\n')
+    assert read(bpe.Sources(path, field="a.b c.d")) == ["deep", ""]
+    for field in ("", "a.", ".a", 3):
+        with pytest.raises(ValueError, match="field is .*it must be the name of a field"):
+            bpe.Sources(path, field=field)
+
+
+BAD_LINES = {
+    b'{"text": "a"': r"the line is not a JSON value \(Expecting ',' delimiter.*\); each line must be",
+    b'{"text": "a"} {"text": "b"}': r"the line is not a JSON value \(Extra data",
+    b'{"text": null}': r"field 'text' is null; it must be a string",
+    b'{"text": 3}': r"field 'text' is a number; it must be a string",
+    b'{"text": ["a"]}': "field 'text' is an array",
+    b'{"body": "a", "id": 1}': r"there is no field 'text', only 'body', 'id'; field= names the one to read",
+    b"{}": "there is no field 'text', only none",
+    b'["text"]': "the record is an array; it must be an object with a field 'text'",
+    b'"text"': "the record is the string 'text'",
+    b'{"text": "a\xff"}': r"byte 0xff at column 12 is not UTF-8 \(invalid start byte\)",
+    b'{"text": "a", "b": "\xff"}': r"byte 0xff at column 21 is not UTF-8",
+    b"[" * 100_000: "the record is nested too deeply",
+}
+
+
+@pytest.mark.parametrize("bad", list(BAD_LINES), ids=lambda bad: bad[:20].decode("utf-8", "replace"))
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_bad_json_lines(
+    bad: bytes, fast: bool, ending: str, small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fast:
+        monkeypatch.setattr("bpe.corpus.jsonl._decoder", lambda field: None)
+    path = packed(tmp_path / f"a.jsonl{ending}", b'{"text": "low"}\n\n%s\n{"text": "lower"}\n%s' % (bad, bad))
+    with pytest.raises(bpe.FormatError, match=rf'a\.jsonl{ending}, line 3: {BAD_LINES[bad]}.*; correct it, .*on_error="skip"'):
+        read(bpe.Sources(path))
+    skipping = bpe.Sources(path, on_error="skip")
+    assert read(skipping) == ["low", "lower"]
+    assert skipping.skipped == 2
+
+
+LINE = st.one_of(
+    st.sampled_from([b"", b" ", b"\r", b"{}", b"null", b'{"text": "a\x01b"}', b'{"text": "\xc3"}', b'{"text":"a"}}']),
+    st.text(max_size=9).map(lambda text: json.dumps({"text": text}, ensure_ascii=False).encode("utf-8", "surrogatepass")),
+    st.recursive(st.none() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(
+        st.sampled_from(["text", "a", ""]), inner
+    ), max_leaves=5).map(lambda value: json.dumps(value).encode()),
+    st.binary(max_size=6).map(lambda data: b'{"text": "' + data.replace(b"\n", b"") + b'"}'),
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(lines=st.lists(LINE, max_size=8), bom=st.booleans(), size=st.sampled_from([1, 7, 1000]))
+def test_json_lines_equal_the_naive_twin(
+    lines: list[bytes], bom: bool, size: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Also without msgspec: the documents do not depend on what is installed."""
+    path = tmp_path_factory.mktemp("lines") / "a.jsonl"
+    path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + b"\n".join(lines))
+    expected, bad = [], 0
+    for line in lines:
+        if not line.strip(b" \t\r"):
+            continue
+        try:
+            value = json.loads(line.decode())["text"]
+        except (ValueError, KeyError, TypeError):
+            value = None
+        if isinstance(value, str):
+            expected.append(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        else:
+            bad += 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ", size)
+        for decoder in (None, lambda field: None):
+            if decoder is not None:
+                patch.setattr("bpe.corpus.jsonl._decoder", decoder)
+            found = bpe.Sources(path, on_error="skip")
+            assert (read(found), found.skipped) == (expected, bad)
+
+
+def test_a_line_of_100_mb(tmp_path: Path) -> None:
+    """Time is linear, and memory a few times the line."""
+    text = "low lower " * 10_000_000
+    (tmp_path / "a.jsonl").write_bytes(jsonl(["before", text, "after"]))
+    assert [len(text) for text in bpe.Sources(tmp_path / "a.jsonl").documents()] == [6, 100_000_000, 5]
+
+
+# CSV and TSV ----------------------------------------------------------------------------------------------------------
+
+CELL = st.text(st.sampled_from('ab,"\t\n\r é猫'), max_size=8)
+
+
+@settings(max_examples=200)
+@given(rows=st.lists(st.tuples(CELL, CELL), max_size=12), tabs=st.booleans(), ends=st.sampled_from(["\n", "\r\n"]),
+       bom=st.booleans(), quoting=st.booleans(), size=st.sampled_from([1, 9, 1000]))  # fmt: skip
+def test_delimited_files_equal_the_naive_twin(
+    rows: list[tuple[str, str]],
+    tabs: bool,
+    ends: str,
+    bom: bool,
+    quoting: bool,
+    size: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / f"a.{'tsv' if tabs else 'csv'}"
+    with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as file:
+        kind: Any = {"delimiter": "\t" if tabs else ",", "lineterminator": ends}
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL if quoting else csv.QUOTE_MINIMAL, **kind)
+        writer.writerows([["a\nb", "text"], *rows])
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        expected = [row["text"] for row in csv.DictReader(file, delimiter=kind["delimiter"])]
+    assert expected == [row[1] for row in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ", size)
+        assert read(bpe.Sources(path)) == expected
+
+
+def test_bad_rows(small: None, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'id,text\n1,low\n2\n3,"b\n\nc"\n4,a,b\n5,\xff\n6,"a"b\n7,lower\n')
+    with pytest.raises(bpe.FormatError, match=r"a\.csv, line 3: the row is bad: it has 1 field, and the header has 2; "):
+        read(bpe.Sources(path))
+    skipping = bpe.Sources(path, on_error="skip")
+    assert (read(skipping), skipping.skipped) == (["low", "b\n\nc", "lower"], 4)
+    for line, row, message in (
+        (4, b"4,a,b", "it has 3 fields"),
+        (4, b"4,\xff", r"byte 0xff of column 'text' is not UTF-8"),
+        (4, b'5,"a"b', r"',' expected after '\"'"),
+        (4, b'5,"never closed\n6,b', "unexpected end of data"),
+    ):
+        path.write_bytes(b'id,text\n1,"a\nb"\n' + row + b"\n")
+        with pytest.raises(bpe.FormatError, match=rf"a\.csv, line {line}: the row is bad: {message}"):
+            read(bpe.Sources(path))
+    assert read(bpe.Sources(path, encoding_errors="replace", on_error="skip")) == ["a\nb"]
+    limit = csv.field_size_limit()
+    path.write_bytes(b"text\n" + b"x" * 1_000_000 + b"\n")
+    assert [len(text) for text in read(bpe.Sources(path))] == [1_000_000]
+    assert csv.field_size_limit() == limit
+
+
+def test_a_quote_that_is_never_closed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpe.corpus.delimited.LONGEST", 1000)
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text\nlow\n" + b'"never\n' + b"row\n" * 1000)
+    with pytest.raises(bpe.FormatError, match=r"a\.csv, line 3: the row is bad: the row has more than .* quotation mark"):
+        read(bpe.Sources(path))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet", "a.arrow", "a.feather"])
+def test_a_missing_column_names_the_others(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, ["low"])
+    names = r"'id', 'text'(, 'url')?"
+    with pytest.raises(bpe.FormatError, match=rf"{name}: there is no column 'body', only {names}; field= names the one"):
+        read(bpe.Sources(path, field="body"))
+
+
+# Parquet and Arrow ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", COLUMNS)
+def test_null_rows(ending: str, small: None, tmp_path: Path) -> None:
+    texts = ["low", None, "é", None, None, "x", "y", None]
+    path = write_columns(tmp_path / f"a.{ending}", texts)
+    with pytest.raises(bpe.FormatError, match=rf"a\.{ending}, row 2: column 'text' is null; .*on_error=\"skip\""):
+        read(bpe.Sources(path))
+    skipping = bpe.Sources(path, on_error="skip")
+    assert (read(skipping), skipping.skipped) == (["low", "é", "x", "y"], 4)
+    assert read(skipping, start=Position(0, 1, 1)) == ["y"]
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary", "dictionary", "string_view"])
+def test_column_types(kind: str, small: None, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    made = pa.dictionary(pa.int32(), pa.string()) if kind == "dictionary" else getattr(pa, kind)()
+    texts = ["low", "low", "é", "", "lower" * 20]
+    for ending in ("arrow", "feather"):
+        path = write_columns(tmp_path / f"a.{ending}", list(texts), kind=made)
+        assert read(bpe.Sources(path)) == texts
+    with pytest.raises(bpe.FormatError, match=r"a\.feather: column 'id' is of type int64, not text"):
+        read(bpe.Sources(path, field="id"))
+
+
+def test_nested_columns(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"a": {"b": "low"}, "c.d": "x"}, {"a": {"b": "é"}, "c.d": "y"}, {"a": None, "c.d": "z"}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    skipping = bpe.Sources(tmp_path / "a.parquet", field="a.b", on_error="skip")
+    assert (read(skipping), skipping.skipped) == (["low", "é"], 1)
+    assert read(bpe.Sources(tmp_path / "a.parquet", field="c.d")) == ["x", "y", "z"]
+    with pytest.raises(bpe.FormatError, match=r"there is no column 'a\.x', only 'b'"):
+        read(bpe.Sources(tmp_path / "a.parquet", field="a.x"))
+    with pytest.raises(bpe.FormatError, match="column 'a' is of type struct"):
+        read(bpe.Sources(tmp_path / "a.parquet", field="a"))
+
+
+@pytest.mark.parametrize("ending", COLUMNS)
+def test_columns_that_are_not_utf8(ending: str, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    rows = [b"low", b"\xc3", b"\xa9 x", b"ok", b"\xff"]  # rows 2 and 3 are UTF-8 only together
+    array = pa.array(rows, type=pa.binary())
+    path = write_columns(tmp_path / f"a.{ending}", ["x"])
+    table = pa.table({"text": array})
+    if ending == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    else:
+        with (pa.ipc.new_stream if ending == "arrow" else pa.ipc.new_file)(str(path), table.schema) as writer:
+            writer.write_table(table)
+    tok = bpe.train(texts=["low"], vocab_size=256)
+    for call in (tok.encode_files, lambda path: bpe.count_words(files=path)):
+        with pytest.raises(bpe.FormatError, match=rf"a\.{ending}, row 2: the text is not UTF-8 \(byte 0xc3 at offset 0"):
+            call(path)
+    assert read(bpe.Sources(path, encoding_errors="replace")) == [row.decode("utf-8", "replace") for row in rows]
+    assert joined(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1)) == rows
+    skipping = bpe.Sources(path, on_error="skip")
+    assert (read(skipping), skipping.skipped) == (["low", "ok"], 3)
+
+
+def test_column_files_that_are_not(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for ending in COLUMNS:
+        path = write_columns(tmp_path / f"a.{ending}", ["low"] * 2000, rows=100)
+        data = path.read_bytes()
+        for bad in (b"", b"low lower", data[: len(data) // 2]):
+            path.write_bytes(bad)
+            with pytest.raises(bpe.FormatError, match=rf"a\.{ending}: the \w+ data cannot be read \(.*; copy or write"):
+                read(bpe.Sources(path))
+    (tmp_path / "v1.feather").write_bytes(b"FEA1" + bytes(100))
+    with pytest.raises(bpe.FormatError, match=r"v1\.feather: this is Feather version 1"):
+        read(bpe.Sources(tmp_path / "v1.feather"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text formats are read from pipes and standard input, compressed too; formats with an index are not."""
+    for name in ("a.txt", "b.jsonl", "c.csv", "d.jsonl"):
+        data = PACKERS[".zst" if name[0] == "d" else ""](write(tmp_path / f"file.{name[2:]}", TEXTS).read_bytes())
+        os.mkfifo(tmp_path / name)
+        writer = threading.Thread(target=(tmp_path / name).write_bytes, args=(data,))
+        writer.start()
+        given = bpe.Sources(tmp_path / name, separator="|" if name == "a.txt" else None)
+        assert (given.regular, given.size) == (False, None)
+        assert read(given) == TEXTS
+        writer.join()
+        with pytest.raises(ValueError, match="has no size, so it cannot be divided into parts"):
+            given.part(0, 2)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        given = bpe.Sources("-", format=name[2:].replace("txt", "text"), separator="|" if name == "a.txt" else None)
+        assert read(given) == TEXTS
+    os.mkfifo(tmp_path / "a.parquet")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(bpe.FormatError, match="a parquet file cannot be read from a pipe"):
+        read(bpe.Sources(tmp_path / "a.parquet"))
+
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+def ended(text: str, separator: str) -> list[str]:
+    """The documents of a text where each separator ends one."""
+    found = text.split(separator)
+    return found if found[-1] else found[:-1]
+
+
+@settings(max_examples=300)
+@given(
+    text=st.text(st.sampled_from("ab|猫"), max_size=40),
+    separator=st.sampled_from(["|", "ab", "aa", "||"]),
+    size=st.sampled_from([1, 3, 10, 1000]),
+    whole=st.booleans(),
+)
+def test_a_separator_may_end_documents(
+    text: str, separator: str, size: int, whole: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("ends") / "a.txt"
+    path.write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ", size)
+        for given_sources, expected in (
+            (bpe.Sources([path, path], separator=separator), text.split(separator) * 2),
+            (bpe.Sources([path, path], separator=separator).ending(), ended(text, separator) * 2),
+        ):
+            cut = document_cut([separator.encode()], False) if whole else safe_cut(any_position, [separator.encode()])
+            assert joined(given_sources.blocks(cut, 1)) == [document.encode() for document in expected]
+
+
+def any_position(text: memoryview, low: int) -> int:
+    """The last boundary of characters before the end of the text."""
+    found = reading.character_cut(bytearray(text), low, len(text) - 1)
+    return low if found is None else found[0]
+
+
+def test_text_with_bad_bytes_loses_only_those_documents(small: None, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low|b\xff|" + b"lower " * 30 + b"||\xc3")
+    skipping = bpe.Sources([path, path], separator="|", on_error="skip")
+    tok = bpe.train(texts=["low"], vocab_size=256)
+    assert tok.encode_files(skipping, threads=2).to_list() == [
+        tok.encode(text).tolist() for text in ["low", "lower " * 30, ""]
+    ] * 2
+    assert skipping.skipped == 4
+    whole = bpe.Sources([path, write(tmp_path / "b.txt", ["fine"])], on_error="skip")
+    assert (read(whole), whole.skipped) == (["fine"], 1)
+    lines = bpe.Sources(path, per_line=True, on_error="skip")
+    assert (read(lines), lines.skipped) == ([], 1)
+
+
+def test_empty_files(tmp_path: Path) -> None:
+    for name, options, expected in (
+        ("a.txt", {}, [""]),
+        ("a.txt", {"separator": "|"}, [""]),
+        ("a.txt", {"separator": "|", "separator_ends": True}, []),
+        ("a.txt", {"per_line": True}, []),
+        ("a.jsonl", {}, []),
+        ("a.csv", {}, []),
+    ):
+        (tmp_path / name).write_bytes(b"")
+        assert read(bpe.Sources(tmp_path / name, **options)) == expected  # type: ignore[arg-type]
+        tok = bpe.train(texts=["low"], vocab_size=256)
+        assert tok.encode_files(bpe.Sources(tmp_path / name, **options)).to_list() == [[] for _ in expected]  # type: ignore[arg-type]
+    assert read(bpe.Sources(packed(tmp_path / "b.jsonl.zst", b""))) == []
+    assert read(bpe.Sources(write_columns(tmp_path / "c.parquet", []))) == []
+
+
+# Listing --------------------------------------------------------------------------------------------------------------
+
+
+def test_globs_and_directories_are_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b/2.txt", "b/10.txt", "a/x/1.txt", "c.txt", "_SUCCESS", ".hidden/x.txt", "a/.part.crc", "[1].txt"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    assert read(bpe.Sources(".")) == ["[1].txt", "a/x/1.txt", "b/10.txt", "b/2.txt", "c.txt"]
+    assert read(bpe.Sources(["c.txt", "b/*.txt", "b/2.txt"])) == ["c.txt", "b/10.txt", "b/2.txt", "b/2.txt"]
+    assert read(bpe.Sources("**/[0-9].txt")) == ["a/x/1.txt", "b/2.txt"]
+    assert read(bpe.Sources("[1].txt")) == ["[1].txt"]
+    with pytest.raises(FileNotFoundError, match="the pattern matches no file"):
+        bpe.Sources("*.md")
+    Path("empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="the directory has no files"):
+        bpe.Sources("empty")
+    with pytest.raises(ValueError, match="named twice"):
+        bpe.Sources(["-", "-"])
+    for bad in (3, b"a.txt", [3], [b"a.txt"]):
+        with pytest.raises(TypeError, match="it must be a path"):
+            bpe.Sources(bad)  # type: ignore[arg-type]
+    assert listed_sources([], "auto", detect=True) == ()
+    assert read(bpe.Sources([])) == []
+
+
+def test_remote_files(small: None, tmp_path: Path) -> None:
+    """Every format on a file system of fsspec; local paths do not need it."""
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.rm("/bpe-test", recursive=True) if memory.exists("/bpe-test") else None
+    for ending in (".jsonl.zst", ".parquet", ".csv", ".txt", ".arrow"):
+        memory.pipe(f"/bpe-test/d/a{ending}", write(tmp_path / f"a{ending}", TEXTS).read_bytes())
+    memory.pipe("/bpe-test/d/_SUCCESS", b"")
+    local, remote = bpe.Sources(tmp_path, separator="|"), bpe.Sources("memory://bpe-test/d", separator="|")
+    assert [file.name for file in remote.files] == sorted(f"memory:///bpe-test/d/a{e}" for e in (
+        ".jsonl.zst", ".parquet", ".csv", ".txt", ".arrow"
+    ))  # fmt: skip
+    assert (read(remote), remote.size, remote.regular) == (read(local), local.size, False)
+    assert read(bpe.Sources("memory://bpe-test/d/*.csv")) == TEXTS
+    assert bpe.count_words(files=remote, threads=2) == bpe.count_words(files=local)
+    assert [text for k in range(3) for text in read(remote.part(k, 3))] == read(local)
+    with pytest.raises(FileNotFoundError, match=r"no file of this name: 'memory://bpe-test/nothing'"):
+        bpe.Sources("memory://bpe-test/nothing")
+    with pytest.raises(ValueError, match=r"nosuch://x: .*name a scheme that fsspec knows"):
+        bpe.Sources("nosuch://x")
+    memory.rm("/bpe-test", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("a.parquet", "pyarrow", "corpus"), ("a.arrow", "pyarrow", "corpus"), ("a.txt.zst", zstd.__name__, "corpus")],
+)
+def test_missing_packages_are_named(
+    name: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / name, ["low"])
+    monkeypatch.setitem(os.sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"{name}: .* needs the package .*pip install 'bytepair\[{extra}\]'"):
+        read(bpe.Sources(path))
+    monkeypatch.setitem(os.sys.modules, "fsspec", None)
+    with pytest.raises(ImportError, match=r"s3://b/x: a path with a scheme needs .*pip install 'bytepair\[remote\]'"):
+        bpe.Sources("s3://b/x")
+    for optional in ("isal", "msgspec"):
+        monkeypatch.setitem(os.sys.modules, optional, None)
+    assert read(bpe.Sources([write(tmp_path / "b.jsonl.gz", TEXTS), write(tmp_path / "b.csv", TEXTS)])) == TEXTS * 2
+
+
+# Positions and parts --------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(
+    files=st.lists(
+        st.tuples(
+            st.sampled_from(ENDINGS), st.lists(st.text(st.sampled_from("ab\né猫"), max_size=12), min_size=1, max_size=9)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    ends=st.booleans(),
+    keep=st.booleans(),
+    errors=st.sampled_from(["strict", "replace"]),
+    on_error=st.sampled_from(["raise", "skip"]),
+    anywhere=st.booleans(),
+    size=st.sampled_from([1, 5, 30, 1000]),
+)
+def test_reading_goes_on_from_any_position(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[tuple[str, list[str]]],
+    ends: bool,
+    keep: bool,
+    errors: Any,
+    on_error: Any,
+    anywhere: bool,
+    size: int,
+) -> None:
+    """From each position that reading gave, with any number of documents more, reading gives all the rest."""
+    folder = tmp_path_factory.mktemp("positions")
+    paths = [write(folder / f"{number}{ending}", texts) for number, (ending, texts) in enumerate(files)]
+    cutting: dict[str, Any] = {"per_line": True} if keep else {"separator": "|"}
+    textual = any(".txt" in ending for ending, _ in files)
+    given_sources = bpe.Sources(
+        paths, encoding_errors=errors, on_error=on_error, separator_ends=ends, **(cutting if textual else {})
+    )
+    separators = given_sources.separators
+    cut = safe_cut(any_position, separators) if anywhere else document_cut(separators, keep)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ", size)
+        patch.setattr("bpe.corpus.blocks.BLOCK", size)
+        patch.setattr(parquet, "BATCH", size * 10)
+        blocks = list(given_sources.blocks(cut, 1))
+        whole, before = joined(blocks, release=False), 0
+        for block in blocks:
+            begun = len(block.documents(empty=True)[0]) - (not block.begins)
+            if block.begins:
+                for more in {0, 1, begun - 1, begun} & set(range(begun + 1)):
+                    at = Position(block.file, block.position, block.skip + more)
+                    rest = given_sources.blocks(cut, 1, start=at)
+                    assert joined(rest) == whole[before + more :], (at, whole)
+            before += begun
+        assert before == len(whole)
+        assert joined(given_sources.blocks(cut, 1, start=Position(len(paths), 0))) == []
+
+
+def test_positions_elsewhere_are_refused(tmp_path: Path) -> None:
+    given_sources = bpe.Sources(write(tmp_path / "a.jsonl", ["a", "b"]))
+    for position, message in (
+        (Position(1, 5), "is no position in these sources"),
+        (Position(3, 0, 1), "is no position"),
+        (Position(0, 0, 3), "has 2 documents after it in its file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(given_sources, start=position)
+
+
+@settings(max_examples=100)
+@given(
+    files=st.lists(
+        st.tuples(
+            st.sampled_from([".txt", ".jsonl", ".jsonl.gz", ".parquet", ".csv", ".arrow"]),
+            st.lists(st.text(st.sampled_from("ab\né"), max_size=30), min_size=1, max_size=15),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    ends=st.booleans(),
+    keep=st.booleans(),
+    unit=st.sampled_from([20, 100, 1 << 20]),
+    count=st.integers(1, 9),
+)
+def test_parts_in_order_are_the_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[tuple[str, list[str]]],
+    ends: bool,
+    keep: bool,
+    unit: int,
+    count: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("parts")
+    paths = [write(folder / f"{number}{ending}", texts) for number, (ending, texts) in enumerate(files)]
+    cutting: dict[str, Any] = {"per_line": True} if keep else {"separator": "|"}
+    textual = any(ending == ".txt" for ending, _ in files)
+    whole = bpe.Sources(paths, separator_ends=ends, **(cutting if textual else {}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "UNIT", unit)
+        patch.setattr(reading, "READ", 25)
+        parts = [whole.part(number, count) for number in range(count)]
+        expected = read(whole)
+        assert [text for part in parts for text in read(part)] == expected
+        assert sum(part.size or 0 for part in parts) == (whole.size or 0)
+        assert sum(len(part.units()) for part in parts) == len(whole.units())
+        plans = [json.loads(json.dumps(part.plan())) for part in parts]
+        assert len({json.dumps(plan) for plan in plans if plan["part"]}) == len([p for p in plans if p["part"]])
+        for part in parts:
+            copied = pickle.loads(pickle.dumps(part))
+            assert (read(copied), copied.plan()) == (read(part), part.plan())
+            for block in list(part.blocks(document_cut(whole.separators, keep), 1)):
+                assert joined(part.blocks(None, 1, start=block.resume))
+
+
+def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "UNIT", 1000)
+    texts = [f"document {number}" for number in range(300)]
+    for name, options, least in (
+        ("a.jsonl", {}, 9),
+        ("a.txt", {"separator": "|"}, 3),
+        ("a.txt", {"separator": "\n"}, 1),  # does not occur
+        ("a.txt", {}, 1),
+        ("a.jsonl.gz", {}, 1),
+        ("a.csv", {}, 1),
+        ("a.parquet", {}, 3),
+    ):
+        found = bpe.Sources(write(tmp_path / name, texts), **options)  # type: ignore[arg-type]
+        units = found.units()
+        assert len(units) >= least
+        assert (len(units) == 1) == (least == 1)
+        assert sum(unit.size or 0 for unit in units) == found.size
+        assert [text for k in range(7) for text in read(found.part(k, 7))] == read(found)
+    for number, count in ((1, 1), (-1, 2), (0, 0)):
+        with pytest.raises(ValueError, match="it must be"):
+            found.part(number, count)
+
+
+def test_errors_in_a_part_name_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "UNIT", 1000)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl([f"document {number}" for number in range(200)]) + b"{}\n")
+    part = bpe.Sources(path).part(2, 3)
+    assert part.units()[0].start > 0
+    with pytest.raises(bpe.FormatError, match=r"a\.jsonl, line 201: there is no field 'text'"):
+        read(part)
+    first = next(iter(part.blocks(None, 1)))
+    with pytest.raises(bpe.FormatError, match=r"a\.jsonl, line 201: "):
+        read(bpe.Sources(path), start=first.resume)
+
+
+# Threads --------------------------------------------------------------------------------------------------------------
+
+
+def readers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "bpe_reader"]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.zst", "a.parquet", "a.txt.gz"])
+def test_the_reading_thread_ends_with_the_generator(name: str, small: None, tmp_path: Path) -> None:
+    path = write(tmp_path / name, ["low lower"] * 5000)
+    found = bpe.Sources(path)
+    blocks = found.blocks(document_cut([b" "], False), 1)
+    next(blocks)
+    blocks.close()
+    assert readers() == []
+    blocks = found.blocks(document_cut([b" "], False), 1)
+    next(blocks)
+    del blocks
+    assert readers() == []
+    never_begun = found.blocks(None, 1)
+    assert readers() == []
+    never_begun.close()
+
+
+def test_reading_ahead_is_bounded_and_errors_arrive_in_order() -> None:
+    from bpe.corpus.ahead import read_ahead
+
+    made: list[int] = []
+
+    def items() -> Iterable[int]:
+        for number in range(100):
+            made.append(number)
+            yield number
+        raise OSError("the end")
+
+    ahead = read_ahead(iter(items()), lambda _: 10, 30)
+    assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert len(made) <= 5 + 3 + 2
+    found = []
+    with pytest.raises(OSError, match="the end"):
+        for number in ahead:
+            found.append(number)  # noqa: PERF402 (those before the error count)
+    assert found == list(range(5, 100))
+    assert readers() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork beside a thread is what is tested
+def test_a_forked_child_is_refused_the_parents_blocks(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl.zst", ["low lower"] * 100_000)
+    found = bpe.Sources(path)
+    blocks = found.blocks(None, 1)
+    next(blocks)
+    child = os.fork()
+    if child == 0:
+        try:
+            for _ in blocks:
+                pass
+        except RuntimeError as error:
+            blocks.close()
+            os._exit(0 if "forked" in str(error) and len(read(found)) == 100_000 else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    blocks.close()
