@@ -155,7 +155,8 @@ def row_blocks(
                 if row:
                     yield _field(row, columns, run)
             except (csv.Error, _BadRowError) as error:
-                run.bad.add(f"the row is bad: {error}", run.source, line_of(line) if run.bad.raises else "")
+                reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
+                run.bad.add(f"the row is bad: {reason}", run.source, line_of(line) if run.bad.raises else "")
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
                     rows = csv.reader(lines, delimiter=delimiter, strict=True)
             if lines.at_block_end:
