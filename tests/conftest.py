@@ -24,6 +24,8 @@ from hypothesis import HealthCheck, settings
 
 import bpe
 from bpe.cli import main
+from bpe.formats.openai_encodings import ENCODINGS, FILES
+from bpe.named.cache import cached_name
 
 settings.register_profile(
     "deterministic",
@@ -158,3 +160,21 @@ def tiktoken_ranks(shared_vocab: Callable[[str], Path]) -> Callable[[str], dict[
         return {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
 
     return ranks
+
+
+@pytest.fixture(scope="session")
+def openai_files(
+    tmp_path_factory: pytest.TempPathFactory, shared_vocab: Callable[[str], Path]
+) -> Callable[[str], Path]:
+    """A function: name of an encoding of OpenAI's → a folder that has its files as tiktoken's cache does."""
+    folder = tmp_path_factory.mktemp("openai")
+    shared = {"vocab.bpe": "gpt2_merges.txt", "encoder.json": "gpt2_vocab.json"}
+
+    def prepare(name: str) -> Path:
+        for file in ENCODINGS[name].files:
+            target = folder / cached_name(FILES[file].address)
+            if not target.exists():
+                target.write_bytes(shared_vocab(shared.get(file, file)).read_bytes())
+        return folder
+
+    return prepare

@@ -439,14 +439,14 @@ class Encoding:
         """
         if not isinstance(text, str):
             raise _no_str(text)
-        if not isinstance(allowed, AbstractSet) and not (isinstance(allowed, str) and allowed == "all"):
-            raise TypeError(f'allowed_special is {typed(allowed)}; it must be "all" or a set of names')
         if isinstance(disallowed, str) and disallowed == "all":
+            _check_set(allowed)
             if self._first not in text or self._prefix not in text:
                 return _NO_NAMES
             disallowed = () if allowed == "all" else self.special_tokens_set - allowed
         if disallowed:
             self._refuse(text, frozenset(disallowed))
+        _check_set(allowed)
         if not allowed or self._first not in text or self._prefix not in text:
             return _NO_NAMES
         names = self.special_tokens_set if allowed == "all" else self.special_tokens_set & allowed
@@ -500,6 +500,12 @@ def _common_prefix(names: Iterable[str]) -> str:
 def _no_str(value: object) -> TypeError:
     """The error for a text that is not a str."""
     return TypeError(f"text is {typed(value)}; it must be a str")
+
+
+def _check_set(allowed: object) -> None:
+    """Raise TypeError unless the argument `allowed_special` is "all" or a set."""
+    if not isinstance(allowed, (set, frozenset)) and not (isinstance(allowed, str) and allowed == "all"):
+        raise TypeError(f'allowed_special is {typed(allowed)}; it must be "all" or a set of names')
 
 
 def _as_bytes(value: str | bytes) -> bytes:

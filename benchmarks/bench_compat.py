@@ -1,0 +1,138 @@
+"""Drop-in interfaces beside the libraries that they replace: `bpe.compat.tiktoken` and tiktoken, on one core.
+
+    python benchmarks/bench_compat.py [FILE…] [--vocab NAME]… [--repeat N] [-o OUT.json]
+
+Both are called in the same way, and both return lists of int (`decode` takes them). The texts are whole documents of the
+file, cut to 200 bytes, 2 KB and 1 MB; the batch has 1,000 documents of about 2 KB. "new" encodes each text for the
+first time with this vocabulary in the process, "again" a second time. The libraries are alternated in one process,
+which is pinned to one core; the table shows medians of `--repeat` rounds and how many times as fast `bpe` is. All
+results are compared, and one difference fails the run. Without FILE, the shared corpora are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from report import SEPARATOR, VOCAB_NAMES, at_least, beginning, corpora, keep, machine, table, vocabularies
+
+#: Texts of each size: their bytes → how many.
+SIZES = {200: 2000, 2_000: 500, 1_000_000: 3}
+BATCH = (1000, 2_000)  # documents, bytes of each
+
+
+def texts_of(path: Path, size: int, number: int, folder: str) -> list[str]:
+    """Texts of a size from a file, none of which overlap."""
+    data = beginning(path, size * number + (1 << 16), folder).read_bytes().replace(SEPARATOR, b"\n")
+    return [data[at : at + size].decode("utf-8", "ignore") for at in range(0, len(data) - size, size)][:number]
+
+
+def jobs(path: Path, folder: str) -> dict[str, tuple[list[Any], Callable[[Any, Any], Any]]]:
+    """Name → (the inputs, a function of an encoding and one of them)."""
+    found: dict[str, tuple[list[Any], Callable[[Any, Any], Any]]] = {}
+    for size, number in SIZES.items():
+        texts = texts_of(path, size, number, folder)
+        found[f"encode_ordinary {size}"] = texts, lambda enc, text: enc.encode_ordinary(text)
+        found[f"encode {size}"] = texts, lambda enc, text: enc.encode(text)
+        found[f"decode {size}"] = texts, lambda enc, ids: enc.decode(ids)
+    batch = [texts_of(path, BATCH[1], BATCH[0], folder)]
+    found["encode_ordinary_batch"] = batch, lambda enc, texts: enc.encode_ordinary_batch(texts, num_threads=1)
+    found["encode_batch"] = batch, lambda enc, texts: enc.encode_batch(texts, num_threads=1)
+    return found
+
+
+def timed(enc: Any, call: Callable[[Any, Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:
+    """Seconds for all inputs, and the results, which are kept until the clock stops."""
+    gc.collect()
+    results: list[Any] = []
+    start = time.perf_counter()
+    for each in inputs:
+        results.append(call(enc, each))  # noqa: PERF401 (the frame of a comprehension is no part of the call)
+    return time.perf_counter() - start, results
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
+    parser.add_argument("--repeat", type=at_least(1), default=5)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        described = vocabularies(options.vocab or ["cl100k"], folder)
+        for path in corpora(options.files, folder, ("english", "korean", "python")):
+            for vocab, files in described.items():
+                rows += compared(path, vocab, Path(files.split(",")[1]), folder, options.repeat)
+    report(rows, options.repeat)
+    keep(options.output, rows)
+
+
+def compared(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+    """The measurements of one file and one vocabulary."""
+    import tiktoken
+    from tiktoken.load import load_tiktoken_bpe
+
+    import bpe
+    import bpe.compat.tiktoken as compat
+
+    pattern = bpe.Pretokenizer("gpt2" if vocab == "r50k" else vocab).pattern
+    arguments: dict[str, Any] = {
+        "pat_str": pattern,
+        "mergeable_ranks": load_tiktoken_bpe(str(ranks)),
+        "special_tokens": dict(bpe.Tokenizer.load(ranks).special_tokens),
+    }
+    theirs = tiktoken.Encoding(vocab, **arguments)
+    rows: list[dict[str, Any]] = []
+    for turn in range(repeat):
+        for job, (texts, call) in jobs(path, folder).items():
+            # A new encoding each time, so that no word is cached; a first text builds what is built lazily.
+            ours = compat.Encoding(vocab, **arguments)
+            ours.encode("x")
+            inputs = [theirs.encode_ordinary(text) for text in texts] if job.startswith("decode") else texts
+            took: dict[str, list[float]] = {"bpe": [], "tiktoken": []}
+            for _ in range(2):
+                found = []
+                for name, enc in (("bpe", ours), ("tiktoken", theirs)):
+                    seconds, results = timed(enc, call, inputs)
+                    took[name].append(seconds / len(inputs))
+                    found.append(results)
+                if found[0] != found[1]:
+                    raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
+            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
+        print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
+    return rows
+
+
+def report(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print microseconds per call, and how many times as fast this package is."""
+    import tiktoken
+
+    print(f"{machine()}; one core, tiktoken {tiktoken.__version__}; microseconds per call, median of {repeat}\n")
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["corpus"], row["vocab"], row["job"]), []).append(row)
+    lines: list[tuple[object, ...]] = []
+    for setting, found in groups.items():
+        cells: list[str] = []
+        for at in range(2):
+            ours, theirs = (statistics.median(row[name][at] for row in found) * 1e6 for name in ("bpe", "tiktoken"))
+            cells += [f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.1f}"]
+        lines.append((*setting, *cells))
+    table(("corpus", "vocabulary", "call", "new: bpe", "tiktoken", "times", "again: bpe", "tiktoken", "times"), lines)
+    print("\nAll results are the same.")
+
+
+if __name__ == "__main__":
+    main()
