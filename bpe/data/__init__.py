@@ -11,7 +11,8 @@ datasets) inside the functions that need them. The files, in the order in which 
 - `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
 - `converting.py` from one format to another (`convert_shards`);
-- `loaders/` fixed-length rows in a seed's order (`Blocks`, `Packed`, `Mixture`), and PyTorch's samplers and iterables;
+- `loaders/` fixed-length rows in a seed's order (`Blocks`, `Packed`, `Mixture`), also of raw text
+  (`StreamingEncoder`); PyTorch's samplers and iterables;
 - `map_function.py` `Tokenizer.map_function`, for `datasets.Dataset.map`.
 
 Invariants: the ids are those of `Tokenizer.encode`, whatever the number of workers. The dtype comes from the largest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bpe.data.loaders.mixture import Mixture
     from bpe.data.loaders.packing import Packed
     from bpe.data.loaders.spans import collate
+    from bpe.data.loaders.streaming import StreamingEncoder
     from bpe.data.loaders.torch import RowSampler, torch_batches, torch_collate
     from bpe.data.manifest import Manifest
     from bpe.data.merging import merge_manifests
@@ -47,6 +49,7 @@ _MODULES = {
     "Mixture": "loaders.mixture",
     "Packed": "loaders.packing",
     "RowSampler": "loaders.torch",
+    "StreamingEncoder": "loaders.streaming",
     "collate": "loaders.spans",
     "torch_batches": "loaders.torch",
     "torch_collate": "loaders.torch",
@@ -65,6 +68,7 @@ __all__ = [
     "Mixture",
     "Packed",
     "RowSampler",
+    "StreamingEncoder",
     "TokenShards",
     "collate",
     "convert_shards",

@@ -1,0 +1,336 @@
+"""`StreamingEncoder`: rows encoded from raw text while they are read, without shards on disk.
+
+The ids of all documents make one stream, which is cut into rows as `Blocks` does: each row has length + 1 ids and
+begins with the last id of the one before. A state is a place in the sources and the ids of the document before it that
+no row has had yet. If those are many, or the document has not ended, the state is the place of that document and the
+number of its ids to leave out:
+
+    documents    |a a a a a a|b b b|c c c c ...
+    rows         [a a a a a]
+                         [a a b b b]
+    state                       the place of c, and the remainder [b]
+
+Not here: reading and encoding in groups (`bpe/data/grouping.py`), and rows of shards (`blocks.py`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.base.threads import thread_count
+from bpe.base.utf8 import TextLike
+from bpe.corpus.sources import Sources
+from bpe.data.grouping import Group, Place, encoded_groups
+from bpe.data.loaders.rows import VERSION, State, fingerprint_of
+from bpe.data.loaders.spans import IGNORED, Batch, Format, sequence_bounds
+from bpe.encode.engine import Around
+from bpe.errors import check_int, check_iterable, shown, typed
+from bpe.tokenizer import Tokenizer, engine_of, text_encoder_of
+
+#: Texts of an iterable are encoded this many characters at a time, about.
+GROUP = 1 << 20
+#: The most ids in a state.
+REMAINDER = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The ids of consecutive documents, before they are cut into rows.
+
+    Attributes:
+        ids: of all documents.
+        lengths: int64, the ids of each document, or of the part of one.
+        begins: whether the first document begins here.
+        ends: whether the last document ends here.
+        place: where to read a document again, by its index here; that of the number of documents is the next one's.
+
+    """
+
+    ids: NDArray[np.uint32]
+    lengths: NDArray[np.int64]
+    begins: bool
+    ends: bool
+    place: Callable[[int], list[int]]
+
+
+class StreamingEncoder:
+    """Fixed-length rows of raw text, encoded while it is read: for a loop, or inside the workers of a DataLoader.
+
+    Args:
+        sources: `bpe.Sources`, or an iterable of texts that can be iterated again, such as a list or a column.
+        tokenizer: the tokenizer.
+        length: the positions of a row.
+        append: an id, or the name of a special token, to add after each document.
+        prepend: the same, before each document.
+        allow_special: whether special tokens in the text become themselves instead of plain text.
+        fields: as for `Blocks`; "document_ids" counts the documents of a part from 0.
+        mask_other_documents: as for `Blocks`.
+        threads: how many threads encode; None means one per core, or one in a worker process.
+
+    >>> import bpe
+    >>> tokenizer = bpe.train(texts=["low lower lowest"], vocab_size=260, special_tokens=["<|end|>"])
+    >>> encoder = StreamingEncoder(["low", "lower", "lowest"] * 2, tokenizer, length=4, append="<|end|>")
+    >>> batches = encoder.batches(2)
+    >>> next(batches)["labels"].tolist()
+    [[0, 258, 69, 82], [0, 258, 69, 83]]
+
+    """
+
+    def __init__(
+        self,
+        sources: Sources | Iterable[TextLike],
+        tokenizer: Tokenizer,
+        length: int = 1024,
+        *,
+        append: int | str | None = None,
+        prepend: int | str | None = None,
+        allow_special: bool = False,
+        fields: Iterable[str] = ("input_ids", "labels"),
+        mask_other_documents: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer")
+        if isinstance(sources, (str, bytes)):
+            raise TypeError(f"sources is {typed(sources)}; it must be bpe.Sources(path), or an iterable of texts")
+        if not isinstance(sources, Sources):
+            check_iterable("sources", sources, "bpe.Sources, or an iterable of texts")
+            if iter(sources) is sources:
+                raise TypeError(
+                    f"sources is {typed(sources)}, which can be iterated only once; pass a list, or Sources"
+                )
+        self.form = Format.of(length, fields, 0, mask_other_documents)
+        self.length, self.fields, self.tokenizer = self.form.length, self.form.fields, tokenizer
+        self._sources = sources.ending() if isinstance(sources, Sources) else sources
+        named = text_encoder_of(tokenizer).named_id
+        self._around: Around = named("prepend", prepend), named("append", append)
+        self._allowed = frozenset(tokenizer.special_tokens) if allow_special else frozenset()
+        if threads is not None:
+            thread_count(threads)
+        self._threads = threads
+
+    def __repr__(self) -> str:
+        return f"StreamingEncoder({shown(self._sources)}, {self.tokenizer!r}, length={self.length})"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the sources (names and sizes of files), the tokenizer, and how documents make rows."""
+        plan = self._sources.plan() if isinstance(self._sources, Sources) else None
+        around = [*self._around, sorted(self._allowed)]
+        return fingerprint_of("StreamingEncoder", plan, self.tokenizer.fingerprint, self.length, around)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Iterate over the rows."""
+        for batch in self.batches(1):
+            yield {name: value[0] for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
+
+    def batches(
+        self, size: int, *, part: tuple[int, int] = (0, 1), state: Mapping[str, Any] | None = None
+    ) -> StreamedBatches:
+        """Iterate over batches of `size` rows; the last may be smaller. Ids at the end that fill no row are left out.
+
+        Args:
+            size: the rows of a batch.
+            part: (number, count): read only this part: of `Sources`, consecutive files or parts of large ones; of an
+                iterable, every `count`-th text.
+            state: where to begin, from `StreamedBatches.state_dict` of the same part; None for the beginning.
+
+        Raises:
+            ValueError: for a state of other sources, another tokenizer or another part.
+
+        """
+        count = check_int("part[1]", part[1], 1)
+        part = check_int("part[0]", part[0], 0, count - 1), count
+        return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state)
+
+    def pieces(self, part: tuple[int, int], place: list[int] | None) -> Iterator[Piece]:
+        """The ids of a part's documents from a place on."""
+        if isinstance(self._sources, Sources):
+            return self._pieces_of_files(self._sources if part == (0, 1) else self._sources.part(*part), place)
+        return self._pieces_of_texts(self._sources, part, 0 if place is None else place[0])
+
+    def _pieces_of_files(self, sources: Sources, place: list[int] | None) -> Iterator[Piece]:
+        for group in encoded_groups(
+            sources,
+            engine_of(self.tokenizer),
+            thread_count(self._threads),
+            allowed=self._allowed,
+            around=self._around,
+            start=Place() if place is None else Place.from_json(place),
+            whole=False,
+            hashed=False,
+            check=lambda: None,
+        ):
+            yield Piece(group.ids, group.lengths, group.begins, group.ends, _place_in(group))
+
+    def _pieces_of_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: int) -> Iterator[Piece]:
+        number, count = part
+        waiting: list[TextLike] = []
+        size, first = 0, start
+        for index, text in enumerate(texts):
+            if index % count != number or index // count < start:
+                continue
+            waiting.append(text)
+            size += len(text)
+            if size >= GROUP:
+                yield self._piece(waiting, first)
+                first, size, waiting = first + len(waiting), 0, []
+        if waiting:
+            yield self._piece(waiting, first)
+
+    def _piece(self, texts: list[TextLike], first: int) -> Piece:
+        before, after = self._around
+        batch = self.tokenizer.encode_batch(
+            texts, threads=self._threads, prepend=before, append=after, allowed_special=self._allowed
+        )
+        return Piece(batch.ids, np.diff(batch.offsets), True, True, lambda index: [first + index])
+
+
+def _place_in(group: Group) -> Callable[[int], list[int]]:
+    return lambda index: group.place_of(index).to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A piece in the stream.
+
+    Attributes:
+        piece: the piece.
+        start: the index of its first id in the stream.
+        offsets: where its documents begin in its ids.
+        before: the ids that its first document had in earlier pieces.
+        document: the number of its first document.
+
+    """
+
+    piece: Piece
+    start: int
+    offsets: NDArray[np.int64]
+    before: int
+    document: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.piece.ids)
+
+
+class StreamedBatches(Iterator[Batch]):
+    """An iterator of batches that knows its state. Each part of the sources has a state of its own.
+
+    The state is a dict that JSON can hold: version, fingerprint, part, place (where in the sources to go on), remainder
+    (ids before that place which no row has had), skip (ids after it that rows have had), documents (before that place).
+    """
+
+    def __init__(
+        self, encoder: StreamingEncoder, size: int, part: tuple[int, int], state: Mapping[str, Any] | None
+    ) -> None:
+        self._encoder, self._size = encoder, size
+        self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
+        self._state = self._checked(state)
+        place, remainder = self._state["place"], self._state["remainder"]
+        self._pieces = encoder.pieces(part, place)
+        self._held: deque[_Held] = deque()
+        self._end = self._open = 0
+        self._cursor = 0 if remainder else int(self._state["skip"])
+        self._documents = int(self._state["documents"])
+        if remainder:
+            self._documents -= 1
+            ids = np.array(remainder, dtype=np.uint32)
+            self._hold(Piece(ids, np.array([len(ids)]), True, True, lambda _: place))
+
+    def __iter__(self) -> StreamedBatches:
+        return self
+
+    def __next__(self) -> Batch:
+        length = self._encoder.length
+        while self._end < self._cursor + self._size * length + 1:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._hold(piece)
+        rows = min((self._end - self._cursor - 1) // length, self._size)
+        if rows <= 0:
+            raise StopIteration
+        batch = self._batch(rows)
+        self._cursor += rows * length
+        self._forget()
+        return batch
+
+    def state_dict(self) -> State:
+        """The state after the batches yielded so far."""
+        held = next((each for each in self._held if each.end > self._cursor), None)
+        if held is None:  # nothing was yielded yet
+            return self._about | self._state
+        piece, at = held.piece, self._cursor - held.start
+        index = int(np.searchsorted(held.offsets, at, side="right")) - 1
+        end = int(held.offsets[index + 1])
+        if (index < len(piece.lengths) - 1 or piece.ends) and end - at <= REMAINDER:
+            state = {"place": piece.place(index + 1), "skip": 0, "remainder": piece.ids[at:end].tolist()}
+            return self._about | state | {"documents": held.document + index + 1}
+        skip = at - int(held.offsets[index]) + (held.before if index == 0 else 0)
+        return self._about | {
+            "place": piece.place(index),
+            "skip": skip,
+            "remainder": [],
+            "documents": held.document + index,
+        }
+
+    def _checked(self, state: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The changing part of a state, after checking the rest."""
+        if state is None:
+            return {"place": None, "skip": 0, "remainder": [], "documents": 0}
+        names = ("place", "skip", "remainder", "documents")
+        if not isinstance(state, Mapping) or not {*self._about, *names} <= set(state):
+            raise TypeError(f"state is {typed(state)}; it must be what state_dict() returned")
+        for name, own in self._about.items():
+            if state[name] != own:
+                raise ValueError(
+                    f"the state's {name} is {shown(state[name])}, but this stream has {own!r}: resume with the same "
+                    "sources, tokenizer and length, and with as many ranks and workers"
+                )
+        return {name: state[name] for name in names}
+
+    def _hold(self, piece: Piece) -> None:
+        """Add a piece to the end of the stream."""
+        if not len(piece.lengths):
+            return
+        before = 0 if piece.begins else self._open
+        document = self._documents - (not piece.begins)
+        self._held.append(_Held(piece, self._end, offsets_of(piece.lengths), before, document))
+        self._end += len(piece.ids)
+        self._documents = document + len(piece.lengths)
+        self._open = int(piece.lengths[-1]) + (before if len(piece.lengths) == 1 else 0)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the pieces before the cursor."""
+        while self._held and self._held[0].end <= self._cursor:
+            self._held.popleft()
+
+    def _batch(self, rows: int) -> Batch:
+        """The next rows."""
+        form, length = self._encoder.form, self._encoder.length
+        start, count = self._cursor, rows * length
+        held = [each for each in self._held if each.start <= start + count]
+        ids = np.concatenate([each.piece.ids for each in held])[start - held[0].start :]
+        inputs = ids[:count].astype(np.int64).reshape(rows, length)
+        labels = ids[1 : count + 1].astype(np.int64)
+        begins = np.concatenate([each.start + each.offsets[int(not each.piece.begins) : -1] for each in held]) - start
+        if form.mask_other_documents:
+            labels[begins[(begins > 0) & (begins <= count)] - 1] = IGNORED
+        labels = labels.reshape(rows, length)
+        batch: Batch = {"input_ids": inputs, "labels": labels, "loss_mask": (labels != IGNORED).astype(np.int64)}
+        bounds = np.union1d(np.arange(rows + 1) * length, begins[(begins > 0) & (begins < count)])
+        sizes = np.diff(bounds)
+        batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(rows, length)
+        numbers = held[0].document - held[0].piece.begins + np.searchsorted(begins, bounds[:-1], side="right")
+        batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
+        extra = sequence_bounds(bounds) if "cu_seqlens" in form.fields else {}
+        return {name: batch[name] for name in form.fields if name != "cu_seqlens"} | extra

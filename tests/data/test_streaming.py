@@ -1,0 +1,192 @@
+"""`StreamingEncoder`: rows of raw text equal rows of the ids of all documents; states, parts, workers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows_reference import Token, naive_bounds, naive_row
+
+import bpe
+from bpe.data import Blocks, Mixture, StreamingEncoder, TokenShards, encode_shards, torch_batches
+from bpe.data.loaders import streaming
+from bpe.data.loaders.order import Order
+
+FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
+TEXTS = ["low lower lowest", "", "new newer newest " * 5, "wide", " wider widest" * 3, "x", "low " * 40] * 6
+
+
+TOKENIZER = bpe.train(texts=TEXTS, vocab_size=275, special_tokens=["<|end|>"])
+
+
+@pytest.fixture
+def tokenizer() -> bpe.Tokenizer:
+    return TOKENIZER
+
+
+def expected_rows(tokenizer: bpe.Tokenizer, texts: list[str], length: int, mask_other: bool = False) -> list[Any]:
+    tokens: list[Token] = [
+        (token, number, True)
+        for number, text in enumerate(texts)
+        for token in [*tokenizer.encode(text).tolist(), *tokenizer.encode("<|end|>", allowed_special="all").tolist()]
+    ]
+    rows = [tokens[at : at + length + 1] for at in range(0, len(tokens) - length, length)]
+    return [naive_row(row, length, mask_other=mask_other) for row in rows]
+
+
+def rows_of(batches: Any) -> list[Any]:
+    """The rows of batches, whose cu_seqlens are checked."""
+    found = []
+    for batch in batches:
+        names = [name for name in batch if name not in ("cu_seqlens", "max_seqlen")]
+        rows = [
+            dict(zip(names, row, strict=True)) for row in zip(*(batch[name].tolist() for name in names), strict=True)
+        ]
+        if "cu_seqlens" in batch:
+            assert batch["cu_seqlens"].tolist() == naive_bounds(rows)
+            assert batch["max_seqlen"] == np.diff(batch["cu_seqlens"]).max()
+        found += rows
+    return found
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(TEXTS), max_size=12),
+    st.integers(1, 20),
+    st.integers(1, 4),
+    st.booleans(),
+    st.sampled_from([1, 30, 10**6]),
+    st.sampled_from([0, 5, 4096]),
+)
+def test_rows_equal_those_made_token_by_token(
+    texts: list[str], length: int, size: int, mask_other: bool, group: int, remainder: int
+) -> None:
+    """With resuming after each batch, through JSON, whatever is encoded at once and kept in a state."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streaming, "GROUP", group)
+        patch.setattr(streaming, "REMAINDER", remainder)
+        encoder = StreamingEncoder(
+            texts, TOKENIZER, length, append="<|end|>", fields=FIELDS, mask_other_documents=mask_other
+        )
+        expected = expected_rows(TOKENIZER, texts, length, mask_other)
+        assert rows_of(encoder.batches(size)) == expected
+        got, state = [], None
+        while batch := next(batches := encoder.batches(size, state=state), None):
+            got.append(batch)
+            state = json.loads(json.dumps(batches.state_dict()))
+            assert len(state["remainder"]) <= remainder
+        assert rows_of(got) == expected
+        assert [len(batch["labels"]) for batch in got[:-1]] == [size] * (len(got) - 1)
+
+
+def test_files_give_the_rows_of_their_shards(tokenizer: bpe.Tokenizer, tmp_path: Path) -> None:
+    """All at once, and resumed after each batch, also in the middle of a document."""
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS[number:]))
+    (tmp_path / "z.txt").write_text("low lower\n\nlowest newest " * 3000)
+    sources = bpe.Sources([*sorted(tmp_path.glob("*.jsonl")), tmp_path / "z.txt"])
+    encode_shards(sources, tokenizer, tmp_path / "shards", append="<|end|>")
+    blocks = Blocks(TokenShards(tmp_path / "shards"), 64)
+    whole = [row["input_ids"].tolist() for row in sorted_rows(blocks)]
+    encoder = pickle.loads(pickle.dumps(StreamingEncoder(sources, tokenizer, 64, append="<|end|>", threads=1)))
+    assert [row["input_ids"].tolist() for row in encoder] == whole
+    state, got = None, []
+    for size in (1, 2, 7, 30, 100, 10**6):
+        batches = encoder.batches(size, state=state)
+        got += next(batches)["input_ids"].tolist()
+        state = json.loads(json.dumps(batches.state_dict()))
+    assert got == whole
+    assert next(encoder.batches(1, state=state), None) is None
+
+
+def sorted_rows(blocks: Blocks) -> list[Any]:
+    """All rows in the order of the shards."""
+    return [blocks[i] for i in np.argsort(Order(len(blocks), 0).rows(np.arange(len(blocks)), 0)).tolist()]
+
+
+def test_parts_have_all_texts(tokenizer: bpe.Tokenizer) -> None:
+    encoder = StreamingEncoder(TEXTS, tokenizer, 1, append="<|end|>")
+    for count in (1, 3):
+        for number in range(count):
+            got = [row["input_ids"] for row in rows_of(encoder.batches(5, part=(number, count)))]
+            assert got == [row["input_ids"] for row in expected_rows(tokenizer, TEXTS[number::count], 1)]
+
+
+def test_special_tokens_and_prepended_ids(tokenizer: bpe.Tokenizer) -> None:
+    end = tokenizer.special_tokens["<|end|>"]
+    encoder = StreamingEncoder(["low<|end|>", "x"], tokenizer, 2, prepend="<|end|>", allow_special=True)
+    low, x = tokenizer.encode("low").tolist(), tokenizer.encode("x").tolist()
+    ids = [end, *low, end, end, *x]
+    assert [row["input_ids"] for row in rows_of(encoder.batches(9))] == [
+        ids[i : i + 2] for i in range(0, len(ids) - 2, 2)
+    ]
+
+
+def test_states_of_other_streams_are_refused(tokenizer: bpe.Tokenizer) -> None:
+    encoder = StreamingEncoder(TEXTS, tokenizer, 8)
+    batches = encoder.batches(2, part=(1, 2))
+    next(batches)
+    state = batches.state_dict()
+    with pytest.raises(ValueError, match=r"the state's part is \[1, 2\], but this stream has \[0, 2\]: resume with"):
+        encoder.batches(2, part=(0, 2), state=state)
+    with pytest.raises(ValueError, match="the state's fingerprint is"):
+        StreamingEncoder(TEXTS, tokenizer, 9).batches(2, part=(1, 2), state=state)
+    with pytest.raises(ValueError, match="the state's version is 7"):
+        encoder.batches(2, part=(1, 2), state=state | {"version": 7})
+    with pytest.raises(TypeError, match=r"it must be what state_dict\(\) returned"):
+        encoder.batches(2, state={"position": 3})
+
+
+def test_invalid_arguments(tokenizer: bpe.Tokenizer) -> None:
+    with pytest.raises(TypeError, match=r"sources is 'a.txt', a str; it must be bpe.Sources\(path\), or an iterable"):
+        StreamingEncoder("a.txt", tokenizer)
+    with pytest.raises(TypeError, match="which can be iterated only once; pass a list, or Sources"):
+        StreamingEncoder(iter(["a"]), tokenizer)
+    with pytest.raises(TypeError, match=r"tokenizer is 'gpt2', a str; it must be a bpe.Tokenizer"):
+        StreamingEncoder(["a"], "gpt2")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="append is '<eos>', which is no special token of this tokenizer"):
+        StreamingEncoder(["a"], tokenizer, append="<eos>")
+    with pytest.raises(ValueError, match=r"part\[0\] is 2; it must be from 0 to 1"):
+        StreamingEncoder(["a"], tokenizer).batches(1, part=(2, 2))
+    with pytest.raises(TypeError, match=r"each must be a Blocks, Packed or Mixture"):
+        Mixture([StreamingEncoder(["a"], tokenizer)])  # type: ignore[list-item]
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:.*use of fork.*")
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (3, "spawn")])
+def test_workers_of_a_data_loader_have_parts(tokenizer: bpe.Tokenizer, workers: int, context: str | None) -> None:
+    data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
+    encoder = StreamingEncoder(TEXTS, tokenizer, 3, append="<|end|>")
+    got = []
+    for rank in range(2):
+        stream = torch_batches(encoder, 8, rank=rank, world=2)
+        loader = data.DataLoader(stream, batch_size=None, num_workers=workers, multiprocessing_context=context)
+        got += [json.dumps(row["input_ids"]) for row in rows_of(loader)]
+    count = 2 * max(workers, 1)
+    expected = [row for part in range(count) for row in expected_rows(tokenizer, TEXTS[part::count], 3)]
+    assert sorted(got) == sorted(json.dumps(row["input_ids"]) for row in expected)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:'set_vital' is", "ignore:.*use of fork.*")
+def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+
+    def made() -> Any:
+        stream = torch_batches(StreamingEncoder(TEXTS, tokenizer, 3, append="<|end|>"), 4)
+        return stateful.StatefulDataLoader(stream, batch_size=None, num_workers=2)
+
+    whole = rows_of(made())
+    loader = made()
+    iterator = iter(loader)
+    got = rows_of([next(iterator) for _ in range(7)])
+    state = pickle.loads(pickle.dumps(loader.state_dict()))
+    del iterator
+    again = made()
+    again.load_state_dict(state)
+    assert got + rows_of(again) == whole
