@@ -2,7 +2,7 @@
 
     python benchmarks/bench_compat.py [FILE…] [--vocab NAME]… [--repeat N] [-o OUT.json]
 
-Both are called in the same way, and both return lists of int (`decode` takes them). The texts are whole documents of the
+Both are called in the same way, and both return lists of int (`decode` takes them). The texts are parts of the
 file, cut to 200 bytes, 2 KB and 1 MB; the batch has 1,000 documents of about 2 KB. "new" encodes each text for the
 first time with this vocabulary in the process, "again" a second time. The libraries are alternated in one process,
 which is pinned to one core; the table shows medians of `--repeat` rounds and how many times as fast `bpe` is. All

@@ -13,7 +13,7 @@ from bpe.vocab.byte_letters import byte_alphabet, letter_bytes
 
 
 def read_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
-    """The ranks of GPT-2's tokens, without `<|endoftext|>`.
+    r"""The ranks of GPT-2's tokens, without `<|endoftext|>`.
 
     Args:
         merges: the content of `vocab.bpe`: a line with the version, then the two parts of a token on each line.
