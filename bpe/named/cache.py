@@ -12,7 +12,6 @@ import hashlib
 import logging
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +34,8 @@ def folders() -> list[Path]:
     for variable in VARIABLES:
         if variable in os.environ:
             return [Path(os.environ[variable])] if os.environ[variable] else []
+    import tempfile  # it takes 3 ms to import
+
     return [Path(tempfile.gettempdir()) / "data-gym-cache", _user_cache() / "tiktoken"]
 
 

@@ -7,7 +7,6 @@ for, because importing it imports tiktoken, and `bpe/formats/openai_encodings.py
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
@@ -24,6 +23,8 @@ Constructor = Callable[[], dict[str, Any]]
 
 def modules() -> list[str]:
     """The names of the modules in the namespace, tiktoken's own included; nothing but the namespace is imported."""
+    import pkgutil  # it takes 1 ms to import
+
     try:
         namespace = import_module(NAMESPACE)
     except ModuleNotFoundError:
