@@ -1,12 +1,13 @@
 """Run all benchmarks under one name, and write the results page and README's table from that run.
 
-    python benchmarks/suite.py run NAME [--only BENCHMARK]… [--tiny] [--again]
+    python benchmarks/suite.py run NAME [--only BENCHMARK]… [--tables all|readme] [--tiny] [--again]
     python benchmarks/suite.py report NAME [--readme]
 
 `run` starts the bench_*.py scripts with the arguments in RUNS below and writes every measurement, with the date, the
 machine and the commands, to results/NAME.json. It skips benchmarks that the file already has (unless --again), so that
-an interrupted run resumes. --tiny takes the first megabytes of each corpus and one repetition, to try the command; its
-figures mean nothing.
+an interrupted run resumes. --tables readme measures only what the table of README.md shows: one core, the vocabulary
+cl100k, and the libraries that are fastest in a run of everything. --tiny takes the first megabytes of each corpus and
+one repetition, to try the command; its figures mean nothing.
 
 `report` writes results/RESULTS.md from results/NAME.json, with the tables that the scripts print. With --readme it also
 replaces the table of README.md, whose rows are README_ROWS below. This module measures nothing itself.
@@ -42,13 +43,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """One benchmark of the suite: its script and arguments, what its table shows, the corpora that it reads."""
+    """One benchmark of the suite: its script and arguments, what its table shows, the corpora that it reads.
+
+    `readme` and `readme_names` are the arguments and corpora for the table of README.md; None if it has no such row.
+    """
 
     script: str
     arguments: str
     about: str
     names: tuple[str, ...] = ("english", "python", "korean", "japanese")
     tiny: str = "--repeat 1"
+    readme: str | None = None
+    readme_names: tuple[str, ...] = ("english",)
 
 
 RUNS = {
@@ -57,13 +63,17 @@ RUNS = {
         "--peer bpe --peer gigatoken --peer ffbpe --repeat 3 --limit 300",
         "Training from a file to the tokens, 32,000 of them.",
         tiny="--repeat 1 --vocab-size 2000",
+        readme="--peer bpe --peer gigatoken --threads 1 --repeat 5",
+        readme_names=("english", "korean", "japanese"),
     ),
-    "count": Run("bench_count.py", "--repeat 5", "Counting the words of a corpus."),
+    "count": Run("bench_count.py", "--repeat 5", "Counting the words of a corpus.", readme="--threads 1 --repeat 5"),
     "encode": Run(
         "bench_encode.py",
         "--vocab cl100k --vocab o200k --peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2",
         "Encoding whole corpora: a new tokenizer's first pass (cold) and its second (warm).",
         tiny="--repeat 1 --less 0.5",
+        readme="--vocab cl100k --peer bpe --peer gigatoken --threads 1 --repeat 5",
+        readme_names=("english", "python", "korean", "japanese"),
     ),
     "pretokenize": Run("bench_pretokenize.py", "--repeat 5", "Finding pretokens, without encoding."),
     "latency": Run(
@@ -71,14 +81,23 @@ RUNS = {
         "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --repeat 5",
         "Encoding one short text per call, in microseconds.",
         ("english", "korean"),
+        readme="--vocab cl100k --peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --repeat 5",
     ),
     "decode": Run(
         "bench_decode.py",
         "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2 --repeat 5",
         "Decoding ids to bytes.",
         tiny="--repeat 1 --less 0.5",
+        readme="--vocab cl100k --peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2 --repeat 5",
     ),
-    "load": Run("bench_load.py", "--repeat 9", "Loading the first vocabulary of a process.", ()),
+    "load": Run(
+        "bench_load.py",
+        "--repeat 9",
+        "Loading the first vocabulary of a process.",
+        (),
+        readme="--vocab cl100k --repeat 9",
+        readme_names=(),
+    ),
     "hard": Run(
         "bench_hard.py", "", "Encoding texts that are hard for an encoder.", ("english",), "--kind letters --size 1e5"
     ),
@@ -88,28 +107,30 @@ RUNS = {
 # Running --------------------------------------------------------------------------------------------------------------
 
 
-def run(name: str, only: Iterable[str], *, tiny: bool, again: bool) -> None:
+def run(name: str, only: Iterable[str], *, readme: bool, tiny: bool, again: bool) -> None:
     """Run the benchmarks that results/NAME.json lacks, and add each to it as it ends."""
     path = RESULTS / f"{name}.json"
     kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
     kept |= {"name": name, "date": dt.date.today().isoformat(), "machine": machine(), "tiny": tiny}
     with tempfile.TemporaryDirectory() as folder:
-        for chosen in only or RUNS:
+        for chosen in only or [chosen for chosen, each in RUNS.items() if not readme or each.readme is not None]:
             if chosen in kept["benchmarks"] and not again:
                 print(f"{path.name} already has {chosen}; --again measures it again", file=sys.stderr)
                 continue
-            kept["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), tiny=tiny)
+            kept["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), readme=readme, tiny=tiny)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(kept, indent=1) + "\n")
     print(f"wrote {path}", file=sys.stderr)
 
 
-def measured(chosen: Run, folder: Path, *, tiny: bool) -> dict[str, Any]:
+def measured(chosen: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[str, Any]:
     """Run one script; return its command, its rows, and the lines that it printed after the table."""
-    arguments = [*chosen.arguments.split(), *(chosen.tiny.split() if tiny else ())]
+    given = chosen.readme if readme and chosen.readme is not None else chosen.arguments
+    arguments = [*given.split(), *(chosen.tiny.split() if tiny else ())]
     files: list[str] = []
-    if tiny:
-        files = [str(beginning(path, TINY << 20, folder)) for path in corpora([], folder, chosen.names)]
+    if readme or tiny:
+        paths = corpora([], folder, chosen.readme_names if readme else chosen.names)
+        files = [str(beginning(path, TINY << 20, folder) if tiny else path) for path in paths]
     output = folder / "measured.json"
     command = [sys.executable, str(HERE / chosen.script), *files, *arguments, "-o", str(output)]
     began = time.perf_counter()
@@ -291,6 +312,7 @@ def main() -> None:
     running = commands.add_parser("run", help="measure, and write results/NAME.json")
     running.add_argument("name", metavar="NAME", help="the run's name, such as 2026-11-epyc")
     running.add_argument("--only", choices=RUNS, action="append", default=[], help="may be repeated; default all")
+    running.add_argument("--tables", choices=("all", "readme"), default="all", help="default all")
     running.add_argument("--tiny", action="store_true", help="a few megabytes, one repetition: to try the command")
     running.add_argument("--again", action="store_true", help="repeat benchmarks that the file already has")
     reporting = commands.add_parser("report", help="write results/RESULTS.md")
@@ -298,7 +320,7 @@ def main() -> None:
     reporting.add_argument("--readme", action="store_true", help="replace the table of README.md too")
     options = parser.parse_args()
     if options.command == "run":
-        run(options.name, options.only, tiny=options.tiny, again=options.again)
+        run(options.name, options.only, readme=options.tables == "readme", tiny=options.tiny, again=options.again)
         return
     (RESULTS / "RESULTS.md").write_text(report(options.name), encoding="utf-8")
     if options.readme:
