@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import Rows, fingerprint_of
 from bpe.data.loaders.spans import Batch, Format, Reader, Spans
@@ -100,24 +101,26 @@ class Blocks(Rows):
 
     def _documents(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
         """The spans of each document in these rows."""
-        found = []
-        for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
-            first, bounds = self._bounds(start, start + length)
-            sizes = np.diff(bounds)
-            kept = np.flatnonzero(sizes)  # documents may be empty
-            begins = bounds[kept]
-            found.append((np.full(len(kept), row), begins - start, begins, sizes[kept], first + kept))
-        columns = zip(*found, strict=True) if found else [[np.empty(0, dtype=np.int64)]] * 5
-        return Spans(*map(np.concatenate, columns))
+        ends = starts + lengths
+        found = [self._bounds(*ends_of) for ends_of in zip(starts.tolist(), ends.tolist(), strict=True)]
+        counts = np.array([len(bounds) for _, bounds in found], dtype=np.int64)
+        row = np.repeat(np.arange(len(starts)), counts)
+        bounds = np.concatenate([bounds for _, bounds in found] or [starts])
+        begins = np.clip(bounds, starts[row], ends[row])
+        document = np.repeat(np.array([first for first, _ in found], dtype=np.int64) - offsets_of(counts)[:-1], counts)
+        sizes = np.diff(begins, append=0)
+        kept = np.flatnonzero((sizes > 0) & (np.diff(row, append=-1) == 0))  # without empty documents and ends of rows
+        row, begins = row[kept], begins[kept]
+        return Spans(row, begins - starts[row], begins, sizes[kept], document[kept] + kept)
 
     def _bounds(self, start: int, end: int) -> tuple[int, NDArray[np.int64]]:
-        """The first of the documents in a range of positions, and the bounds of them all, clipped to the range."""
+        """The first of the documents in a range of positions, and the bounds of them all, and perhaps of some more."""
         first, count = self.shards.document_at(start), 8
         while True:
             last = min(first + count, self.shards.n_documents)
             bounds = self.shards.document_bounds(first, last)
             if bounds[-1] >= end or last == self.shards.n_documents:
-                return first, np.clip(bounds, start, end)
+                return first, bounds
             count *= 8
 
 

@@ -86,7 +86,7 @@ class Packed(Rows):
     Raises:
         ValueError: for a long document, with "error".
 
-    Construction packs all windows once, to count their rows: 10 million documents take about a second.
+    Construction packs all windows once, to count their rows: a million documents take about half a second.
 
     >>> import tempfile
     >>> from bpe.data import TokenShards, write_shards
@@ -199,16 +199,19 @@ class Packed(Rows):
         """The rows of a window; adds its numbers to the statistics."""
         packed, (_, lengths, documents) = self._pack(number), self._documents(number)
         spans, rows = packed.spans, packed.order.n
-        present = len(np.unique(spans.document))
-        whole = spans.length == lengths[np.searchsorted(documents, spans.document)]
+        first = number * self._window
+        sizes, present, whole = (np.zeros(self._window, dtype=np.int64) for _ in range(3))
+        sizes[documents - first] = lengths
+        present[spans.document - first] = 1
+        whole[spans.document[spans.length == sizes[spans.document - first]] - first] = 1
         tokens = int(spans.length.sum())
         found = {
             "rows": rows,
             "tokens": tokens,
             "padding": rows * (self.length + 1) - tokens,
-            "documents": present,
-            "truncated": present - len(np.unique(spans.document[whole])),
-            "dropped": len(documents) - present,
+            "documents": int(present.sum()),
+            "truncated": int(present.sum() - whole.sum()),
+            "dropped": len(documents) - int(present.sum()),
         }
         for name, value in found.items():
             self.statistics[name] = self.statistics.get(name, 0) + value
@@ -269,10 +272,10 @@ def concatenated(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
 def fitted(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     """Rows by best fit, decreasing: stable, so that of documents of equal length the first is placed first."""
     del tail  # no row is left out
-    decreasing = np.argsort(-lengths, kind="stable")
+    decreasing = _stable_order(length + 1 - lengths)
     rows = np.empty(len(lengths), dtype=np.int64)
     best_fit(lengths[decreasing], length + 1, rows)
-    by_row = np.argsort(rows, kind="stable")
+    by_row = _stable_order(rows)
     which, row = decreasing[by_row], rows[by_row]
     return which, row, _positions(row, lengths[which]), np.zeros(len(row), dtype=np.int64), lengths[which]
 
@@ -294,7 +297,13 @@ PACK = {"concat": concatenated, "best-fit": fitted, "best-fit-crop": cropped}
 def _positions(row: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions in their rows of spans that are ordered by row and follow each other."""
     before = offsets_of(lengths)[:-1]
-    return before - before[np.searchsorted(row, row)]
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    return before - np.repeat(before[first], np.diff(first, append=len(row)))
+
+
+def _stable_order(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The stable order of non-negative values; NumPy sorts 16-bit numbers by radix, 8 times as fast."""
+    return np.argsort(values.astype(np.uint16) if values.max(initial=0) < 1 << 16 else values, kind="stable")
 
 
 def ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
