@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -102,7 +103,7 @@ class Manifest:
         text = json.dumps([self.format, self.dtype, self.masks, rows], separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: str | os.PathLike[str]) -> None:
         """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.
 
         Raises:
@@ -113,12 +114,12 @@ class Manifest:
         head = {"version": VERSION, "format": self.format, "dtype": self.dtype, "masks": self.masks, **totals}
         tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
-        with atomic_write(folder / NAME) as file:
+        with atomic_write(Path(folder) / NAME) as file:
             file.write(json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
         sync_folder(folder)
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def read(cls, folder: str | os.PathLike[str]) -> Manifest:
         """Read and check `manifest.json` in a folder.
 
         Raises:
@@ -126,7 +127,7 @@ class Manifest:
             FormatError: if it is damaged, or written by a later version.
 
         """
-        path = folder / NAME
+        path = Path(folder) / NAME
         if path.stat().st_size > _MAX_SIZE:
             raise FormatError(f"it has more than {_MAX_SIZE} bytes; it must be a manifest", path=path)
         try:

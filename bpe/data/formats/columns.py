@@ -2,7 +2,7 @@
 
 The ids are uint16, int32 or uint32, whichever is the first to hold the largest id, in large lists, whose 64-bit offsets
 do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**22 ids or 2**18
-documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 16 bytes
+documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 26 bytes
 of memory for each id of the longest document, Arrow's none. Needs pyarrow (extra `arrow`).
 
 Sources: the documentation of Apache Parquet, of the Arrow columnar format and of pyarrow.
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 IDS, MASK = "input_ids", "loss_mask"
 #: A row group or record batch ends with the document that reaches one of these numbers.
 _TOKENS, _DOCUMENTS = 1 << 22, 1 << 18
+#: The longest document of a Parquet shard: some 3.5 GB of memory while it is written.
+_PARQUET_DOCUMENT = 1 << 27
 #: Rows are read in batches of this many.
 _ROWS = 1 << 12
 
@@ -144,7 +146,7 @@ class _Writer(DocumentWriter):
         super().__init__(dtype, masks=masks)
         self.name = name
         if name == "parquet":
-            self.max_document = (1 << 31) - 1
+            self.max_document = _PARQUET_DOCUMENT
         self._arrow = pa = load_pyarrow(f"writing {name}")
         types = {IDS: dtype} | ({MASK: np.dtype("u1")} if masks else {})
         self._columns = {column: _Rows(path.parent, each) for column, each in types.items()}
@@ -198,7 +200,11 @@ class _Writer(DocumentWriter):
         pa = self._arrow
         offsets = pa.array(offsets_of(np.concatenate(self._lengths)))
         lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.taken())) for column in self._columns.values()]
-        self._writer.write_batch(pa.record_batch(lists, names=list(self._columns)))
+        batch = pa.record_batch(lists, names=list(self._columns))
+        if self.name == "arrow":
+            self._writer.write_batch(batch)
+        else:  # write_batch would keep the encoded pages of the row group in memory
+            self._writer.write_table(pa.Table.from_batches([batch]))
         self._lengths, self._rows = [], 0
 
     def _headers(self) -> list[bytes]:

@@ -118,7 +118,7 @@ class _Writer(DocumentWriter):
         field = io.StringIO()
         csv.writer(field, lineterminator="").writerow(["", info.source])
         self._source = field.getvalue()[1:]  # quoted where needed
-        self._compressor = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+        self._compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
         self._held = bytearray()
         self._crc, self._size = 0, 0
         self._open(*((path, 0) for path in paths))
