@@ -1,17 +1,20 @@
-"""Ids as lists of Python's int, taken from a table of them instead of made for each id.
+"""Ids as lists of Python's int, taken from a table of them instead of made for each id; and lists of int as ids.
 
 `ndarray.tolist` allocates an int for each id: memory that is touched once and freed with the list. A text has few
 distinct ids, and an int that exists only needs its reference count incremented. The table is `list(range(n))`.
 
-Measured, 241,000 ids of English: 11.6 ms with `tolist`, 1.7 ms here (on a busy machine).
+Measured on a busy machine: 241,000 ids of English, 11.6 ms with `tolist`, 1.7 ms here; 48 ids from a list, 3.3 µs with
+`np.asarray`, 0.4 µs here.
 """
 
 cimport numpy as cnp
 
 from bpe.base._types cimport token_t
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport UINT32_MAX, int64_t
 
 cnp.import_array()
 
@@ -50,3 +53,24 @@ def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets, list numbers 
             raise ValueError(f"text {i} is from {offsets[i]} to {offsets[i + 1]} of {size} ids")
         rows.append(taken(data + offsets[i], offsets[i + 1] - offsets[i], numbers))
     return rows
+
+
+def as_array(list ids not None):
+    """A list of int as a uint32 array.
+
+    Raises TypeError for anything but int itself, and OverflowError for a number that is negative or has over 32 bits.
+    """
+    cdef tuple fixed = tuple(ids)                          # another thread may change the list
+    cdef cnp.npy_intp i, n = PyTuple_GET_SIZE(fixed)
+    cdef long long number
+    cdef object each, found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
+    cdef token_t* out = <token_t*>cnp.PyArray_DATA(found)
+    for i in range(n):
+        each = <object>PyTuple_GET_ITEM(fixed, i)
+        if not PyLong_CheckExact(each):
+            raise TypeError(f"id {i} is {type(each).__name__}; it must be int")
+        number = PyLong_AsLongLong(each)
+        if not 0 <= number <= <long long>UINT32_MAX:
+            raise OverflowError(f"id {i} is {number}; ids are from 0 to {UINT32_MAX}")
+        out[i] = <token_t>number
+    return found

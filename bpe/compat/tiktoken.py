@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import operator
 import threading
-from array import array
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
@@ -21,7 +20,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._id_lists import as_list, as_lists
+from bpe.base._id_lists import as_array, as_list, as_lists
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
@@ -275,9 +274,9 @@ class Encoding:
         """
         try:
             if type(tokens) is list:
-                return self._decoder.pieces_of(np.frombuffer(array("I", tokens), dtype=np.uint32))
+                return self._decoder.pieces_of(as_array(tokens))
             return self._decoder.bytes_of(tokens)
-        except (TypeError, ValueError, OverflowError):  # for no ids too
+        except (TypeError, ValueError, OverflowError):
             return b"".join(self._token(token, "Invalid token for decoding: ") for token in _sequence(tokens))
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:

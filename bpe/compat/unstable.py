@@ -5,7 +5,7 @@ the end are unstable together: patterns such as `\\s*[\\r\\n]` may join them.) F
 every token that begins with the rest is tried as the one that crosses the end of the text.
 
 The rules are those of tiktoken's `_encode_unstable_native`, with their imperfections. Cost: one encoding for each such
-token, so some milliseconds, and up to a second where the text ends with a space.
+token: there are 45,000 in cl100k where the text ends with a space.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import utf8_error
+from bpe.batch import TokenBatch
 from bpe.encode.engine import Engine
 from bpe.vocab.special_tokens import SPACES
+from bpe.vocab.vocabulary import NO_TOKEN
 
 #: The bytes of tokens that count as white space.
 _BLANK = b" \n\t"
@@ -46,21 +48,16 @@ class Completer:
 
     def piece(self, data: bytes) -> list[int]:
         """The ids of bytes that are not split into words."""
-        return self._known(data, self._engine.piece_ids(data))
-
-    def _merged(self, data: bytes) -> list[int]:
-        """As `piece`, but without looking up whether all of it is a token."""
-        return self._known(data, self._merging.piece_ids(data))
-
-    def _known(self, data: bytes, ids: list[int]) -> list[int]:
-        """The ids, after refusing bytes without an id."""
-        if ids and max(ids) >= len(self._lengths):
+        ids = self._engine.piece_ids(data)
+        if NO_TOKEN in ids:
             self._engine.refuse_unknown(data)
         return ids
 
     @cached_property
     def _merging(self) -> Engine:
-        return Engine(replace(self._engine.spec, ignore_merges=False, unreachable=None), cache_memory=0)
+        """An engine for bytes that are not split into words, which does not look up whether they are a token."""
+        spec = replace(self._engine.spec, pretokenizer=None, ignore_merges=False, unreachable=None)
+        return Engine(spec, cache_memory=0)
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """The ids of bytes. From the last word before the first byte that is not UTF-8, all is merged as one piece."""
@@ -77,14 +74,22 @@ class Completer:
         ids, unstable = self._split(text, allowed)
         if not unstable:
             return ids, []
-        found: set[tuple[int, ...]] = {(self.piece(token)[0],) for token in self._beginning_with(unstable)}
-        texts = [
-            unstable[:cut] + token for cut in range(1, len(unstable)) for token in self._beginning_with(unstable[cut:])
-        ]
-        found.update(self._cut(texts, len(unstable)))
+        numbers = self._engine.spec.vocabulary.ids
+        found: set[tuple[int, ...]] = {(numbers[token],) for token in self._beginning_with(unstable)}
+        valid: list[bytes] = []
+        others: list[bytes] = []
+        for cut in range(1, len(unstable)):
+            for token in self._beginning_with(unstable[cut:]):
+                text_after = unstable[:cut] + token
+                is_valid = text_after.isascii() or utf8_error(text_after) is None
+                (valid if is_valid else others).append(text_after)
+        found |= self._cut(self._engine.encode_batch(valid, 1), len(unstable))
+        if others:
+            found |= self._cut(self._merging.encode_batch(others, 1), len(unstable))
         last = _last_char(unstable)
         if last in SPACES and len(last) < len(unstable):
-            found.add((*self._merged(unstable[: -len(last)]), *self._merged(last)))
+            parts = unstable[: -len(last)], last
+            found.add(tuple(number for part in parts for number in self._merging.encode(part).tolist()))
         return ids, [list(each) for each in sorted(found)]
 
     def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
@@ -114,22 +119,14 @@ class Completer:
         end = bisect_left(self._tokens, after[:-1] + bytes([after[-1] + 1])) if after else len(self._tokens)
         return self._tokens[bisect_left(self._tokens, prefix) : end]
 
-    def _cut(self, texts: list[bytes], n_bytes: int) -> set[tuple[int, ...]]:
+    def _cut(self, batch: TokenBatch, n_bytes: int) -> set[tuple[int, ...]]:
         """The ids of each text, up to the token that reaches `n_bytes`."""
-        valid: list[bytes] = []
-        rows: list[list[int]] = []
-        for text in texts:
-            if utf8_error(text) is None:
-                valid.append(text)
-            else:
-                rows.append(self._merged(text))
-        rows += self._engine.encode_batch(valid, 1).to_list()
-        lengths = self._lengths
-        found: set[tuple[int, ...]] = set()
-        for row in rows:
-            reached = np.searchsorted(np.cumsum(lengths[row]), n_bytes)
-            found.add(tuple(row[: int(reached) + 1]))
-        return found
+        ends = np.cumsum(self._lengths[batch.ids], dtype=np.int64)
+        begins = np.concatenate(([0], ends))[batch.offsets[:-1]]  # of each text, in the bytes of all of them
+        reached = np.minimum(np.searchsorted(ends, begins + n_bytes) + 1, batch.offsets[1:])
+        ids = batch.ids.tolist()
+        bounds = zip(batch.offsets[:-1].tolist(), reached.tolist(), strict=True)
+        return {tuple(ids[start:end]) for start, end in bounds}
 
 
 def _last_char(data: bytes) -> bytes:

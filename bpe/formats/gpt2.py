@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, shown, type_name
 from bpe.vocab.byte_letters import byte_alphabet, letter_bytes
 
 
@@ -47,8 +47,15 @@ def read_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
                 where=f"line {number}",
             )
         ranks.setdefault(bytes(letters[letter] for letter in "".join(parts)), 256 + number - 2)
-    special = ("<|endoftext|>", "<|startoftext|>")
-    spelled = {bytes(map(letters.get, token)): number for token, number in ids.items() if token not in special}  # type: ignore[arg-type]
+    if not isinstance(ids, dict):
+        raise FormatError(f"it is {type_name(ids)}; it must map tokens to ids", path="encoder.json")
+    spelled: dict[bytes, object] = {}
+    for token, number in ids.items():
+        if token in ("<|endoftext|>", "<|startoftext|>"):
+            continue
+        if not letters.keys() >= set(token):
+            raise FormatError(f"token {shown(token)} is not in GPT-2's letters", path="encoder.json")
+        spelled[bytes(letters[letter] for letter in token)] = number
     if spelled != ranks:
         raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")
     return ranks

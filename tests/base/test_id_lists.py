@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from bpe.base._id_lists import as_list, as_lists
+from bpe.base._id_lists import as_array, as_list, as_lists
 
 NUMBERS = list(range(1000, 1300)) + list(range(300))  # not what a caller passes: it shows what is taken from the table
 
@@ -51,3 +51,16 @@ def test_other_arrays_are_refused(ids) -> None:
         as_list(ids, [])
     with pytest.raises(TypeError):
         as_list([1], [])  # type: ignore[arg-type]
+
+
+def test_lists_of_int_are_arrays() -> None:
+    for ids in ([], [0], [5, 2**32 - 1, 7]):
+        found = as_array(ids)
+        assert found.dtype == np.uint32
+        assert found.tolist() == ids
+    for bad in ([True], [1.0], ["a"], [np.uint32(1)], [None]):
+        with pytest.raises(TypeError, match=r"id 0 is .*; it must be int"):
+            as_array(bad)  # type: ignore[arg-type]
+    for number in (-1, 2**32, 2**70, -(2**70)):
+        with pytest.raises(OverflowError):
+            as_array([0, number])
