@@ -215,7 +215,7 @@ def test_offsets_that_change_later(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(136)
         file.write(struct.pack("<q", 2**62))
-    with pytest.raises(FormatError, match="documents 0 to 1 do not lie within the shard's 4 tokens"):
+    with pytest.raises(FormatError, match="document 0 does not lie within the shard's 4 tokens"):
         shards.documents[0]
 
 

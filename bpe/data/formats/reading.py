@@ -50,6 +50,11 @@ class Documents(ABC):
             raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.tokens} tokens")
         return bounds
 
+    def span(self, number: int) -> tuple[int, int]:
+        """The start and the end of a document; see `bounds`."""
+        start, end = self.bounds(number, number + 1).tolist()
+        return start, end
+
     @abstractmethod
     def _bounds(self, first: int, last: int) -> NDArray[np.int64]: ...
 
@@ -68,9 +73,16 @@ class Offsets(Documents):
     def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
         return np.array(self._offsets[first : last + 1], dtype=np.int64)
 
+    def span(self, number: int) -> tuple[int, int]:
+        """The start and the end of a document; see `bounds`."""
+        start, end = self._offsets[number : number + 2].tolist()
+        if not 0 <= start <= end <= self.tokens:
+            raise FormatError(f"document {number} does not lie within the shard's {self.tokens} tokens")
+        return start, end
+
     def at(self, position: int) -> int:
         """The document that holds the id at a position."""
-        return int(np.searchsorted(self._offsets, position, side="right")) - 1
+        return int(self._offsets.searchsorted(position, side="right")) - 1
 
 
 class Ends(Documents):
@@ -87,7 +99,7 @@ class Ends(Documents):
 
     def at(self, position: int) -> int:
         """The document that holds the id at a position."""
-        return int(np.searchsorted(self._ends, self._ends.dtype.type(position), side="right"))
+        return int(self._ends.searchsorted(self._ends.dtype.type(position), side="right"))
 
 
 class Shard:
