@@ -293,15 +293,16 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> TokenBatch:
-        r"""The ids of the documents in text files, in one flat array.
+        r"""The ids of the documents in files, in one flat array.
 
         Files are read in blocks while they are encoded, so that little memory is needed in addition to the ids. A file
         that grows during the call is read up to the size that it had when it was opened. If the tokenizer has a
         normalizer or a pattern of your own, each document is held in memory as a whole.
 
         Args:
-            files: one path or several, of UTF-8 text.
-            separator: the string between the documents of a file, which belongs to none of them, as in `str.split`;
+            files: one path or several, of text, JSON Lines, CSV, Parquet or Arrow, also compressed, or a `bpe.Sources`,
+                which has more options.
+            separator: the string between the documents of a text file, which belongs to none of them, as in `str.split`;
                 None makes each file one document. It gives no id, even if it is a special token: see `append`.
             per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
             threads: as for `encode_batch`; several threads also share one large document.
@@ -315,8 +316,8 @@ class Tokenizer:
 
         Raises:
             OSError: for a file that cannot be read, or gets shorter while it is read.
-            FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and
-                wherever `encode` raises ValueError; it names the file.
+            FormatError: for a file in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), for a damaged file or a bad
+                record, and wherever `encode` raises ValueError; it names the file.
             ValueError: for both a separator and `per_line`; for a `prepend` or `append` that is not a token.
 
         >>> import bpe, tempfile

@@ -1,16 +1,20 @@
-"""Sources of text: files, iterables and Arrow arrays, in blocks of whole documents or safe pieces.
+"""Sources of text: files of many formats, iterables and Arrow arrays, in blocks of whole documents or safe pieces.
 
 In come paths, open files or texts; out come `Block`s: UTF-8 text with the bounds of its documents and its source. The
 files, in the order in which text meets them:
 
-- `blocks.py` lists files, and divides files and texts into blocks;
-- `reading.py` reads a file block by block, checks its first bytes, and cuts at positions that the caller finds;
-- `_separators.pyx` finds the documents of a block;
+- `sources.py` the class `Sources`: the files of a corpus as one sequence of documents, in parts and from any position;
+- `listing.py`, `remote.py` find the files that paths name, locally and through fsspec;
+- `streams.py`, `compression.py`, `ahead.py` open and decompress a file's text, with a thread that reads ahead;
+- `reading.py` reads text block by block, checks its first bytes, and cuts at positions that the caller finds;
+- `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
+- `blocks.py` divides texts in memory into blocks; `_separators.pyx` finds the documents of a block;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy.
 
-Invariants: joined, the blocks of a source are its text, byte for byte; the text is valid UTF-8 unless the caller
-allows other bytes (`encoding_errors`); a file that gets shorter while it is read is an error, not a crash, since files
-are read and not mapped. Memory is bounded by a few blocks per thread and the longest document. Cost: linear.
+Invariants: joined, the blocks of a text are its bytes; the text is valid UTF-8 unless the caller allows other bytes
+(`encoding_errors`); a file that gets shorter while it is read is an error, not a crash, since files are read and not
+mapped; reading from a position that reading gave yields the rest. Memory is bounded by a few blocks per thread, what is
+read ahead, and the longest document. Cost: linear.
 
-Sources: `bytes.decode` for what "replace" makes of bytes that are not UTF-8; Arrow's C data layout by PyArrow.
+Sources: RFC 8259, RFC 4180 and the standard library for JSON and CSV; Arrow's C data layout by PyArrow.
 """

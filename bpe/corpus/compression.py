@@ -21,7 +21,7 @@ ENDINGS: dict[str, Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".
 #: The number of bytes that `compression_of` needs.
 SIGNATURE = 10
 #: The number of bytes of compressed data that are read at once, and the most that one step gives.
-IN, OUT = 1 << 18, 1 << 20
+IN, OUT = 1 << 18, 1 << 18
 
 _SIGNATURES: tuple[tuple[Compression, bytes], ...] = (
     ("gzip", rb"\x1f\x8b\x08"),

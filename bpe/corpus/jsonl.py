@@ -14,6 +14,8 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import UTF8_BOM, Buffers, Text
@@ -44,33 +46,49 @@ def record_blocks(
     """
     decode, keys, done = _decoder(run.field), run.field.split("."), 0
     for text in texts:
-        whole = text.text.tobytes()
-        valid = utf8_error(whole) is None
-        buffers.give_back(text.text)
-        if text.offset == 0 and whole.startswith(UTF8_BOM):
-            whole = whole[len(UTF8_BOM) :]
-        lines = whole.split(b"\n")
-        del whole
-        found: list[str] | list[bytes] | list[str | bytes] | None = None
-        if not lines[-1]:
-            lines.pop()
-        if decode is not None and valid:
-            try:
-                found = decode(lines)
-            except Exception:  # noqa: BLE001 (of any kind: the standard library decides what is an error)
-                found = None
+        valid = utf8_error(text.text) is None
+        found: list[str] | list[str | bytes] | None = None
+        count = _plain_records(text.text) if decode is not None and valid else 0
+        if decode is not None and count:
+            with suppress(Exception):  # of any kind: the standard library decides what is an error
+                found = decode(text.text)
+                if len(found) != count:
+                    found = None
         if found is None:
+            whole = text.text.tobytes()
+            if text.offset == 0 and whole.startswith(UTF8_BOM):
+                whole = whole[len(UTF8_BOM) :]
+            lines = whole.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            del whole
             found = list(_checked(lines, keys, decode if valid else None, run, done, line_of))
-        done += len(lines)
-        del lines
+            count = len(lines)
+            del lines
+        done += count
+        buffers.give_back(text.text)
         block = run.block(found, text.offset, text.size)
         del found
         if block is not None:
             yield block
 
 
-def _decoder(field: str) -> Callable[[list[bytes]], list[str]] | None:
-    """A function that returns the field of many lines, and raises an exception for anything unusual."""
+def _plain_records(text: memoryview) -> int:
+    """The number of lines if each may be one object, without anything around it; otherwise 0.
+
+    Each newline then is after a } and before a {, which it cannot be within JSON. So if there are as many objects as
+    newlines, each line is one object.
+    """
+    data = np.frombuffer(text, dtype=np.uint8)
+    newlines = np.flatnonzero(data == ord("\n"))
+    if not len(newlines) or newlines[0] == 0 or newlines[-1] != len(data) - 1 or data[0] != ord("{"):
+        return 0
+    between = (data[newlines - 1] == ord("}")).all() and (data[newlines[:-1] + 1] == ord("{")).all()
+    return len(newlines) if between else 0
+
+
+def _decoder(field: str) -> Callable[[bytes | memoryview], list[str]] | None:
+    """A function that returns the field of all objects of a text, and raises an exception for anything unusual."""
     try:
         import msgspec
     except ImportError:
@@ -79,30 +97,33 @@ def _decoder(field: str) -> Callable[[list[bytes]], list[str]] | None:
     keys = field.split(".")
     for key in reversed(keys):
         kind = msgspec.defstruct("Record", [("value", kind, msgspec.field(name=key))], gc=False)
-    decode, value = msgspec.json.Decoder(kind).decode, attrgetter(".".join(["value"] * len(keys)))
-    return lambda lines: list(map(value, map(decode, lines)))
+    decode, value = msgspec.json.Decoder(kind).decode_lines, attrgetter(".".join(["value"] * len(keys)))
+    return lambda text: list(map(value, decode(text)))
 
 
 def _checked(
     lines: list[bytes],
     keys: list[str],
-    decode: Callable[[list[bytes]], list[str]] | None,
+    decode: Callable[[bytes | memoryview], list[str]] | None,
     run: Run,
     first: int,
     line_of: Callable[[int], str],
 ) -> Generator[str | bytes, None, None]:
     """The field of each line that has it; the others are errors or skipped, but for blank ones."""
     for number, line in enumerate(lines, first):
-        if line.strip(_SPACE):
-            try:
-                yield decode([line])[0] if decode is not None else _field(line, keys, run)
-            except _BadRecordError as error:
-                run.bad.add(str(error), run.source, line_of(number) if run.bad.raises else "")
-            except Exception:  # noqa: BLE001 (as above)
-                try:
-                    yield _field(line, keys, run)
-                except _BadRecordError as error:
-                    run.bad.add(str(error), run.source, line_of(number) if run.bad.raises else "")
+        if not line.strip(_SPACE):
+            continue
+        found: list[str] = []
+        if decode is not None:
+            with suppress(Exception):  # as above
+                found = decode(line)
+        if len(found) == 1:
+            yield found[0]
+            continue
+        try:
+            yield _field(line, keys, run)
+        except _BadRecordError as error:
+            run.bad.add(str(error), run.source, line_of(number) if run.bad.raises else "")
 
 
 def _field(line: bytes, keys: list[str], run: Run) -> str | bytes:

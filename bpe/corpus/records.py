@@ -109,13 +109,11 @@ class Run:
 def _joined(texts: list[Any]) -> tuple[bytes, list[int]]:
     """The UTF-8 of texts, end to end, and its length for each text."""
     try:
-        whole = "".join(texts)
-    except TypeError:  # bytes, of a document that is not UTF-8
-        whole = "é"
-    if whole.isascii():
-        return whole.encode(), list(map(len, texts))
-    del whole
-    encoded = list(map(to_bytes, texts))
+        if all(map(str.isascii, texts)):
+            return "".join(texts).encode(), list(map(len, texts))
+        encoded = list(map(str.encode, texts))
+    except (TypeError, UnicodeEncodeError):  # bytes, of a document that is not UTF-8, or a lone surrogate
+        encoded = list(map(to_bytes, texts))
     return b"".join(encoded), list(map(len, encoded))
 
 

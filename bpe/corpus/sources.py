@@ -197,7 +197,7 @@ class Sources:
 
     @property
     def regular(self) -> bool:
-        """Whether any thread may read all files: none is a pipe or remote."""
+        """Whether any thread may read all files, since none is a pipe or remote."""
         return all(file.kind == "file" for file in self._used())
 
     def plan(self) -> dict[str, Any]:

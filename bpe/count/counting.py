@@ -49,7 +49,8 @@ def count_words(
     r"""Count the words of a corpus.
 
     Args:
-        files: paths of UTF-8 text files; or
+        files: paths of text, JSON Lines, CSV, Parquet or Arrow files, also compressed, or a `bpe.Sources`, which has
+            more options; or
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
             is an empty text). Give exactly one of `files` and `texts`.
         pretokenizer: how texts are split into words: a name, a `Pretokenizer`, or None (a text is one word).
@@ -67,7 +68,8 @@ def count_words(
         TypeError: if texts is a single str, or its items are neither str nor bytes, or it is an Arrow array of another
             type.
         ValueError: for both a separator and `per_line`, and for other invalid arguments.
-        FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
+        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and for a damaged file or a bad
+            record.
         OSError: for a file that cannot be read, or gets shorter while it is read.
 
     >>> count_words(texts=["low lower", "low"], pretokenizer="whitespace").most_common()

@@ -63,7 +63,8 @@ def train(
     """Learn a BPE vocabulary.
 
     Args:
-        files: paths of UTF-8 text files; or
+        files: paths of text, JSON Lines, CSV, Parquet or Arrow files, also compressed, or a `bpe.Sources`, which has
+            more options; or
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
             is an empty text); or
         counts: words with their counts, a `WordCounts` or a mapping. Give exactly one of the three.
@@ -122,7 +123,8 @@ def train(
         TypeError, ValueError: for arguments that are invalid or contradict each other, an empty corpus, a vocab_size
             smaller than the alphabet, counts that overflow 64 bits, bytes that are not UTF-8 in a character model, a
             checkpoint of another training, a max_memory that is too small for the words of the corpus.
-        FormatError: for a file that is compressed, in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`).
+        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and for a damaged file or a bad
+            record.
         OSError: for a file that cannot be read, or gets shorter while it is read.
 
     >>> import bpe
