@@ -36,6 +36,8 @@ Special = Literal["all"] | AbstractSet[str]
 NotSpecial = Literal["all"] | Collection[str]
 
 _NO_NAMES: frozenset[str] = frozenset()
+#: A longer text with special tokens is encoded faster as a batch, which has all parts of it in one call of the kernel.
+_LONG_TEXT = 1 << 14
 #: The most ids for which int objects are kept, for lists of ids; they take 40 bytes each.
 _MOST_NUMBERS = 1 << 20
 
@@ -132,6 +134,7 @@ class Encoding:
         self._decoder = decoder_of(encoding.tokenizer)
         self._special_token_values = set(encoding.special_tokens.values())
         #: What all names of special tokens begin with, and its first character: a text without them has none.
+        self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
         self._prefix = _common_prefix(encoding.special_tokens)
         self._first = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
@@ -174,6 +177,8 @@ class Encoding:
         """
         allowed = self._allowed_in(text, allowed_special, disallowed_special)
         if allowed:
+            if len(text) > _LONG_TEXT:
+                return as_list(self._engine.encode_batch([text], 1, allowed).ids, self._numbers)
             return as_list(self._engine.encode(text, allowed), self._numbers)
         return as_list(self._tokenizer.encode(text), self._numbers)
 
@@ -220,7 +225,7 @@ class Encoding:
         threads, texts = _threads(num_threads), list(text)
         allowed = _NO_NAMES
         for each in texts:
-            allowed |= self._allowed_in(each, allowed_special, disallowed_special)
+            allowed = self._allowed_in(each, allowed_special, disallowed_special) or allowed
         if allowed:
             return self._lists(self._engine.encode_batch(texts, threads, allowed))
         return self._lists(self._tokenizer.encode_batch(texts, threads=threads))
@@ -442,14 +447,13 @@ class Encoding:
             _check_set(allowed)
             if self._first not in text or self._prefix not in text:
                 return _NO_NAMES
-            disallowed = () if allowed == "all" else self.special_tokens_set - allowed
+            disallowed = () if allowed == "all" else self._all_names - allowed if allowed else self._all_names
         if disallowed:
             self._refuse(text, frozenset(disallowed))
         _check_set(allowed)
         if not allowed or self._first not in text or self._prefix not in text:
             return _NO_NAMES
-        names = self.special_tokens_set if allowed == "all" else self.special_tokens_set & allowed
-        return frozenset(names)
+        return self._all_names if allowed == "all" else self._all_names & allowed
 
     @cached_property
     def _numbers(self) -> list[int]:

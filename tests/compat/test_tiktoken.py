@@ -206,6 +206,14 @@ def test_special_tokens_are_an_error_unless_they_are_allowed() -> None:
         enc.encode("low", disallowed_special={"lo"})
 
 
+def test_long_texts_with_special_tokens() -> None:
+    enc = small()
+    part = f"low lower{END} new 낮{USER}"
+    ids = enc.encode(part, allowed_special="all")
+    assert enc.encode(part * 2000, allowed_special="all") == ids * 2000
+    assert enc.encode(part * 2000, allowed_special={USER}, disallowed_special=()).count(295) == 2000
+
+
 def test_policies_of_a_wrong_type() -> None:
     enc = small()
     for allowed in ([END], END, 3):
