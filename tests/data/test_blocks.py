@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows_reference import MemoryShards, listed, naive_bounds, naive_row, shards_of, tokens_of
 
-from bpe.data import Blocks, collate
+from bpe.data import Blocks, Packed, TokenShards, collate, write_shards
 from bpe.data.loaders._gather import gather
+from bpe.data.loaders.rows import Batches, Plan
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
 
@@ -94,7 +96,7 @@ def test_indices_like_those_of_a_sequence() -> None:
     assert listed(blocks[-1]) == listed(blocks[9]) == listed(blocks[0, 9]) == listed(blocks[np.int64(9)])
     assert [listed(row) for row in blocks.__getitems__([3, (0, 3)])] == [listed(blocks[3])] * 2
     assert blocks.__getitems__([]) == []
-    for key in (10, -11, (0, 10), (-1, 0)):
+    for key in (10, -11, (0, 10), (-1, 0), 2**63, (2**70, 0)):
         with pytest.raises(IndexError, match=r"index is .*; there are 10 rows in each epoch, from 0"):
             blocks[key]
     for bad in ("0", 1.0, (1, 2, 3)):
@@ -166,6 +168,35 @@ def test_resumed_with_other_ranks_the_sequence_is_the_same(n_rows: int, seed: in
         assert set(state) == {"version", "fingerprint", "seed", "epoch", "position"}
     blocks = Blocks(shards, 2, seed)
     assert got == [int(blocks[divmod(i, n_rows)]["input_ids"][0]) for i in range(len(got))]
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 60), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.booleans(), st.integers(0, 70))
+def test_workers_together_have_the_batches_of_one(
+    n_rows: int, world: int, share: int, workers: int, drop_last: bool, start: int
+) -> None:
+    """Worker w of n makes every n-th batch; taken in turn, as a DataLoader does, they are those of one process."""
+    shards: Any = MemoryShards([list(range(2 * n_rows + 1))])
+    blocks = Blocks(shards, 2, 4)
+    for rank in range(world):
+        plan = Plan(blocks, world * share, rank, world, 2, drop_last)
+        whole = [batch["labels"].tolist() for batch in Batches(blocks, plan, start)]
+        parts = [Batches(blocks, plan, start, worker, workers) for worker in range(workers)]
+        lengths = [len(part) for part in parts]
+        each = [[batch["labels"].tolist() for batch in part] for part in parts]
+        assert lengths == [len(batches) for batches in each]
+        assert [batch for turn in zip_longest(*each) for batch in turn if batch is not None] == whole
+
+
+def test_shards_that_do_not_record_documents(tmp_path: Path) -> None:
+    write_shards([[1, 2, 9], [3, 4, 5, 9]], tmp_path, format="nanogpt")
+    plain, divided = TokenShards(tmp_path), TokenShards(tmp_path, end_of_text=9)
+    assert len(Blocks(plain, 3)) == 2
+    for call in (lambda: Packed(plain, 3), lambda: Blocks(plain, 3, fields=["position_ids"])):
+        with pytest.raises(ValueError, match=r"does not record where documents begin, .* end_of_text=ID"):
+            call()
+    assert Packed(divided, 3).statistics["documents"] == 2
+    assert Blocks(divided, 3, fields=["document_ids"])[0]["document_ids"].shape == (3,)
 
 
 def test_a_run_has_a_length_and_an_end() -> None:

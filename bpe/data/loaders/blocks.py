@@ -70,8 +70,9 @@ class Blocks(Rows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        check_shards(shards)
-        super().__init__(Format.of(length, fields, pad_id, mask_other_documents), seed)
+        form = Format.of(length, fields, pad_id, mask_other_documents)
+        check_shards(shards, by_document=form.by_document)
+        super().__init__(form, seed)
         self.shards, self._tail = shards, check_choice("tail", tail, ("drop", "pad"))
         labels = max(shards.n_tokens - 1, 0)
         count = labels // self.length if tail == "drop" else -(-labels // self.length)
@@ -130,7 +131,13 @@ def _whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
     return Spans(np.arange(len(starts)), none, starts, lengths, none - 1)
 
 
-def check_shards(shards: object) -> None:
-    """Raise TypeError for an argument that is no `TokenShards`, such as a path."""
+def check_shards(shards: object, *, by_document: bool) -> None:
+    """Raise TypeError for an argument that is no `TokenShards`; ValueError if documents are needed and not recorded."""
     if not hasattr(shards, "document_bounds"):
         raise TypeError(f"shards is {typed(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
+    for shard in getattr(shards, "shards", ()) if by_document else ():
+        if not getattr(shard, "has_boundaries", True):
+            raise ValueError(
+                f"{shard.name} does not record where documents begin, which Packed and the fields by document need; "
+                "open it with TokenShards(path, end_of_text=ID), the id that separates its documents"
+            )

