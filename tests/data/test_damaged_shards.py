@@ -181,16 +181,31 @@ def test_messages_of_rows(tmp_path: Path) -> None:
     main = shard_of(tmp_path, "dolma")
     rows = tmp_path / "tokens-00000.csv.gz"
     for text, message in [
-        (b"0,3,a,b,1\r\n4,4,a,b,1\r\n", "row 2: the row is '4,4,a,b,1'; it must begin with the document's start, 3"),
-        (b"0,9,a,b,1\r\n", "row 1: the row is '0,9,a,b,1'"),
-        (b"0,x\r\n", "row 1: the row is '0,x'"),
-        (b"\r\n", "row 1: the row is ''"),
+        (b"0,3,a,b,1\r\n4,4,a,b,1\r\n", "row 2: the row begins with 4,4; it must begin with the document's start, 3"),
+        (b"0,9,a,b,1\r\n", "row 1: the row begins with 0,9; .* its end, at most 4"),
+        (b'0,3,a,"b\n9",1\r\n3,2,a,b,1\r\n', "row 2: the row begins with 3,2"),
+        (b"0,3\n3,99999999999999999999\n", "row 2: the row begins with 3,9223372036854775807"),
+        (b"0,3\r\n0,x\r\n", "row 2: the row is '0,x'"),
+        (b"0,3,a\n,4,a\n", "row 2: the row is ',4,a'"),
+        (b"\r\n0,4\n", "row 1: the row is ''"),
+        (b"0,3\n\n3,4\n", "row 2: the row is ''"),
+        (b'0,3,"a"\n0,-1\n', "row 2: the row is '0,-1'"),
+        (b"0 3", "row 1: the row is '0 3'"),
+        (b"0,3," + b"a" * 5_000_000, "row 1: it has more than 1048576 bytes"),
         (b"0,3,a,b,1\r\n", "it has 8 bytes; 3 ids take 6 or 12"),
         (b'"' + b"a" * 200_000, "it is not CSV: field larger than field limit"),
     ]:
         rows.write_bytes(gzip.compress(text))
         with pytest.raises(FormatError, match=message):
             TokenShards(main)
+    for text in (
+        b"0,3,a,b,1\r\n3,4,c,d,2\r\n",
+        b"0,3\n3,4",
+        b'0,3,"a\n9,9","",1\n3,4,,,',
+        b"0,3\r\n3,4,\xff\r\n\r\n"[:-2],
+    ):
+        rows.write_bytes(gzip.compress(text))
+        assert TokenShards(main).document_bounds(0, 2).tolist() == [0, 3, 4]
     rows.write_bytes(gzip.compress(b"0,4,a,b,1\r\n")[:-3])
     with pytest.raises(FormatError, match="cannot be decompressed"):
         TokenShards(main)

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import struct
+import tracemalloc
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -357,6 +358,36 @@ def test_the_file_that_makes_it_valid_comes_last(form: str, tmp_path: Path, monk
     with pytest.raises(OSError, match="Input/output error"):
         writer.finish()
     assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[form].names("x"))
+
+
+@pytest.mark.parametrize("form", ["native", "megatron", "datatrove", "nanogpt"])
+def test_the_index_is_not_held_in_memory(form: str, tmp_path: Path) -> None:
+    """The peak of memory is the same for four times as many documents of one token."""
+    step, peaks = 20_000, []
+    ids, lengths = np.zeros(step, dtype=np.uint32), np.ones(step, dtype=np.int64)
+    for calls in (2, 10, 40):  # the first warms up
+        writer = FORMATS[form].writer(tmp_path, f"x{calls}", np.dtype("<u2"))
+        tracemalloc.start()
+        for _ in range(calls):
+            writer.write(ids, lengths)
+        writer.finish()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < peaks[1] + 300_000  # 600,000 documents more
+
+
+def test_a_long_document_is_not_held_in_memory(tmp_path: Path) -> None:
+    """Arrow's record batch has the whole document, from a temporary file."""
+    pa = pytest.importorskip("pyarrow")
+    writer = FORMATS["arrow"].writer(tmp_path, "x", np.dtype("<u2"))
+    ids = np.arange(1 << 20, dtype=np.uint32) & 0xFFFF
+    before = pa.total_allocated_bytes()
+    for i in range(24):  # 50 MB
+        writer.write(ids, np.array([len(ids)]), begins=i == 0, ends=i == 23)
+    writer.finish()
+    assert pa.default_memory_pool().max_memory() < before + (20 << 20)
+    table = pa.ipc.open_file(tmp_path / "x.arrow").read_all()
+    assert np.array_equal(table.column(0).chunk(0).values.to_numpy(), np.tile(ids, 24))
 
 
 # write_shards ---------------------------------------------------------------------------------------------------------
