@@ -1,0 +1,70 @@
+"""The two files of GPT-2's release: ranks, and damaged files."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import suppress
+from functools import cache
+
+import pytest
+
+import bpe
+from bpe.formats.gpt2 import read_ranks
+from bpe.vocab.byte_letters import to_letters
+
+
+@cache
+def files() -> tuple[bytes, bytes, dict[bytes, int]]:
+    """Merges, ids and ranks of a small tokenizer."""
+    tok = bpe.train(texts=["low lower lowest", "naïve 낮\n"] * 5, vocab_size=275)
+    pairs = [" ".join(to_letters(tok.token_bytes(number)) for number in pair) for pair in tok.merges.tolist()]
+    ids = {to_letters(token): number for token, number in tok.vocab().items()}
+    merges = "\n".join(["#version: 0.2", *pairs, ""]).encode()
+    return merges, json.dumps({**ids, "<|endoftext|>": 275}).encode(), tok.vocab()
+
+
+def test_ranks_with_and_without_a_newline_at_the_end() -> None:
+    merges, encoder, ranks = files()
+    assert read_ranks(merges, encoder) == ranks
+    assert read_ranks(merges.rstrip(b"\n"), encoder) == ranks
+
+
+@pytest.mark.parametrize(
+    ("merges", "encoder", "message"),
+    [
+        (b"#version: 0.2\na b c\n", b"{}", "vocab.bpe, line 2: 'a b c' is not the two parts"),
+        (b"#version: 0.2\n\na b\n", b"{}", "vocab.bpe, line 2: '' is not the two parts"),
+        ("#version: 0.2\na 낮\n".encode(), b"{}", "vocab.bpe, line 2"),
+        (b"#version: 0.2\n", b"[]", r"encoder\.json: it is a list"),
+        (b"#version: 0.2\n", '{"낮": 3}'.encode(), r"encoder\.json: token '낮' is not in GPT-2's letters"),
+        (b"#version: 0.2\n", b'{"a": 3}', "the files must belong together"),
+        (b"\xff\n", b"{}", "UTF-8 text and JSON"),
+        (b"#version: 0.2\n", b"{", "UTF-8 text and JSON"),
+    ],
+)
+def test_files_that_are_not_gpt2s(merges, encoder, message) -> None:
+    with pytest.raises(bpe.FormatError, match=message):
+        read_ranks(merges, encoder)
+
+
+def test_damaged_files_are_refused_or_mean_the_same() -> None:
+    merges, encoder, ranks = files()
+    chance = random.Random(16)
+    for _ in range(2000):
+        damaged = [merges, encoder]
+        which = chance.randrange(2)
+        data = bytearray(damaged[which])
+        at = chance.randrange(len(data))
+        change = chance.randrange(4)
+        if change == 0:
+            data[at] = chance.randrange(256)
+        elif change == 1:
+            del data[at : at + chance.randrange(1, 20)]
+        elif change == 2:
+            data[at:at] = data[chance.randrange(len(data)) :][:10]
+        else:
+            del data[at:]
+        damaged[which] = bytes(data)
+        with suppress(bpe.FormatError):
+            assert read_ranks(*damaged) == ranks
