@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from bpe.text import normalizers as n
 from bpe.text.unicode import normalized
 from bpe.vocab.byte_letters import byte_letters, letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary, end_to_end
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +56,7 @@ def write(spec: TokenizerSpec) -> bytes:
 
     """
     _check(spec)
-    ordinary = {number: _token_text(spec, token) for number, token in spec.vocabulary.items(ORDINARY)}
+    ordinary = _ordinary_texts(spec)
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     own = differs(spec) is not None
     mark = None if spec.end_of_word is None else mark_text(spec)
@@ -76,9 +77,10 @@ def write(spec: TokenizerSpec) -> bytes:
     }
     model = _own_model(spec, special) if own else _model(spec, mark)
     vocabulary = {**ordinary, **{number: name for number, name in special.items() if not own or _unspelled(spec, name)}}
-    quoted = {number: _dump(vocabulary[number]) for number in sorted(vocabulary)}
+    quoted = {number: encode_basestring(vocabulary[number]) for number in sorted(vocabulary)}
     entries = (f"{text}: {number}" for number, text in quoted.items())
-    pairs = (f"[{quoted[left]}, {quoted[right]}]" for left, right in _checked_merges(spec, ordinary))
+    _check_merges(spec)
+    pairs = (f"[{quoted[left]}, {quoted[right]}]" for left, right in spec.merges.tolist())
     added = "".join(_added_tokens(spec))
     text = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
@@ -360,8 +362,15 @@ def _splitter(one: Pretokenizer) -> dict[str, Any]:
 # Private --------------------------------------------------------------------------------------------------------------
 
 
-def _token_text(spec: TokenizerSpec, token: bytes) -> str:
-    return token.decode("latin-1").translate(_LETTER_OF) if spec.model == "byte" else token.decode()
+def _ordinary_texts(spec: TokenizerSpec) -> dict[int, str]:
+    """Id → text of the ordinary tokens; of a byte model, in GPT-2's letters."""
+    vocabulary = spec.vocabulary
+    if spec.model != "byte":
+        return {number: token.decode() for number, token in vocabulary.items(ORDINARY)}
+    letters = vocabulary.blob.decode("latin-1").translate(_LETTER_OF)  # a letter for each byte
+    numbers = np.flatnonzero(vocabulary.kinds == ORDINARY)
+    bounds = (vocabulary.offsets[numbers].tolist(), vocabulary.offsets[numbers + 1].tolist())
+    return {number: letters[start:end] for number, start, end in zip(numbers.tolist(), *bounds, strict=True)}
 
 
 def _inverse(spec: TokenizerSpec) -> dict[int, str]:
@@ -398,15 +407,33 @@ def _unspelled(spec: TokenizerSpec, name: str) -> bool:
     return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
 
 
-def _checked_merges(spec: TokenizerSpec, ordinary: dict[int, str]) -> Iterable[list[int]]:
-    merges: list[list[int]] = spec.merges.tolist()
-    for (left, right), number in zip(merges, spec.merge_results.tolist(), strict=True):
-        if ordinary.get(left, "") + ordinary.get(right, "") != ordinary.get(number) or left not in ordinary:
-            raise ValueError(
-                f"the merge of ids {left} and {right} produces token {number}, which is not spelled as their "
-                "concatenation; it must be"
-            )
-    return merges
+def _check_merges(spec: TokenizerSpec) -> None:
+    """Raise ValueError for a merge whose result is not the concatenation of its tokens, or not of ordinary tokens."""
+    if not len(spec.merges):
+        return
+    vocabulary = spec.vocabulary
+    left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
+    known = np.append(vocabulary.kinds == ORDINARY, False)
+    ids = np.stack((left, right, result))
+    outside = (ids < 0) | (ids >= vocabulary.limit)
+    bad = np.logical_not(known[np.where(outside, vocabulary.limit, ids)].all(axis=0, keepdims=True))[0]
+    if not bad.any():
+        lengths = vocabulary.lengths.astype(np.int64)
+        bad = lengths[left] + lengths[right] != lengths[result]
+    if not bad.any():
+        blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+        pairs = spec.merges.ravel()
+        parts, _ = end_to_end(blob, vocabulary.offsets[pairs], lengths[pairs])
+        whole, offsets = end_to_end(blob, vocabulary.offsets[result], lengths[result])
+        wrong = np.flatnonzero(parts != whole)
+        if not len(wrong):
+            return
+        bad[np.searchsorted(offsets, wrong[0], side="right") - 1] = True
+    first = int(np.argmax(bad))
+    raise ValueError(
+        f"the merge of ids {left[first]} and {right[first]} produces token {result[first]}, which is not spelled as "
+        "their concatenation; it must be"
+    )
 
 
 def _lines(start: str, lines: Iterable[str], end: str) -> str:
