@@ -21,7 +21,7 @@ from bpe.corpus.reading import checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.background import Background
 from bpe.data.formats.protocol import ShardInfo, WrittenFile
-from bpe.data.grouping import encoded_groups
+from bpe.data.grouping import Group, encoded_groups
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, locked_folder, reached, refuse_difference, remove_temporary_files
 from bpe.data.manifest import NAME as MANIFEST
@@ -160,12 +160,11 @@ class _Encoding:
             journal = Journal(self.out, {**self.header, "modified": modified(self.sources)})
             try:
                 self._check_files(journal)
-                if not (self.out / TOKENIZER).exists():
-                    self.tokenizer.save(self.out / TOKENIZER)
                 if self.options.shuffle is None:
                     self._in_order(journal, threads, progress)
                 else:
                     self._shuffled(journal, threads, progress)
+                self._save_tokenizer()
                 manifest = self._manifest(journal)
                 reached("manifest")
                 manifest.write(self.out)
@@ -179,6 +178,11 @@ class _Encoding:
                 ) from None
             finally:
                 journal.close()
+
+    def _save_tokenizer(self) -> None:
+        """Write the copy of the tokenizer, if it is not there."""
+        if not (self.out / TOKENIZER).exists():
+            self.tokenizer.save(self.out / TOKENIZER)
 
     def _finished(self) -> Manifest:
         """The manifest of a folder that is finished, after checking that it is of the same call."""
@@ -249,12 +253,20 @@ class _Encoding:
         if start is None:
             return
         options, sources = self.options, self.sources
+
+        def write(group: Group | None) -> None:
+            if group is None:  # the first item: large vocabularies take a tenth of a second
+                self._save_tokenizer()
+            else:
+                writer.write(group)
+
         done = 0 if start.position is None else size_before(sources, start.position.file, start.position.offset)
         try:
             with (
                 progress_bar(progress, "encode", sources.size, "B", done) as advance,
-                Background(writer.write) as thread,
+                Background(write) as thread,
             ):
+                thread.put(None)
                 groups = encoded_groups(
                     sources,
                     engine_of(self.tokenizer),

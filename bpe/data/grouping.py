@@ -29,11 +29,11 @@ from bpe.data.splitting import content_hashes
 from bpe.encode.engine import Around, BlockIds, Engine
 
 #: The size of a group's text in bytes: the first, the least and the most.
-FIRST, LEAST, MOST = 8 << 20, 1 << 20, 32 << 20
+FIRST, LEAST, MOST = 2 << 20, 1 << 20, 32 << 20
 #: The memory in bytes that the ids and the lengths of one group are meant to take.
 _MEMORY = 48 << 20
-#: The memory in bytes of an id, and of a document with its arrays.
-_PER_ID, _PER_DOCUMENT = 4, 48
+#: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
+_PER_ID, _PER_LENGTH, _PER_DOCUMENT = 4, 48, 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def encoded_groups(
     cut = (document_cut if whole else _cut(engine, allowed))(sources.separators, sources.keep_separator)
     skip = start.skip
     with closing(sources.blocks(cut, threads, start=start.position)) as blocks:  # an error leaves no file open
-        grouping = _Grouping(blocks, check, hashed=hashed, start=start)
+        grouping = _Grouping(blocks, check, whole=whole, hashed=hashed, start=start)
         while (group := _next_group(grouping, engine, threads, allowed, around, sources.regular)) is not None:
             if skip:
                 dropped = min(skip, group.complete)
@@ -193,10 +193,13 @@ def _next_group(
 class _Grouping(Iterator[Block]):
     """Passes blocks on to the encoder, stops at the end of each group, and notes where groups begin."""
 
-    def __init__(self, blocks: Iterator[Block], check: Callable[[], None], *, hashed: bool, start: Place) -> None:
+    def __init__(
+        self, blocks: Iterator[Block], check: Callable[[], None], *, whole: bool, hashed: bool, start: Place
+    ) -> None:
         self._blocks, self._check, self._hashed = blocks, check, hashed
         self._held: Block | None = None  # read, and of the next group
         self.most = FIRST
+        self._per_document = _PER_DOCUMENT if whole else _PER_LENGTH
         self._anchor, self._since = start, 0  # the last place to read from, and the documents begun since
         self._file = -1 if start.position is None else start.position.file
         self._next = start.number  # the number in its file of the next document
@@ -239,7 +242,7 @@ class _Grouping(Iterator[Block]):
         """The group of the blocks that were passed on since `begin`."""
         first = self._since - (not part.begins)
         self._since = first + len(part.lengths)
-        cost = _PER_ID * len(part.ids) + _PER_DOCUMENT * len(part.lengths) + 1
+        cost = _PER_ID * len(part.ids) + self._per_document * len(part.lengths) + 1
         self.most = min(max(self._taken * _MEMORY // cost, LEAST), MOST, 2 * self.most)
         return Group(
             part.ids,

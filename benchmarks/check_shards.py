@@ -1,0 +1,248 @@
+"""Check the way from a corpus to shards on large inputs: token streams, kills and memory; a failure ends the run.
+
+    python benchmarks/check_shards.py [streams] [kills] [memory] [--size MB] [--kills N] [--threads N] [--folder PATH]
+
+- streams: each shared corpus as .txt.xz, .jsonl.zst and Parquet gives the same ids in the same documents in every
+  format, and they are those of `encode_files`.
+- kills: `bpe encode` is killed (SIGKILL) at random moments, 50 times in all, in order, with a split, and shuffled; each
+  time it is finished, the folder must equal that of an undisturbed run, byte for byte.
+- memory: the peak memory of `bpe encode` for 2 GB of English (at most 400 MB with two threads) and for 20 million
+  documents of one token (at most 500 MB).
+
+Without a name, all three run. It takes 15 minutes on two cores, and 10 GB of disk space.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import SEPARATOR
+from report import NAMES, at_least, corpora, vocabularies
+
+import bpe
+from bpe.data import encode_shards, verify
+from bpe.data.formats import FORMATS
+
+#: The ways to encode that are killed: flags, and the size of a shard in tokens for a corpus of 100 MB.
+WAYS = {
+    "native, in order": ["--format", "native", "--shard-size", "700000"],
+    "megatron, with a split": ["--format", "megatron", "--shard-size", "700000", "--validation", "0.05"],
+    "datatrove, shuffled": ["--format", "datatrove", "--shards", "16", "--shuffle", "7"],
+    "native from .jsonl.zst": ["--format", "native", "--shard-size", "700000"],
+}
+
+
+def main() -> None:
+    """Run the checks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checks", nargs="*", help="streams, kills, memory; default all")
+    parser.add_argument("--size", type=at_least(1), default=1 << 20, help="use so many MB of each corpus; default all")
+    parser.add_argument("--kills", type=at_least(1), default=50)
+    parser.add_argument("--threads", type=at_least(1), default=2)
+    parser.add_argument("--folder", help="for temporary files; default $TMPDIR")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        described = vocabularies(["r50k"], folder)["r50k"].split(",")
+        ranks = bpe.Tokenizer.from_tiktoken(described[1], "gpt2", {SEPARATOR: 50256})
+        ranks.save(folder / "tokenizer.json")
+        checks = {"streams": check_streams, "kills": check_kills, "memory": check_memory}
+        for check in options.checks or checks:
+            began = time.perf_counter()
+            for line in checks[check](folder, options):
+                print(line, flush=True)
+            print(f"{check}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+# Streams --------------------------------------------------------------------------------------------------------------
+
+
+def check_streams(folder: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Every corpus in every source format to every shard format."""
+    tokenizer = bpe.Tokenizer.load(folder / "tokenizer.json")
+    for path in corpora([], folder, NAMES):
+        paths = sources_of(path, options.size << 20)
+        documents = bpe.Sources(paths["txt.xz"], separator=SEPARATOR, separator_ends=True).documents()
+        expected = digest_of_batches([tokenizer.encode_batch(list(documents), threads=options.threads, append=50256)])
+        for kind, source in paths.items():
+            for name in FORMATS:
+                out = folder / "shards"
+                given = bpe.Sources(source, separator=SEPARATOR if kind == "txt.xz" else None)
+                encode_shards(given, tokenizer, out, format=name, append=SEPARATOR, threads=options.threads)
+                same = digest_of_shards(out, name) == expected
+                defects = verify(out, samples=20) if name == "native" else []
+                yield f"{path.stem} {kind} {name}: {'the same ids' if same else 'DIFFERENT'}{' '.join(defects)}"
+                if not same or defects:
+                    raise SystemExit("different ids")
+                remove(out)
+        remove(*paths.values(), path)
+
+
+def sources_of(path: Path, size: int) -> dict[str, Path]:
+    """A corpus as compressed text, compressed JSON Lines and Parquet."""
+    import lzma
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    documents = path.read_text(encoding="utf-8")[:size].removesuffix(SEPARATOR).split(SEPARATOR)
+    found = {kind: path.with_suffix(f".{kind}") for kind in ("txt.xz", "jsonl.zst", "parquet")}
+    found["txt.xz"].write_bytes(lzma.compress("".join(text + SEPARATOR for text in documents).encode(), preset=0))
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
+    found["jsonl.zst"].write_bytes(pa.compress(lines.encode(), codec="zstd", asbytes=True))
+    pq.write_table(pa.table({"text": documents}), found["parquet"], compression="zstd", row_group_size=5000)
+    return found
+
+
+def digest_of_batches(batches: list[Any]) -> str:
+    """A hash of the ids of all documents."""
+    digest = hashlib.sha256()
+    for batch in batches:
+        digest.update(np.ascontiguousarray(batch.ids, dtype="<u4").data)
+    return digest.hexdigest()
+
+
+def digest_of_shards(out: Path, name: str) -> str:
+    """A hash of the ids in a folder of shards."""
+    digest = hashlib.sha256()
+    manifest = bpe.data.Manifest.read(out)
+    for shard in manifest.shards:
+        for batch in FORMATS[name].open(out / shard.files[0].name).batches():
+            digest.update(np.ascontiguousarray(batch.ids, dtype="<u4").data)
+    return digest.hexdigest()
+
+
+# Kills ----------------------------------------------------------------------------------------------------------------
+
+
+def check_kills(folder: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Kill the command at random moments until it has been killed so many times, and compare the results."""
+    chosen = random.Random(0)
+    (path,) = corpora([], folder, ["english"])
+    paths = sources_of(path, options.size << 20)
+    total = 0
+    for number, (way, flags) in enumerate(WAYS.items()):
+        source = paths["jsonl.zst"] if "jsonl" in way else path
+        command = [*command_of(folder, source, "jsonl" not in way), *flags]
+        began = time.perf_counter()
+        subprocess.run([*command, "-o", str(folder / "whole"), "--threads", "2"], check=True)
+        lasts = time.perf_counter() - began
+        expected = hashes(folder / "whole")
+        kills = runs = 0
+        while kills < (number + 1) * options.kills // len(WAYS) - total:
+            out, runs = folder / "out", runs + 1
+            finished = False
+            while not finished:
+                process = subprocess.Popen([*command, "-o", str(out), "--threads", str(chosen.randint(1, 2))])
+                try:
+                    process.wait(chosen.random() * lasts)
+                    finished = process.returncode == 0
+                    if not finished:
+                        raise SystemExit(f"{way}: exit status {process.returncode}")
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                    kills += 1
+            if hashes(out) != expected:
+                raise SystemExit(f"{way}: another result after a kill")
+            remove(out)
+        total += kills
+        yield f"{way}: {kills} kills in {runs} runs, each with the bytes of an undisturbed run ({len(expected)} files)"
+        remove(folder / "whole")
+    remove(*paths.values(), path)
+
+
+def command_of(folder: Path, source: Path, separated: bool) -> list[str]:
+    """The command line that encodes a source."""
+    command = [sys.executable, "-m", "bpe", "encode", str(source), "-t", str(folder / "tokenizer.json"), "--quiet"]
+    return [*command, "--separator", SEPARATOR] if separated else command
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The hash of each file of a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+
+def check_memory(folder: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Peak memory of the command."""
+    (path,) = corpora([], folder, ["english"])
+    text = path.read_bytes()
+    large = folder / "large.txt"
+    with open(large, "wb") as file:
+        while file.tell() < min(2000 << 20, options.size << 20):
+            file.write(text)
+    small = folder / "small.txt"
+    small.write_bytes(b"a\n" * min(20_000_000, options.size << 19))
+    for name, source, flags, most in (
+        ("English, native", large, ["--separator", SEPARATOR, "--format", "native"], 400),
+        ("English, megatron", large, ["--separator", SEPARATOR, "--format", "megatron"], 400),
+        ("English, shuffled", large, ["--separator", SEPARATOR, "--format", "native", "--shuffle", "1"], 400),
+        ("one document", large, ["--format", "native"], 400),
+        ("one-token documents, native", small, ["--separator", "\\n", "--format", "native"], 500),
+        ("one-token documents, megatron", small, ["--separator", "\\n", "--format", "megatron"], 500),
+        ("one-token documents, dolma", small, ["--separator", "\\n", "--format", "dolma"], 500),
+        ("one-token documents, shuffled", small, ["--separator", "\\n", "--format", "native", "--shuffle", "1"], 500),
+    ):
+        command = [*command_of(folder, source, separated=False), *flags, "--threads", str(options.threads)]
+        began = time.perf_counter()
+        peak = peak_of([*command[3:], "-o", str(folder / "out")])
+        seconds = time.perf_counter() - began
+        manifest = bpe.data.Manifest.read(folder / "out")
+        size = source.stat().st_size
+        yield (
+            f"{name}: {size / 1e6:,.0f} MB, {manifest.documents:,} documents, {manifest.tokens:,} tokens in "
+            f"{seconds:.0f} s ({size / 1e6 / seconds:.0f} MB/s): {peak / 1e6:.0f} MB of memory"
+        )
+        remove(folder / "out")
+        if peak > most * 1e6:
+            raise SystemExit(f"{name}: more than {most} MB")
+    remove(large, small, path)
+
+
+#: Runs the command line and writes its peak memory in kB, which the system keeps per program and not per process.
+_MEASURED = """
+import sys
+from bpe.cli import main
+if main(sys.argv[1:]):
+    raise SystemExit(1)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def peak_of(arguments: list[str]) -> int:
+    """Run the command line with these arguments; returns its peak memory in bytes (Linux)."""
+    done = subprocess.run([sys.executable, "-c", _MEASURED, *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return int(done.stdout) * 1024
+
+
+def remove(*paths: Path) -> None:
+    """Remove files and folders."""
+    for path in paths:
+        if path.is_dir():
+            for each in path.iterdir():
+                remove(each)
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

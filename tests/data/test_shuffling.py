@@ -1,0 +1,138 @@
+"""Shuffled shards and the train/validation split: every document exactly once, and where it belongs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_encoding import corpus, documents, rows_of, small_groups, sources, tokenizer
+
+from bpe.data import encode_shards
+from bpe.data.shuffling import Buckets, bucket_count, bucket_of, document_keys, gather
+from bpe.data.splitting import content_hashes, is_validation
+
+__all__ = ["small_groups", "tokenizer"]  # fixtures
+
+
+def mixed(word: int) -> int:
+    """SplitMix64 in Python's integers."""
+    mask = (1 << 64) - 1
+    word = (word + 0x9E3779B97F4A7C15) & mask
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask
+    return word ^ (word >> 31)
+
+
+@given(st.integers(0, 1 << 80), st.integers(0, 99), st.integers(0, 1 << 40), st.integers(0, 1 << 40))
+def test_keys(seed, part, file, number):
+    key = mixed(seed & ((1 << 64) - 1))
+    for word in (seed >> 64, part, 100, file, number):
+        key = mixed(key ^ word)
+    assert document_keys(seed, (part, 100), np.array([file]), np.array([number])).tolist() == [key]
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(1, 1 << 20))
+def test_buckets_of_keys(keys, count):
+    assert bucket_of(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
+
+
+@given(st.lists(st.integers(0, 300), max_size=30), st.randoms())
+def test_gather(sizes, random):
+    ids = np.arange(sum(sizes))
+    lengths = np.array(sizes, dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    order = list(range(len(sizes)))
+    random.shuffle(order)
+    expected = [number for each in order for number in range(starts[each], starts[each] + sizes[each])]
+    chosen = np.array(order, dtype=np.int64)
+    assert gather(ids, starts[chosen], lengths[chosen]).tolist() == expected
+
+
+def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr("bpe.data.shuffling._BATCH", 10)
+    monkeypatch.setattr("bpe.data.shuffling._MOST_IDS", 5)  # mapped rather than read
+    buckets = Buckets(tmp_path, 1, np.dtype("<u2"))
+    buckets.begin()
+    lengths = np.array([3, 25, 0, 10, 4])
+    buckets.append(np.arange(42), lengths, np.array([50, 40, 30, 20, 10], dtype=np.uint64), None)
+    parts = list(buckets.sorted_documents(0))
+    assert np.concatenate([part.ids for part in parts]).tolist() == [
+        *range(38, 42),
+        *range(28, 38),
+        *range(3, 28),
+        0,
+        1,
+        2,
+    ]
+    whole = [(part.lengths.tolist(), part.begins, part.ends) for part in parts]
+    assert whole == [
+        ([4], True, True), ([10, 0], True, True), ([10], True, False), ([10], False, False), ([5], False, True),
+        ([3], True, True),
+    ]  # fmt: skip
+
+
+@given(st.integers(0, 1 << 50), st.integers(1, 4096))
+def test_the_number_of_buckets(size, shards):
+    count = bucket_count(size, shards)
+    assert count % shards == 0
+    assert max(16, shards) <= count < 1024 + shards
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, tokenizer):
+    texts = documents(21, 300)
+    paths = corpus(tmp_path / "c", texts)
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", shuffle=9, shards=4)
+    numbers = [(file, number) for file in range(3) for number in range(100)]
+    keys = document_keys(9, (0, 1), *(np.array(each) for each in zip(*numbers, strict=True)))
+    order = np.argsort(keys, kind="stable")
+    rows = rows_of(tmp_path / "out")
+    assert rows == [tokenizer.encode(texts[index]).tolist() for index in order.tolist()]
+    sizes = np.bincount(bucket_of(keys, 4), minlength=4).tolist()
+    assert [shard.documents for shard in manifest.shards] == sizes
+    assert not (tmp_path / "out" / ".buckets").exists()
+    encode_shards(sources(paths), tokenizer, tmp_path / "other", shuffle=10, shards=4)
+    assert rows_of(tmp_path / "other") != rows
+    assert Counter(map(tuple, rows_of(tmp_path / "other"))) == Counter(map(tuple, rows))
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("options", [{"shard_size": 2000}, {"shuffle": 4, "shards": 3}, {"format": "megatron"}])
+def test_duplicates_are_on_one_side(tmp_path, tokenizer, options):
+    texts = documents(22, 100) * 3
+    paths = corpus(tmp_path / "c", texts)
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=0.25, **options)
+    limit = int(0.25 * 2**64)
+    expected = {False: Counter(), True: Counter()}
+    for text in texts:
+        digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+        expected[digest < limit][tuple(tokenizer.encode(text).tolist())] += 1
+    assert Counter(map(tuple, rows_of(tmp_path / "out", "train"))) == expected[False]
+    assert Counter(map(tuple, rows_of(tmp_path / "out", "val"))) == expected[True]
+    assert {shard.split for shard in manifest.shards} == {"train", "val"}
+    if "shuffle" not in options:
+        sides = {False: [], True: []}
+        for text in texts:
+            digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+            sides[digest < limit].append(tokenizer.encode(text).tolist())
+        assert rows_of(tmp_path / "out", "train") == sides[False]
+        assert rows_of(tmp_path / "out", "val") == sides[True]
+
+
+def test_all_or_nothing_for_validation(tmp_path, tokenizer):
+    paths = corpus(tmp_path / "c", ["low", "new", "low"])
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1)
+    assert [shard.stem for shard in manifest.shards] == ["val-00000"]
+    hashes = content_hashes(b"low", np.array([0]), np.array([3]))
+    assert not is_validation(hashes, 0).any()
+
+
+def test_nanogpt_has_two_files(tmp_path, tokenizer):
+    paths = corpus(tmp_path / "c", documents(23, 50))
+    encode_shards(sources(paths), tokenizer, tmp_path / "out", format="nanogpt", validation=0.5, shuffle=0)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["manifest.json", "tokenizer.json", "train.bin", "val.bin"]
