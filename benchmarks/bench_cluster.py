@@ -1,0 +1,197 @@
+"""Counting and encoding on one core: as parts of `bpe`, with Spark and with Ray; the rates that docs/clusters.md uses.
+
+    python benchmarks/bench_cluster.py [FILE] [--megabytes N] [--core C] [--ways parts spark ray] [-o results.json]
+
+The documents of a text file (default: the shared English corpus) are written as eight Parquet files, and a tokenizer of
+32,000 tokens is trained on them. Then each way counts the words of these files and encodes them to disk, in a process
+of its own whose threads and children (the JVM, Ray's workers) are pinned to one core. Starting an engine's session, and
+a first job on one of the files, are not measured, since a long run does not notice them. A way whose package is absent
+is left out. Every way must give the same counts and as many ids. Rates are megabytes of text per second and core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from report import SEPARATOR, at_least, beginning, corpora, finish, keep, machine, table
+
+import bpe
+
+FILES = 8
+SPECIAL = "<|endoftext|>"
+
+
+def write_inputs(path: Path, folder: Path) -> int:
+    """Write the corpus as Parquet files and the tokenizer; the bytes of text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = [text.decode() for text in path.read_bytes().removesuffix(SEPARATOR).split(SEPARATOR)]
+    for number in range(FILES):
+        some = pa.table({"text": texts[number * len(texts) // FILES : (number + 1) * len(texts) // FILES]})
+        target = folder / ("all" if number else "first") / f"{number}.parquet"
+        target.parent.mkdir(exist_ok=True)
+        pq.write_table(some, target, compression="zstd", row_group_size=1000)
+    shutil.copy(folder / "first" / "0.parquet", folder / "all")
+    bpe.train(texts=texts, vocab_size=32_000, special_tokens=[SPECIAL], threads=1).save(folder / "tokenizer.json")
+    return sum(len(text.encode()) for text in texts)
+
+
+def as_parts(folder: Path) -> Iterator[Callable[[Path], Any]]:
+    """What one of the machines of `bpe count-words --part` and `bpe encode --part` does."""
+    tok = folder / "tokenizer.json"
+
+    def count(source: Path) -> bpe.WordCounts:
+        run("count-words", source, "-o", folder / "words.counts", "--special-token", SPECIAL, "--threads", 1)
+        return bpe.WordCounts.load(folder / "words.counts")
+
+    def encode(source: Path) -> int:
+        out = folder / f"parts-{source.name}"
+        run("encode", source, "-t", tok, "-o", out, "--format", "native", "--append", SPECIAL, "--threads", 1)
+        from bpe.data import TokenShards
+
+        return TokenShards(out).n_tokens
+
+    yield count
+    yield encode
+
+
+def run(*words: object) -> None:
+    """Run a command of `bpe`, which must succeed."""
+    subprocess.run([sys.executable, "-m", "bpe", *map(str, words), "--quiet"], check=True)
+
+
+def with_spark(folder: Path) -> Iterator[Callable[[Path], Any]]:
+    """Spark with one worker."""
+    from pyspark.sql import SparkSession
+
+    from bpe.distributed import spark as engine
+
+    tok = bpe.Tokenizer.load(folder / "tokenizer.json")
+    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+
+    def count(source: Path) -> bpe.WordCounts:
+        return engine.count(session.read.parquet(str(source)), special_tokens=[SPECIAL])
+
+    def encode(source: Path) -> int:
+        out = folder / f"spark-{source.name}"
+        frame = session.read.parquet(str(source))
+        engine.encode(frame, tok, append=SPECIAL, keep_columns=False).write.parquet(str(out))
+        return written(out)
+
+    yield count
+    yield encode
+    session.stop()
+
+
+def with_ray(folder: Path) -> Iterator[Callable[[Path], Any]]:
+    """Ray with one core."""
+    import ray
+    from ray.data import DataContext, read_parquet
+
+    from bpe.distributed import ray as engine
+
+    tok = bpe.Tokenizer.load(folder / "tokenizer.json")
+    ray.init(
+        num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR", object_store_memory=1 << 29
+    )
+    DataContext.get_current().enable_progress_bars = False
+
+    def count(source: Path) -> bpe.WordCounts:
+        return engine.count(read_parquet(str(source)), special_tokens=[SPECIAL])
+
+    def encode(source: Path) -> int:
+        out = folder / f"ray-{source.name}"
+        engine.encode(read_parquet(str(source)), tok, append=SPECIAL, keep_columns=False).write_parquet(str(out))
+        return written(out)
+
+    yield count
+    yield encode
+    ray.shutdown()
+
+
+def written(folder: Path) -> int:
+    """The number of ids in Parquet files."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    lengths = [pc.sum(pc.list_value_length(pq.read_table(path).column(0))).as_py() for path in folder.glob("*.parquet")]
+    return sum(length or 0 for length in lengths)
+
+
+@contextmanager
+def timed(seconds: list[float]) -> Iterator[None]:
+    """Append the seconds that the block takes."""
+    begin = time.perf_counter()
+    yield
+    seconds.append(time.perf_counter() - begin)
+
+
+def measure_way(way: str, folder: Path, core: int) -> None:
+    """Print one line of JSON: the seconds of counting and of encoding, the sum of the counts, the number of ids."""
+    os.sched_setaffinity(0, {core})
+    seconds: list[float] = []
+    found: list[int] = []
+    for work in WAYS[way](folder):
+        work(folder / "first")
+        with timed(seconds):
+            result = work(folder / "all")
+        found.append(result if isinstance(result, int) else result.total)
+    print(json.dumps({"count": seconds[0], "encode": seconds[1], "words": found[0], "ids": found[1]}))
+
+
+WAYS = {"parts": as_parts, "spark": with_spark, "ray": with_ray}
+PACKAGES = {"parts": "bpe", "spark": "pyspark", "ray": "ray"}
+
+
+def main() -> None:
+    """Measure every way in a process of its own, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE")
+    parser.add_argument("--megabytes", type=at_least(1), default=100)
+    parser.add_argument("--core", type=at_least(0), default=0)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--measure", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--output", type=Path)
+    args = parser.parse_args()
+    if args.measure:
+        measure_way(args.measure[0], Path(args.measure[1]), args.core)
+        return
+    ways = [way for way in args.ways if importlib.util.find_spec(PACKAGES[way]) is not None]
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        [source] = corpora([args.file] if args.file else [], folder, ["english"])
+        size = write_inputs(beginning(source, args.megabytes * 10**6, folder), folder)
+        for way in ways:
+            command = [sys.executable, __file__, "--measure", way, name, "--core", str(args.core)]
+            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            rows.append({"peer": way, "bytes": size, **json.loads(output.splitlines()[-1])})
+    print(f"{machine()}; {size / 1e6:.0f} MB of text in {FILES} Parquet files, one core\n")
+    table(("way", "count", "encode", "10 TB: core hours to count", "to encode"), map(row_of, rows))
+    keep(args.output, rows)
+    same = len({(row["words"], row["ids"]) for row in rows}) == 1
+    finish([way for way in args.ways if way not in ways], [] if same else ["the ways differ in counts or ids"])
+
+
+def row_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the table."""
+    rates = [row["bytes"] / 1e6 / row[work] for work in ("count", "encode")]
+    return (row["peer"], *(f"{rate:.0f} MB/s" for rate in rates), *(f"{1e7 / rate / 3600:.0f}" for rate in rates))
+
+
+if __name__ == "__main__":
+    main()
