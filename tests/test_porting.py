@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import bpe
+import bpe.compat.tiktoken
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "porting.md"
 TEXTS = ["low lower lowest", "new newer newest", "naïve café 낮 😀", "  two  spaces "]
