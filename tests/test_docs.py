@@ -166,6 +166,7 @@ def test_unmarked_examples_run(page: Path, folder: Path) -> None:
             reader.run(block)
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch's, on a machine with one core
 @pytest.mark.parametrize(("page", "block"), MARKED)
 def test_marked_examples_run_where_possible(page: Path, block: Block, folder: Path) -> None:
     """A marked example runs after the examples before it, if its requirements are installed."""

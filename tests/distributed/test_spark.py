@@ -40,8 +40,16 @@ def tokenizer() -> bpe.Tokenizer:
     return bpe.train(counts=one_process(), vocab_size=600, special_tokens=[SPECIAL])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def this_python() -> Iterator[None]:
+    """Spark's workers run the first python3 on the path, which is another one if this environment is not activated."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        yield
+
+
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
+def session(this_python: None) -> Iterator[Any]:
     """Two workers in this machine, and four attempts for each task."""
     settings = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     builder = SparkSession.builder.master("local[2,4]").appName("bpe").config(map=settings)
