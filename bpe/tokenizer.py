@@ -302,8 +302,8 @@ class Tokenizer:
         Args:
             files: one path or several, of text, JSON Lines, CSV, Parquet or Arrow, also compressed, or a `bpe.Sources`,
                 which has more options.
-            separator: the string between the documents of a text file, which belongs to none of them, as in `str.split`;
-                None makes each file one document. It gives no id, even if it is a special token: see `append`.
+            separator: the string between the documents of a text file, part of none of them, as in `str.split`; None
+                makes each file one document. It gives no id, even if it is a special token: see `append`.
             per_line: each line of a file is a document, its newline included (`separator="\n"` leaves newlines out).
             threads: as for `encode_batch`; several threads also share one large document.
             encoding_errors: how bytes that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in

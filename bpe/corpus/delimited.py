@@ -15,8 +15,8 @@ from threading import Lock
 
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
-from bpe.corpus.jsonl import shown_names
-from bpe.corpus.reading import UTF8_BOM, Buffers, Text
+from bpe.corpus.jsonl import others
+from bpe.corpus.reading import READ, UTF8_BOM, Buffers, Text
 from bpe.corpus.records import Run
 from bpe.errors import FormatError, counted
 
@@ -68,7 +68,7 @@ class _Lines:
             self._buffers.give_back(text.text)
             if self.offset == 0 and whole.startswith(UTF8_BOM):
                 whole, self.offset = whole[len(UTF8_BOM) :], len(UTF8_BOM)
-            self._ready = _split(whole)
+            self._ready = _split(whole) if b"\r" in whole else whole.splitlines(keepends=True)
             self._ready.reverse()
         line = self._ready.pop()
         self.offset += len(line)
@@ -106,8 +106,7 @@ def _header(lines: _Lines, run: Run, delimiter: str) -> list[str] | None:
         return None
     if run.field not in names:
         raise FormatError(
-            f"there is no column {run.field!r}, only {shown_names(', '.join(map(repr, names)))}; field= names the one "
-            "to read",
+            f"there is no column {run.field!r}{others(names)}",
             path=run.source,
         )
     return names
@@ -142,10 +141,10 @@ def row_blocks(
     columns = _header(lines, run, delimiter) if names is None else names
     if columns is None:
         return
-    rows, ended = csv.reader(lines, delimiter=delimiter, strict=True), False
+    rows, ended, first = csv.reader(lines, delimiter=delimiter, strict=True), False, lines.offset
 
     def next_rows() -> Iterator[str | bytes]:
-        """The documents up to the next row at the start of a block of lines."""
+        """The documents of the next block."""
         nonlocal rows, ended
         while not ended:
             lines.start, line = lines.offset, lines.count
@@ -159,7 +158,7 @@ def row_blocks(
                 run.bad.add(f"the row is bad: {reason}", run.source, line_of(line) if run.bad.raises else "")
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
                     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-            if lines.at_block_end:
+            if lines.at_block_end or lines.offset - first >= READ:  # a long row may end in the middle of a block
                 return
 
     while not ended:

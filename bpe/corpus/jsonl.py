@@ -145,10 +145,7 @@ def _field(line: bytes, keys: list[str], run: Run) -> str | bytes:
             raise _BadRecordError(f"{what} is {_kind(value)}; it must be an object with a field {key!r}")
         if key not in value:
             inside = f" in {where!r}" if depth else ""
-            names = ", ".join(map(repr, value))
-            raise _BadRecordError(
-                f"there is no field {key!r}{inside}, only {shown_names(names)}; field= names the one to read"
-            )
+            raise _BadRecordError(f"there is no field {key!r}{inside}{others(value)}")
         value = value[key]
     if not isinstance(value, str):
         raise _BadRecordError(f"field {'.'.join(keys)!r} is {_kind(value)}; it must be a string")
@@ -158,9 +155,18 @@ def _field(line: bytes, keys: list[str], run: Run) -> str | bytes:
     return value
 
 
-def shown_names(names: str) -> str:
-    """Names for an error message, truncated."""
-    return (names if len(names) <= 200 else names[:199] + "…") or "none"
+def others(names: Iterable[str]) -> str:
+    """The end of an error message about a name that does not exist: the names that do.
+
+    >>> others(["id", "body"])
+    ", only 'id', 'body'; pass the name of the text, such as field='id'"
+    """
+    listed = list(names)
+    if not listed:
+        return ", and no other"
+    shown_names = ", ".join(map(repr, listed))
+    shown_names = shown_names if len(shown_names) <= 200 else shown_names[:199] + "…"
+    return f", only {shown_names}; pass the name of the text, such as field={listed[0]!r}"
 
 
 def _kind(value: object) -> str:

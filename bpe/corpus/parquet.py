@@ -21,7 +21,7 @@ from bpe.corpus import blocks
 from bpe.corpus.ahead import read_ahead
 from bpe.corpus.blocks import Block, invalid_document
 from bpe.corpus.documents import Documents, arrow_documents
-from bpe.corpus.jsonl import shown_names
+from bpe.corpus.jsonl import others
 from bpe.corpus.listing import SourceFile
 from bpe.corpus.records import Run, needed
 from bpe.corpus.streams import open_raw
@@ -170,8 +170,7 @@ def _column_path(schema: Any, run: Run) -> list[str]:
     for depth, name in enumerate(path):
         if name not in names:
             raise FormatError(
-                f"there is no column {prefix + name!r}, only {shown_names(', '.join(map(repr, names)))}; field= names "
-                "the one to read",
+                f"there is no column {prefix + name!r}{others(prefix + each for each in names)}",
                 path=run.source,
             )
         kind = schema.field(name).type if depth == 0 else kind.field(name).type
