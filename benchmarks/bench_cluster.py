@@ -64,7 +64,8 @@ def as_parts(folder: Path) -> Iterator[Callable[[Path], Any]]:
         run("encode", source, "-t", tok, "-o", out, "--format", "native", "--append", SPECIAL, "--threads", 1)
         from bpe.data import TokenShards
 
-        return TokenShards(out).n_tokens
+        n_tokens: int = TokenShards(out).n_tokens
+        return n_tokens
 
     yield count
     yield encode
