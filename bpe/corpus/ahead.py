@@ -6,9 +6,10 @@ Not here: what is read (`streams.py`, `columnar.py`).
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
@@ -27,70 +28,87 @@ def read_ahead(items: Iterator[Item], size: Callable[[Item], int], most: int) ->
         most: the thread pauses while the items that wait have this many bytes.
 
     """
-    import threading
-
-    changed = threading.Condition()
-    ready: deque[Item] = deque()
-    errors: list[BaseException] = []
-    waiting, stopped, ended = 0, False, False
     process = os.getpid()
-
-    def make() -> bool:
-        """Make one item and append it; False at the end."""
-        nonlocal waiting
-        try:
-            item = next(items)
-        except StopIteration:
-            return False
-        with changed:
-            while waiting >= most and not stopped:
-                changed.wait()
-            if stopped:
-                return False
-            ready.append(item)
-            waiting += size(item)
-            changed.notify_all()
-        return True
-
-    def run() -> None:
-        nonlocal ended
-        try:
-            while make():
-                pass
-        except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
-            errors.append(error)
-        finally:
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
-            with changed:
-                ended = True
-                changed.notify_all()
-
-    thread = threading.Thread(target=run, name="bpe_reader", daemon=True)
-    thread.start()
+    reader = _Reader(items, size, most)
+    reader.start()
     try:
         while True:
             if os.getpid() != process:
                 raise RuntimeError(
                     "these sources were being read when the process forked; read them again in the child"
                 )
-            with changed:
-                while not ready and not ended:
-                    changed.wait()
-                if not ready:
-                    break
-                item = ready.popleft()
-                waiting -= size(item)
-                changed.notify_all()
-            yield item
-            del item
+            found = reader.take()
+            if not found:
+                break
+            yield found.pop()
     finally:
         if os.getpid() == process:
-            with changed:
-                stopped = True
-                ready.clear()
-                changed.notify_all()
-            thread.join()
-    if errors:
-        raise errors[0]
+            reader.stop()
+    if reader.errors:
+        raise reader.errors[0]
+
+
+class _Reader(Generic[Item]):
+    """The thread, and the items that wait."""
+
+    def __init__(self, items: Iterator[Item], size: Callable[[Item], int], most: int) -> None:
+        self._items, self._size, self._most = items, size, most
+        self._changed = threading.Condition()
+        self._ready: deque[Item] = deque()
+        self._waiting, self._stopped, self._ended = 0, False, False
+        self._thread = threading.Thread(target=self._run, name="bpe_reader", daemon=True)
+        self.errors: list[BaseException] = []
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def take(self) -> list[Item]:
+        """The next item, in a list; an empty list at the end."""
+        with self._changed:
+            while not self._ready and not self._ended:
+                self._changed.wait()
+            if not self._ready:
+                return []
+            item = self._ready.popleft()
+            self._waiting -= self._size(item)
+            self._changed.notify_all()
+        return [item]
+
+    def stop(self) -> None:
+        """Let the thread end, and wait for that."""
+        with self._changed:
+            self._stopped = True
+            self._ready.clear()
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._make():
+                pass
+        except BaseException as error:  # noqa: BLE001 (raised in the caller's thread)
+            self.errors.append(error)
+        finally:
+            close = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _make(self) -> bool:
+        """Make one item and append it; False at the end."""
+        try:
+            item = next(self._items)
+        except StopIteration:
+            return False
+        with self._changed:
+            while self._waiting >= self._most and not self._stopped:
+                self._changed.wait()
+            if self._stopped:
+                return False
+            self._ready.append(item)
+            self._waiting += self._size(item)
+            self._changed.notify_all()
+        return True

@@ -84,6 +84,22 @@ class Text:
     ends: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the reading of a file's text begins.
+
+    Attributes:
+        offset: the position of the file in its text, at the start of a document.
+        skip: the number of bytes of text to leave out first; only with an offset of 0.
+        note_bom: whether to log a byte order mark.
+
+    """
+
+    offset: int = 0
+    skip: int = 0
+    note_bom: bool = True
+
+
 def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
     """Validate the argument `encoding_errors`.
 
@@ -204,14 +220,12 @@ def read_text(
     size: int | None,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
-    offset: int = 0,
-    skip: int = 0,
-    note_bom: bool = True,
+    start_at: Start = Start(),
 ) -> Iterator[Text]:
     """The text of an open file in blocks, the last of which may be empty.
 
     Args:
-        file: the file, at `offset`.
+        file: the file, at `start_at.offset`.
         source: its name, for errors.
         cut: finds where the text may be cut; None if it may not.
         buffers: the pool that blocks take their memory from.
@@ -219,23 +233,22 @@ def read_text(
         size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         line_end: the string that ends a document and belongs to it.
         encoding_errors: "replace" reads bytes that are not UTF-8 as U+FFFD; otherwise they are not changed.
-        offset: the position in the file's text where reading begins, at the start of a document.
-        skip: the number of bytes of text to leave out first; only with an offset of 0.
-        note_bom: whether to log a byte order mark.
+        start_at: where reading begins.
 
     Raises:
         FormatError: for a file whose first bytes show that it is not text, unless `encoding_errors` is "bytes".
         OSError: for a file that cannot be read, or has fewer bytes than `size`.
 
     """
-    checked = encoding_errors != "bytes" and offset == 0
-    fill: Callable[[memoryview], int] = _Filling(file, source, size, checked=checked, note_bom=note_bom).fill
+    checked = encoding_errors != "bytes" and start_at.offset == 0
+    filling = _Filling(file, source, size, checked=checked, note_bom=start_at.note_bom)
+    fill: Callable[[memoryview], int] = filling.fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
     rest = memoryview(b"")  # read, but not in a block yet
     searched = 0  # there is no position to cut at up to here
-    came, begins, final = _skipped(fill, skip), True, False
-    offset += came
+    came, begins, final = _skipped(fill, start_at.skip), True, False
+    offset = start_at.offset + came
     while not final:
         wanted = max(schedule.size(), len(rest))  # doubling keeps the search linear where there is no split point
         start = len(rest)

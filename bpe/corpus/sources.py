@@ -21,6 +21,7 @@ from bpe.corpus.reading import (
     EncodingErrors,
     EndCut,
     Schedule,
+    Start,
     Text,
     checked_encoding_errors,
     read_text,
@@ -406,9 +407,7 @@ class Sources:
             size=stream.size,
             line_end=line_end,
             encoding_errors=self.encoding_errors,
-            offset=unit.start - stream.skip,
-            skip=stream.skip,
-            note_bom=file.format == "text",
+            start_at=Start(unit.start - stream.skip, stream.skip, file.format == "text"),
         )
 
     def _text_blocks(self, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Block]:
