@@ -203,7 +203,7 @@ class _Writer(DocumentWriter):
         batch = pa.record_batch(lists, names=list(self._columns))
         if self.name == "arrow":
             self._writer.write_batch(batch)
-        else:  # write_batch would keep the encoded pages of the row group in memory
+        else:
             self._writer.write_table(pa.Table.from_batches([batch]))
         self._lengths, self._rows = [], 0
 
