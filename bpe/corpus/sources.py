@@ -72,7 +72,7 @@ class Sources:
     Pass it as `files` to `train`, `count_words` and `Tokenizer.encode_files`.
 
     Args:
-        paths: one path or several: files, globs such as "data/*.jsonl.zst", directories (all files in them, sorted),
+        paths: one path or several: files, globs such as `data/*.jsonl.zst`, directories (all files in them, sorted),
             "-" for standard input, and with fsspec paths with a scheme, such as "s3://bucket/data/".
         format: "auto" takes the format of each file from its name: .jsonl and .ndjson; .csv; .tsv; .parquet; .arrow,
             .feather and .ipc; any other is text. Otherwise the format of all: "text", "jsonl", "csv", "tsv", "parquet"
