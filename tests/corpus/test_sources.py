@@ -307,7 +307,7 @@ LINE = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(lines=st.lists(LINE, max_size=8), bom=st.booleans(), size=st.sampled_from([1, 7, 1000]))
 def test_json_lines_equal_the_naive_twin(
     lines: list[bytes], bom: bool, size: int, tmp_path_factory: pytest.TempPathFactory
@@ -660,7 +660,7 @@ def test_missing_packages_are_named(
 # Positions and parts --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     files=st.lists(
         st.tuples(
@@ -725,7 +725,7 @@ def test_positions_elsewhere_are_refused(tmp_path: Path) -> None:
             read(given_sources, start=position)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     files=st.lists(
         st.tuples(
