@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
+from bpe.base.offsets import offsets_of
 from bpe.data.finding import Found, FoundShard, find_shards
 from bpe.data.formats import FORMATS
 from bpe.data.formats.protocol import ShardFormat, ShardInfo
@@ -234,7 +235,7 @@ class _Reader:
         if "documents" not in FORMATS[self.source].holds:
             ids, lengths = self._without(ids, lengths, batch, end_of_text, before=not before)
         rows = _at_an_end(batch, before=before)
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        offsets = offsets_of(lengths)
         places = offsets[:-1][rows] if before else offsets[1:][rows]
         near = places if before else places - 1
         there = lengths[rows] > 0
@@ -250,7 +251,7 @@ class _Reader:
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids and lengths without the id at one end of each document."""
         rows = _at_an_end(batch, before=before)
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        offsets = offsets_of(lengths)
         places = offsets[:-1][rows] if before else offsets[1:][rows] - 1
         there = lengths[rows] > 0
         there[there] = ids[places[there]] == end_of_text

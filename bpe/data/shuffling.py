@@ -29,6 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
+
 #: The folder of the bucket files, in the output folder.
 FOLDER = ".buckets"
 #: The size that bucket files are meant to have, in bytes of ids; and the limits of their number.
@@ -150,7 +152,7 @@ class Buckets:
             documents["validation"] = validation[order]
         starts = np.cumsum(lengths) - lengths
         gathered = gather(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
-        id_bounds = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths[order])))[bounds]
+        id_bounds = offsets_of(lengths[order])[bounds]
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
             _append(self._path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
             if id_bounds[bucket] < id_bounds[bucket + 1]:
@@ -160,7 +162,7 @@ class Buckets:
         """(the stable order of documents by bucket, the bounds of each bucket in it)."""
         buckets = bucket_of(keys, self.count)
         order = np.argsort(buckets.astype(np.uint16 if self.count <= 1 << 16 else np.int64), kind="stable")
-        bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(buckets, minlength=self.count))))
+        bounds = offsets_of(np.bincount(buckets, minlength=self.count))
         return order, bounds
 
     def sizes(self, *, sync: bool = False) -> list[list[int]]:

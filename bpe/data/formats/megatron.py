@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base.offsets import offsets_of
 from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
 from bpe.data.formats.reading import Documents, Shard, check_rising, mapped, numbers_in, size_of
 from bpe.data.formats.writing import DocumentWriter, refuse_masks
@@ -107,7 +108,7 @@ def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int,
     lengths = numbers_in(index, _LENGTH, lengths_at, count)
     for pointers in numbers_in(index, _POINTER, pointers_at, count):
         sizes = next(lengths).astype(np.int64) * width
-        starts = expected + np.concatenate(([0], np.cumsum(sizes)))
+        starts = expected + offsets_of(sizes)
         bad = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
         if len(bad):
             at = int(bad[0])
