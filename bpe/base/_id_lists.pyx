@@ -19,19 +19,19 @@ from libc.stdint cimport UINT32_MAX, int64_t
 cnp.import_array()
 
 
-cdef list taken(const token_t* ids, Py_ssize_t n, list numbers):
+cdef list list_of(const token_t* ids, Py_ssize_t n, list numbers):
     """A list of these ids."""
     cdef Py_ssize_t i, size = PyList_GET_SIZE(numbers)
-    cdef list found = PyList_New(n)
+    cdef list made = PyList_New(n)
     cdef object number
     for i in range(n):
         number = <object>PyList_GET_ITEM(numbers, ids[i]) if ids[i] < <size_t>size else ids[i]
         Py_INCREF(number)                                  # PyList_SET_ITEM takes a reference
-        PyList_SET_ITEM(found, i, number)
-    return found
+        PyList_SET_ITEM(made, i, number)
+    return made
 
 
-cdef const token_t* checked(cnp.ndarray ids) except NULL:
+cdef const token_t* data_of(cnp.ndarray ids) except NULL:
     """The data of an array of ids."""
     if cnp.PyArray_NDIM(ids) != 1 or cnp.PyArray_TYPE(ids) != cnp.NPY_UINT32 or not cnp.PyArray_IS_C_CONTIGUOUS(ids):
         raise TypeError(f"ids are {ids.dtype}, {ids.ndim}-D; they must be uint32, 1-D and contiguous")
@@ -40,18 +40,20 @@ cdef const token_t* checked(cnp.ndarray ids) except NULL:
 
 def as_list(cnp.ndarray ids not None, list numbers not None):
     """A uint32 array of ids as a list of int; `numbers` is `list(range(n))`, for ids below n. Others are made here."""
-    return taken(checked(ids), cnp.PyArray_SIZE(ids), numbers)
+    return list_of(data_of(ids), cnp.PyArray_SIZE(ids), numbers)
 
 
 def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets, list numbers not None):
     """A list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`; `numbers` as for `as_list`."""
-    cdef const token_t* data = checked(ids)
+    cdef const token_t* data = data_of(ids)
     cdef Py_ssize_t i, size = cnp.PyArray_SIZE(ids), n = offsets.shape[0] - 1
+    cdef int64_t start, end                                # read once: another thread may change the offsets
     cdef list rows = []
     for i in range(n):
-        if not 0 <= offsets[i] <= offsets[i + 1] <= size:
-            raise ValueError(f"text {i} is from {offsets[i]} to {offsets[i + 1]} of {size} ids")
-        rows.append(taken(data + offsets[i], offsets[i + 1] - offsets[i], numbers))
+        start, end = offsets[i], offsets[i + 1]
+        if not 0 <= start <= end <= size:
+            raise ValueError(f"text {i} is from {start} to {end} of {size} ids")
+        rows.append(list_of(data + start, end - start, numbers))
     return rows
 
 

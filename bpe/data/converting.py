@@ -229,21 +229,21 @@ class _Reader:
         return "documents" not in self.form.holds and self.form.name != self.source
 
     def _separated(self, batch: DocumentBatch, end_of_text: int) -> DocumentBatch:
-        """The batch with the id before or after each document, as the format has it, where it is not there yet."""
+        """The batch with the id before or after each document, as the format has it, unless it is there already."""
         before = self.form.around[0]
         ids, lengths = batch.ids, np.array(batch.lengths)
         if "documents" not in FORMATS[self.source].holds:
             ids, lengths = self._without(ids, lengths, batch, end_of_text, before=not before)
         rows = _at_an_end(batch, before=before)
         offsets = offsets_of(lengths)
-        places = offsets[:-1][rows] if before else offsets[1:][rows]
-        near = places if before else places - 1
-        there = lengths[rows] > 0
-        there[there] = ids[near[there]] == end_of_text
-        rows, places = rows[~there], places[~there]
+        positions = offsets[:-1][rows] if before else offsets[1:][rows]
+        neighbours = positions if before else positions - 1  # the first or the last id of each document
+        present = lengths[rows] > 0
+        present[present] = ids[neighbours[present]] == end_of_text
+        rows, positions = rows[~present], positions[~present]
         self.changes |= bool(len(rows))
         lengths[rows] += 1
-        ids = np.insert(ids.astype(np.uint32), places, end_of_text)
+        ids = np.insert(ids.astype(np.uint32), positions, end_of_text)
         return DocumentBatch(ids, lengths, batch.begins, batch.ends, None)
 
     def _without(
@@ -252,12 +252,12 @@ class _Reader:
         """The ids and lengths without the id at one end of each document."""
         rows = _at_an_end(batch, before=before)
         offsets = offsets_of(lengths)
-        places = offsets[:-1][rows] if before else offsets[1:][rows] - 1
-        there = lengths[rows] > 0
-        there[there] = ids[places[there]] == end_of_text
-        lengths[rows[there]] -= 1
-        self.changes |= bool(there.any())
-        return np.delete(ids, places[there]), lengths
+        positions = offsets[:-1][rows] if before else offsets[1:][rows] - 1
+        present = lengths[rows] > 0
+        present[present] = ids[positions[present]] == end_of_text
+        lengths[rows[present]] -= 1
+        self.changes |= bool(present.any())
+        return np.delete(ids, positions[present]), lengths
 
 
 def _at_an_end(batch: DocumentBatch, *, before: bool) -> NDArray[np.int64]:

@@ -167,7 +167,7 @@ def encoded_groups(
 def _cut(engine: Engine, allowed: frozenset[str]) -> Callable[[list[bytes], bool], EndCut | None]:
     """The cut of blocks that may end within documents, but preferably end after one."""
 
-    def made(separators: list[bytes], keep: bool) -> EndCut | None:
+    def cut_at(separators: list[bytes], keep: bool) -> EndCut | None:
         at_document = document_cut(separators, keep)
         if not engine.cuts_documents(allowed):
             return at_document
@@ -176,7 +176,7 @@ def _cut(engine: Engine, allowed: frozenset[str]) -> Callable[[list[bytes], bool
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
-    return made
+    return cut_at
 
 
 def _next_group(
