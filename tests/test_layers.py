@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -86,12 +87,17 @@ def sources(package: Path) -> list[Path]:
     return [path for kind in KINDS for path in sorted(package.rglob(f"*{kind}")) if path.parent.name != "_core"]
 
 
+@cache  # the tests of planted faults check the same sources again and again
+def imports_in(text: str) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def python_needs(text: str, modules: set[str]) -> Iterator[Need]:
-    for node in ast.walk(ast.parse(text)):
+    for node in imports_in(text):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Need(alias.name, (), node.lineno)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"line {node.lineno} imports relatively; write the whole name"
             assert node.module is not None
             yield from imported_from(node.module, [alias.name for alias in node.names], modules, node.lineno)
@@ -206,7 +212,8 @@ def cycle_of(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def private_uses(text: str) -> Iterator[tuple[int, str]]:
+@cache
+def private_uses(text: str) -> list[tuple[int, str]]:
     """Line and name of each attribute that begins with an underscore and is not defined in this source."""
     tree = ast.parse(text)
     own: set[str] = set()
@@ -219,21 +226,24 @@ def private_uses(text: str) -> Iterator[tuple[int, str]]:
             own.add(node.value)  # __slots__, object.__setattr__
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             own.add(node.attr)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr not in own and re.fullmatch(r"_.*(?<!__)", node.attr):
-            yield node.lineno, node.attr
+    return [
+        (node.lineno, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr not in own and re.fullmatch(r"_.*(?<!__)", node.attr)
+    ]
 
 
 def room_faults(package: Path) -> Iterable[str]:
     """Folders with too many files, and rooms whose docstring is too short or too long."""
-    for folder in [package, *sorted(path for path in package.iterdir() if (path / "__init__.py").exists())]:
+    for folder in sorted(path.parent for path in package.rglob("__init__.py")):
         files = [path for path in folder.iterdir() if path.suffix in (".py", ".pyx")]
         if len(files) > MOST_FILES:
-            yield f"{folder.name}: {len(files)} Python and Cython files; make it two rooms"
+            yield f"{folder.relative_to(package)}: {len(files)} Python and Cython files; make it two rooms"
         if folder != package:
             docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
             if not 10 <= len(docstring.splitlines()) <= 25:
-                yield f"{folder.name}: its docstring has {len(docstring.splitlines())} lines, not 10 to 25"
+                lines = len(docstring.splitlines())
+                yield f"{folder.relative_to(package)}: its docstring has {lines} lines, not 10 to 25"
 
 
 def test_every_module_imports_only_lower_layers() -> None:

@@ -1,8 +1,18 @@
 """Formats of training shards: one object for each, by name.
 
-`protocol.py` has the interface; `writing.py`, `reading.py` and `spooling.py` have the work that formats share. The
-formats: `native.py`, `megatron.py`, `columns.py` (Parquet and Arrow), `streams.py` (nanoGPT and llm.c), `datatrove.py`,
-`dolma.py`.
+In come documents of token ids; out come files that training code maps into memory, and back. The files, in the order in
+which data meets them:
+
+- `protocol.py` what a format, its writer and its shards offer;
+- `writing.py` temporary files, checksums and the final rename, shared by all writers;
+- `spooling.py` keeps the index of a shard on disk while it is written;
+- `native.py`, `megatron.py`, `columns.py` (Parquet and Arrow), `streams.py` (nanoGPT and llm.c), `datatrove.py` and
+  `dolma.py`, the layouts;
+- `reading.py` open shards: checks of sizes and offsets, memory maps, documents in batches.
+
+Invariants: ids, lengths and counts that a format cannot hold are refused; a shard's files appear complete, and last the
+one that makes the shard valid; nothing of a file is used before its header and sizes are checked. Cost: linear;
+memory is bounded by a batch, and for Parquet by its longest document.
 
 >>> FORMATS["megatron"].dtype(largest_id=100_000)
 dtype('int32')
