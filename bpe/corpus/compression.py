@@ -1,34 +1,23 @@
-"""Compressed data: recognized by its first bytes, and decompressed step by step.
+"""Compressed data, decompressed step by step.
 
-Every member, frame or stream of a file is read, not only the first. Not here: opening files and reading ahead
-(`streams.py`).
+Every member, frame or stream of a file is read, not only the first. Not here: recognizing compression
+(`compression_of` in `reading.py`), opening files and reading ahead (`streams.py`).
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Generator
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+from bpe.corpus.reading import Compression
 from bpe.corpus.records import needed
 from bpe.errors import FormatError, type_name
 
-Compression = Literal["gzip", "bz2", "xz", "zstd"]
-
 #: The extensions of compressed files.
 ENDINGS: dict[str, Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
-#: The number of bytes that `compression_of` needs.
-SIGNATURE = 10
 #: The number of bytes of compressed data that are read at once, and the most that one step gives.
 IN, OUT = 1 << 18, 1 << 18
-
-_SIGNATURES: tuple[tuple[Compression, bytes], ...] = (
-    ("gzip", rb"\x1f\x8b\x08"),
-    ("zstd", rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
-    ("bz2", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
-    ("xz", rb"\xfd7zXZ\0"),
-)
 
 
 class Source(Protocol):
@@ -45,19 +34,6 @@ class _Decompressor(Protocol):
     unused_data: bytes
 
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
-def compression_of(start: bytes) -> Compression | None:
-    """How a file that begins with these bytes is compressed; None if it is not.
-
-    >>> import gzip
-    >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
-    ('gzip', None)
-    """
-    for name, signature in _SIGNATURES:
-        if re.match(signature, start, re.DOTALL):
-            return name
-    return None
 
 
 def decompressed(file: Source, compression: Compression, source: str) -> Generator[tuple[bytes, int], None, None]:

@@ -16,9 +16,9 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from bpe.base.utf8 import check_device
-from bpe.corpus import compression
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.compression import Compression
+from bpe.corpus.compression import ENDINGS
+from bpe.corpus.reading import SIGNATURE, Compression, compression_of
 from bpe.corpus.remote import hidden, remote_files
 from bpe.errors import FormatError, check_iterable, shown, type_name, typed
 
@@ -151,8 +151,8 @@ def _local(name: str, format_: str, *, detect: bool) -> SourceFile:
     if not stat.S_ISREG(status.st_mode):
         return SourceFile(name, kind, None, None, "pipe")
     with open(name, "rb") as file:  # a file that cannot be read is an error before any is read
-        start = file.read(compression.SIGNATURE) if kind in TEXTUAL else b""
-    seen = compression.compression_of(start)
+        start = file.read(SIGNATURE) if kind in TEXTUAL else b""
+    seen = compression_of(start)
     if packed is not None and seen != packed:
         state = "empty" if not start else f"{seen} data" if seen else f"not {packed} data"
         raise FormatError(
@@ -166,7 +166,7 @@ def _local(name: str, format_: str, *, detect: bool) -> SourceFile:
 def _format(name: str, format_: str) -> tuple[Format, Compression | None]:
     """The format and the compression that a name, or the argument `format`, says."""
     path = PurePosixPath(name.lower())
-    packed = compression.ENDINGS.get(path.suffix)
+    packed = ENDINGS.get(path.suffix)
     inner = path.with_suffix("") if packed else path
     kind: Format = FORMATS.get(inner.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]
     return (kind, packed) if kind in TEXTUAL else (FORMATS.get(path.suffix, kind) if format_ == "auto" else kind, None)

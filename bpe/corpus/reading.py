@@ -26,6 +26,7 @@ from bpe.base.utf8 import utf8_error
 from bpe.errors import FormatError, check_choice, counted
 
 EncodingErrors = Literal["strict", "replace", "bytes"]
+Compression = Literal["gzip", "bz2", "xz", "zstd"]
 
 log = logging.getLogger("bpe")
 
@@ -38,12 +39,15 @@ EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
 
 UTF8_BOM = codecs.BOM_UTF8
 _COMPRESSED = "this is {} data, not text; decompress it first ({})"
+#: Kinds of compression: the first bytes of a file, and the program that decompresses it.
+_COMPRESSIONS: dict[Compression, tuple[bytes, str]] = {
+    "gzip": (rb"\x1f\x8b\x08", "gunzip"),
+    "zstd": (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "unzstd"),
+    "bz2": (rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", "bunzip2"),
+    "xz": (rb"\xfd7zXZ\0", "unxz"),
+}
 _OTHER = "this is {} text; convert it to UTF-8 first: iconv -f {} -t UTF-8"
 _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
-    (rb"\x1f\x8b\x08", _COMPRESSED.format("gzip", "gunzip")),
-    (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", _COMPRESSED.format("zstd", "unzstd")),
-    (rb"BZh[1-9]1AY&SY", _COMPRESSED.format("bzip2", "bunzip2")),
-    (rb"\xfd7zXZ\0", _COMPRESSED.format("xz", "unxz")),
     (rb"PK\x03\x04", _COMPRESSED.format("zip", "unzip")),
     (rb"\xff\xfe\0\0", _OTHER.format("UTF-32 (little-endian)", "UTF-32")),
     (rb"\0\0\xfe\xff", _OTHER.format("UTF-32 (big-endian)", "UTF-32")),
@@ -53,7 +57,7 @@ _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
 
 
 #: The number of bytes that identify a file.
-_SIGNATURE = 16
+SIGNATURE = 16
 
 
 class Readable(Protocol):
@@ -137,8 +141,24 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
         )
 
 
+def compression_of(start: bytes) -> Compression | None:
+    """How a file that begins with these bytes (`SIGNATURE` of them) is compressed; None if it is not.
+
+    >>> import gzip
+    >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
+    ('gzip', None)
+    """
+    for name, (signature, _) in _COMPRESSIONS.items():
+        if re.match(signature, start, re.DOTALL):
+            return name
+    return None
+
+
 def check_signature(start: bytes, source: str, *, note_bom: bool = True) -> None:
     """Raise FormatError for a file that is compressed, or in UTF-16 or UTF-32; log a UTF-8 byte order mark."""
+    compression = compression_of(start)
+    if compression is not None:
+        raise FormatError(_COMPRESSED.format(compression, _COMPRESSIONS[compression][1]), path=source)
     for signature, message in _SIGNATURES:
         if re.match(signature, start, re.DOTALL):
             raise FormatError(message, path=source)
@@ -307,8 +327,8 @@ class _Filling:
             count += more
         self._done += count
         if self._start is not None:
-            self._start += bytes(room[: min(count, _SIGNATURE - len(self._start))])
-            if len(self._start) == _SIGNATURE or count < len(room) or count == 0 or self._done == self._size:
+            self._start += bytes(room[: min(count, SIGNATURE - len(self._start))])
+            if len(self._start) == SIGNATURE or count < len(room) or count == 0 or self._done == self._size:
                 check_signature(self._start, self._source, note_bom=self._note_bom)
                 self._start = None
         if self._size is not None and count < len(room):

@@ -11,11 +11,10 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-from bpe.corpus import compression
 from bpe.corpus.ahead import read_ahead
-from bpe.corpus.compression import compression_of, decompressed
+from bpe.corpus.compression import OUT, decompressed
 from bpe.corpus.listing import SourceFile
-from bpe.corpus.reading import EncodingErrors, Readable, regular_size
+from bpe.corpus.reading import SIGNATURE, EncodingErrors, Readable, compression_of, regular_size
 from bpe.corpus.remote import open_remote
 
 #: The number of bytes that are read ahead.
@@ -153,7 +152,7 @@ def _length(chunk: Chunk) -> int:
 
 def _chunks(raw: Any) -> Generator[Chunk, None, None]:
     taken = 0
-    while data := raw.read(compression.OUT):
+    while data := raw.read(OUT):
         taken += len(data)
         yield data, taken
 
@@ -169,7 +168,7 @@ class _Peeked:
     def __init__(self, raw: Any) -> None:
         self._raw = raw
         parts = b""
-        while len(parts) < compression.SIGNATURE and (more := raw.read(compression.SIGNATURE - len(parts))):
+        while len(parts) < SIGNATURE and (more := raw.read(SIGNATURE - len(parts))):
             parts += more
         self.start = self._left = parts
 
