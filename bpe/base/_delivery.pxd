@@ -1,27 +1,27 @@
-"""One array of ids that several threads write, part by part; `_delivery.pyx` says how."""
+"""Collect the ids of parts, which several threads encode, in one array; see `_delivery.pyx`."""
 
 from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
 from cpython.pythread cimport PyThread_type_lock
 
-cdef struct Parcel:           # the ids of a part that is done
-    Ids ids
-    bint waiting
+cdef struct Parcel:           # the result of one part
+    Ids ids                   # empty until the part is encoded
+    bint waiting              # encoded; stays set after the copy
 
 
 cdef class Delivery:
-    """The result of a job, and what has not been put there yet."""
+    """The array of a job's ids, and the encoded parts that are not in it yet."""
 
     cdef PyThread_type_lock lock
-    cdef Parcel* parcels      # by number of the part
+    cdef Parcel* parcels      # one for each part
     cdef Py_ssize_t n_parts
-    cdef Py_ssize_t next      # the part that is copied next
-    cdef bint copying         # a thread copies it
-    cdef Ids* spare           # buffers that nobody uses
+    cdef Py_ssize_t next      # the part to copy next
+    cdef bint copying         # a thread is copying that part
+    cdef Ids* spare           # unused buffers, for later parts
     cdef Py_ssize_t n_spare
     cdef Ids ids
     cdef ResultPool pool
-    cdef Block block          # which the ids lie in, if they are many
+    cdef Block block          # the pool's memory that `ids` points into, if the result is large
 
     cdef int finish(self, Py_ssize_t number, Ids* out) except -1 nogil
     cdef object taken(self)

@@ -1,15 +1,18 @@
-"""Delivery: several threads encode parts of a text, whose ids go into one array in order.
+"""Collect the ids of the parts of a text, which several threads encode, in one array and in the order of the parts.
 
-A thread writes the ids of a part to a buffer, which stays in its processor's cache. When the part is done, the thread
-copies it into the array, and after it those that wait for it; while another thread does so, it leaves its part to that
-one and goes on:
+A thread encodes a part into a buffer of its own and hands the buffer to `finish`. That call copies the part to the end
+of the array if all earlier parts have been copied, and then every later part that is already encoded. Otherwise it
+only marks the part as encoded, and the thread that copies the part before it will copy this one too:
 
-    parts       0      1      2      3      4
-                copied copied |      done   |         2 and 4 are being encoded, 3 waits for 2
-                copied copied copied copied |         whoever ended 2 has copied 2 and 3
+    part           0        1        2          3        4
+    before         copied   copied   encoding   waits    encoding
+    2 is encoded   copied   copied   copied     copied   encoding      one call of `finish` copies 2 and 3
 
-So only one thread at a time has to do with the array, which may move where it needs more room. The lock is not held
-while ids are copied. Not here: what a part is, and who encodes it (`encode/_batch.pyx`).
+Only one thread at a time copies ids, so the array may be reallocated when it is full. The lock protects the list of
+parts; it is not held during a copy, so other threads can finish their parts meanwhile. Every id is copied once more
+than with one thread: O(ids) in all.
+
+Not here: how a text is divided into parts, and the threads that encode them (`encode/_batch.pyx`).
 """
 
 cimport cython
@@ -25,11 +28,11 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 
-@cython.no_gc_clear           # the garbage collector would take the pool away before the block is given back
+@cython.no_gc_clear           # __dealloc__ needs the pool, which the garbage collector would otherwise clear first
 cdef class Delivery:
 
     def __cinit__(self, Py_ssize_t n_parts, size_t most, ResultPool pool):
-        """`most`: how many ids there are at most, as a rule."""
+        """`most`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
         self.n_parts, self.pool = n_parts, pool
         self.lock = PyThread_allocate_lock()
         self.parcels = <Parcel*>calloc(n_parts, sizeof(Parcel))
@@ -55,9 +58,10 @@ cdef class Delivery:
             PyThread_free_lock(self.lock)
 
     cdef int finish(self, Py_ssize_t number, Ids* out) except -1 nogil:
-        """Take the ids of a part that is done, and copy it and those after it, or leave it to the thread that does so.
+        """Hand over the ids of part `number`; copy it and the encoded parts after it, if it is their turn.
 
-        `out` becomes another buffer.
+        `out` has the ids on entry. On return it is an empty buffer for the thread's next part: one that has been
+        copied already, or one without memory.
         """
         cdef Parcel* parcel
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
@@ -69,7 +73,7 @@ cdef class Delivery:
                 self.copying = True
                 PyThread_release_lock(self.lock)
                 try:
-                    if parcel.ids.n:                       # a part without ids may have no buffer
+                    if parcel.ids.n:                       # without ids, `data` may be NULL
                         reserve(&self.ids, parcel.ids.n)
                         memcpy(self.ids.data + self.ids.n, parcel.ids.data, parcel.ids.n * sizeof(token_t))
                         self.ids.n += parcel.ids.n
@@ -89,5 +93,5 @@ cdef class Delivery:
         return 0
 
     cdef object taken(self):
-        """When all is delivered: the ids as an array."""
+        """Return the ids of all parts as an array; every part must have been finished."""
         return as_array(&self.ids, self.pool, &self.block)

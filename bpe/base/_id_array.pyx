@@ -1,7 +1,9 @@
-"""Ids as arrays: how a kernel's output becomes a result.
+"""Make a NumPy array of the ids that a kernel has written.
 
-A large output is written to memory of a pool (`_result_pool.pyx`), which becomes the array's; a smaller one is copied.
-Not here: the output of a call that is going on (`encode/_workspace.pyx`), results of several parts (`_delivery.pyx`).
+A small result is copied into an array of its own. A large one is written to memory of a pool from the beginning
+(`_result_pool.pyx`), and the array takes that memory over without a copy.
+
+Not here: the buffer that a call writes to (`encode/_workspace.pyx`), and results of several parts (`_delivery.pyx`).
 """
 
 cimport cython
@@ -16,12 +18,12 @@ from libc.string cimport memcpy
 cnp.import_array()
 
 
-@cython.no_gc                 # it is in no cycle, and needs the pool to the end
+@cython.no_gc                 # it is part of no cycle, and __dealloc__ needs the pool
 cdef class Memory:
-    """Keeps the memory of an array that was handed over."""
+    """The owner of an array's memory, which is freed or given back to its pool with the array."""
 
-    cdef void* data           # of the C library
-    cdef Block block          # or of a pool
+    cdef void* data           # memory from malloc, or NULL
+    cdef Block block          # memory of the pool, or `block.data` NULL
     cdef ResultPool pool
 
     def __dealloc__(self):
@@ -31,7 +33,7 @@ cdef class Memory:
 
 
 cdef void large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil:
-    """Have an empty output lie in memory of a pool, with room for n ids, if there is such memory."""
+    """Give an empty output a pool's memory with room for `n` ids; without such memory it stays as it is."""
     block[0] = pool.lend(n * sizeof(token_t))
     if block.data != NULL:
         free(ids.data)
@@ -39,7 +41,7 @@ cdef void large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexce
 
 
 cdef object as_array(Ids* ids, ResultPool pool=None, Block* block=NULL):
-    """Ids as an array: few are copied, of more it takes over the memory."""
+    """Return the ids as an array: a copy if there are at most LARGE, else their memory, and `ids` becomes empty."""
     cdef Memory memory
     cdef void* data
     cdef cnp.npy_intp n = ids.n

@@ -1,18 +1,18 @@
-"""Memory of large results, and of a freed one for the next; `_result_pool.pyx` says how."""
+"""Memory of large results, reused when they are freed; see `_result_pool.pyx`."""
 
 from cpython.pythread cimport PyThread_type_lock
 
 cdef struct Block:
-    void* data                # NULL where there is none
+    void* data                # NULL: no memory
     size_t size               # in bytes
 
 
 cdef class ResultPool:
-    """Lends memory for results, and keeps what comes back."""
+    """Lend memory for results, and keep one freed block."""
 
-    cdef PyThread_type_lock lock  # of the block
-    cdef Block block          # that nobody uses
-    cdef size_t most          # bytes of it that may have pages
+    cdef PyThread_type_lock lock  # protects `block`
+    cdef Block block          # the kept block, which no result uses
+    cdef size_t most          # limit of the memory that `block` takes, in bytes
 
     cdef Block lend(self, size_t size) noexcept nogil
     cdef void take_back(self, Block block) noexcept nogil
