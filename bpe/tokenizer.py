@@ -31,7 +31,7 @@ from bpe.encode.offsets import Unit
 from bpe.encode.text_encoder import BatchOptions, TextEncoder
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.huggingface_write import check_name
+from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import load_spec
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import Normalizer

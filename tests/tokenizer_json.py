@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peers import Peer
 
 from bpe.formats.huggingface import write
-from bpe.formats.huggingface_write import ending
+from bpe.formats.huggingface.spelling import ending
 from bpe.vocab.byte_letters import byte_alphabet
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ import numpy as np
 from bpe.base.arrow import load_pyarrow
 from bpe.batch import TokenBatch
 from bpe.errors import check_iterable, shown, typed
-from bpe.formats import huggingface, huggingface_write
+from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
 
@@ -114,7 +114,7 @@ class MapFunction:
     @cached_property
     def _file(self) -> bytes:
         """The tokenizer as tokenizer.json: unlike a pickle, the same bytes for equal tokenizers in every process."""
-        return huggingface_write.write(self.tokenizer.spec)
+        return huggingface.write(self.tokenizer.spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
         columns = self.column, self.output, self.length, self.keep_columns

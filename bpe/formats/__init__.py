@@ -3,9 +3,8 @@
 A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a saver does the reverse. The files:
 
 - `loading.py` detects the format from the content;
-- `huggingface.py` and `huggingface_write.py` tokenizer.json, the native format; `json_fields.py` validation of
-  untrusted JSON, `oniguruma.py` patterns that mean the same to two regex engines, `_json_tokens.pyx` the two long
-  lists, `vocab` and `merges`;
+- `huggingface/` tokenizer.json, the native format, with `json_fields.py` (validation of untrusted JSON), `oniguruma.py`
+  (patterns that mean the same to two regex engines) and `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
 - `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered from the ranks;
 - `clip.py` CLIP's merge list; `packed.py` files that may be compressed;
 - `id_files.py` token ids on disk: lines, .npy, whose headers `npy.py` makes and parses.

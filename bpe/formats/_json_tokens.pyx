@@ -2,7 +2,7 @@
 
 This is a fast path for common files: valid JSON, a byte-level model, distinct tokens. For all other files the functions
 return None, and the caller uses `json`, which reports errors. Cost: linear. Not here: finding the two lists, and the
-rest of the file (`bpe/formats/huggingface.py`).
+rest of the file (`bpe/formats/huggingface/reading.py`).
 
 Measured, a tokenizer.json of cl100k: 64 ms; 255 ms with `json`.
 """

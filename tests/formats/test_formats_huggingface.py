@@ -28,7 +28,8 @@ from tokenizer_json import (
 import bpe
 from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface_write import PREFIXED, WORDS, differs
+from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
 from bpe.formats.oniguruma import SPELLED, escaped, means_the_same
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.vocab.byte_letters import letter_bytes, to_letters

@@ -26,7 +26,7 @@ import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface_write import PREFIXED, WORDS
+from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
 from bpe.formats.oniguruma import SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet, to_letters

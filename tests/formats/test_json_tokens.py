@@ -9,16 +9,10 @@ import pytest
 import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
-from bpe.formats.huggingface import (
-    _PLACEHOLDERS,
-    _byte_by_letter,
-    _KernelLists,
-    _read,
-    _read_with_kernel,
-    _UnusualError,
-    read,
-    write,
-)
+from bpe.formats.huggingface import read, write
+from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
+from bpe.formats.huggingface.reading import _PLACEHOLDERS, _read, _read_with_kernel
+from bpe.formats.huggingface.spelling import byte_by_letter
 from bpe.formats.json_fields import load
 from bpe.vocab.vocabulary import ORDINARY
 
@@ -131,7 +125,7 @@ LISTS = [
 
 @pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
 def test_unusual_vocabs_are_left_to_json(vocab):
-    assert jsontokens.read_vocab(vocab, 0, _byte_by_letter()[:512]) is None
+    assert jsontokens.read_vocab(vocab, 0, byte_by_letter()[:512]) is None
 
 
 STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{" \n":1}', b'{" \\q":2}']
@@ -139,15 +133,15 @@ STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{"
 
 @pytest.mark.parametrize("vocab", STRINGS)
 def test_unusual_strings_are_left_to_json(vocab):
-    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, _byte_by_letter()[:512])
+    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, byte_by_letter()[:512])
     assert found is not None
-    with pytest.raises((_UnusualError, FormatError)):
-        _KernelLists(found, *np.empty((2, 0), dtype=np.int32))
+    with pytest.raises((UnusualError, FormatError)):
+        KernelLists(found, *np.empty((2, 0), dtype=np.int32))
 
 
 def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
-    found = jsontokens.read_vocab(data, 0, _byte_by_letter()[:512])
+    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
     assert found is not None
     assert found.blob.tobytes() == b'a b"\\/ '
     assert found.offsets.tolist() == [0, 1, 3, 6, 7]
@@ -174,7 +168,7 @@ MERGES = [
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
 def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
-    found = jsontokens.read_vocab(data, 0, _byte_by_letter()[:512])
+    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
     assert found is not None
     pairs = found.merges(merges, 0)
     if expected is None:

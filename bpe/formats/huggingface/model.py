@@ -1,0 +1,265 @@
+"""Reads the model of a tokenizer.json: vocab, merges and their settings."""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import add
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.errors import FormatError, counted, shown
+from bpe.formats.huggingface.kernel_lists import KernelLists
+from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, token_id
+from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text import normalizers as n
+from bpe.vocab.byte_letters import letter_bytes
+from bpe.vocab.spec import Model, TokenizerSpec
+from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
+
+_MODEL = (
+    "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
+    "ignore_merges", "vocab", "merges",
+)  # fmt: skip
+_OWN_MODEL = (
+    "type", "unk_token", "unk_id", "fuse_unk", "ignore_merges", "end_of_word", "end_of_word_glued", "ends_word", "clip",
+    "merge_ranks", "vocab", "merges",
+)  # fmt: skip
+
+
+def check_kind(model: object) -> None:
+    """Reject unsupported model types first."""
+    kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
+    if kind not in ("BPE", "bpe.BPE"):
+        refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
+    if isinstance(model, dict) and model.get("byte_fallback") is True:
+        refuse(
+            "model.byte_fallback", True,
+            f"it must be false: the vocabulary is of SentencePiece's kind (Llama 2, Gemma), and {LATER}",
+            "use a tokenizer with a byte-level model",
+        )  # fmt: skip
+
+
+def read_model(
+    value: dict[str, Any],
+    own: bool,
+    byte: bool,
+    added: dict[str, int],
+    pretokenizer: Pretokenizer | None,
+    normalizer: n.Normalizer | None,
+    listed: KernelLists | None,
+) -> TokenizerSpec:
+    """The tokenizer that a model describes, without its post-processor."""
+    item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
+    model: Model = "byte" if byte else "char"
+    unk = get_text(item, "model", "unk_token")
+    vocab = {} if listed is not None else _vocab(item)
+    if own:
+        special = dict(added)
+        mark = get_text(item, "model", "end_of_word")
+        glued = get(item, "model", "end_of_word_glued", bool, False)
+        if unk is not None:
+            special[unk] = token_id(item.get("unk_id"), "model.unk_id")
+    else:
+        _check_plain(item)
+        suffix = get_text(item, "model", "end_of_word_suffix")
+        mark = suffix and (make_at("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
+        glued = mark is not None
+        special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
+    if listed is not None:
+        special = {**special, **listed.others}
+        vocabulary = make_at("model.vocab", lambda: listed.vocabulary(special))
+        merges, merge_results = listed.merges()
+    else:
+        vocabulary, merges, merge_results = _tokens(item, model, byte, vocab, special)
+    ends = None if mark is None else ending(vocabulary, mark, glued)
+    if own and item.get("ends_word") is not None and ends is not None:
+        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
+        ends[_ids(item, "ends_word", vocabulary)] = True
+    ranks = _ranks(item, len(merges)) if item.get("merge_ranks") is not None else None
+    clip = _ids(item, "clip", vocabulary) if item.get("clip") is not None else None
+    if clip is not None and len(clip) != 2:
+        raise FormatError(
+            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
+        )
+    return TokenizerSpec(
+        model=model,
+        vocabulary=vocabulary,
+        merges=merges,
+        merge_results=merge_results,
+        merge_ranks=ranks,
+        pretokenizer=pretokenizer,
+        normalizer=normalizer,
+        special_tokens=dict(added),
+        unk_token=unk,
+        fuse_unk=get(item, "model", "fuse_unk", bool, False),
+        end_of_word=mark,
+        end_of_word_glued=glued and mark is not None,
+        ends_word=ends,
+        ignore_merges=get(item, "model", "ignore_merges", bool, False),
+        clip=None if clip is None else (clip[0], clip[1]),
+    )
+
+
+def _tokens(
+    item: dict[str, Any], model: Model, byte: bool, vocab: dict[str, int], special: dict[str, int]
+) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32]]:
+    """(vocabulary, pairs of ids, merge results)."""
+    special = {**special, **(_take_unspelled(vocab) if byte else {})}
+    vocabulary = _vocabulary_in_order(vocab, special) if byte else None
+    if vocabulary is None:
+        tokens = _ordinary(model, vocab)
+        vocabulary = make_at(
+            "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
+        )
+    return vocabulary, *_merges(item, vocab, special)
+
+
+def _check_plain(item: dict[str, Any]) -> None:
+    """Reject options of Hugging Face's BPE that are not supported."""
+    if item.get("dropout") is not None and (type(item["dropout"]) not in (int, float) or item["dropout"] != 0):
+        refuse("model.dropout", item["dropout"], f"it must be null or 0: {LATER}", "set it to null")
+    get(item, "model", "byte_fallback", bool, False)  # checks the type; `_check_kind` has rejected true
+    if (prefix := get_text(item, "model", "continuing_subword_prefix")) is not None:
+        refuse("model.continuing_subword_prefix", prefix, f"it must be null: {LATER}", "train without it")
+
+
+def _vocab(item: dict[str, Any]) -> dict[str, int]:
+    vocab: dict[str, int] = get(item, "model", "vocab", dict)
+    numbers = vocab.values()
+    if numbers and (set(map(type, numbers)) != {int} or not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
+        for token, number in vocab.items():
+            token_id(number, f"model.vocab[{shown(token)}]")
+    if "" in vocab:
+        raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
+    return vocab
+
+
+def _specials_in_vocab(vocab: dict[str, int] | KernelLists, added: dict[str, int], unk: str | None) -> dict[str, int]:
+    """Remove the special tokens from the vocab; one that is not in it must have the next free id, as in `tokenizers`.
+
+    Returns name → id of all special tokens, including the unknown token.
+    """
+    special, following = dict(added), len(vocab)
+    known = [vocab.pop(name, None) for name in added] if isinstance(vocab, dict) else vocab.pop_all(added)
+    for (name, number), wanted in zip(added.items(), known, strict=True):
+        if wanted is None:
+            wanted = following
+            following += 1
+        if number != wanted:
+            refuse(f"added token {name!r}", number, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
+    if unk is not None and unk not in special:
+        if unk not in vocab:
+            refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
+        (special[unk],) = [vocab.pop(unk)] if isinstance(vocab, dict) else cast("list[int]", vocab.pop_all([unk]))
+    return special
+
+
+def _take_unspelled(vocab: dict[str, int]) -> dict[str, int]:
+    """Remove the tokens of a byte model's vocab that are not spelled in GPT-2's letters. Encoding never produces them.
+
+    Some published files have such tokens, for example emoji. Decoding gives their own text.
+    """
+    codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
+    if np.all(byte_by_letter()[codes] >= 0):
+        return {}
+    letters = letter_bytes().keys()
+    return {token: vocab.pop(token) for token in [token for token in vocab if not letters >= set(token)]}
+
+
+def _ordinary(model: str, vocab: dict[str, int]) -> list[tuple[int, bytes]]:
+    return [(number, from_text(model, token)) for token, number in vocab.items()]
+
+
+def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Vocabulary | None:
+    """The vocabulary of a byte model whose ids ascend in the file, without a Python object for each token.
+
+    Returns None for any other vocab, valid or not; `_ordinary` and `Vocabulary` handle those.
+    """
+    numbers = np.array(list(vocab.values()), dtype=np.int32)
+    codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
+    found = byte_by_letter()[codes]
+    by_id = {number: name.encode() for name, number in special.items()}
+    if not len(numbers) or np.any(numbers[1:] <= numbers[:-1]) or np.any(found < 0):
+        return None
+    own = np.array(list(by_id), dtype=np.int64)
+    if len(own) < len(special) or "" in special or np.any(numbers[np.searchsorted(numbers, own) - len(numbers)] == own):
+        return None
+    offsets = offsets_of(list(map(len, vocab)))  # a letter is a byte
+    blob = found.astype(np.uint8).tobytes()
+    return make_at("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
+
+
+def _merges(
+    item: dict[str, Any], vocab: dict[str, int], special: dict[str, int]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(pairs of ids, merge results)."""
+    listed = get(item, "model", "merges", list)
+    kinds = set(map(type, listed))
+    try:
+        pairs = [merge.split(" ") for merge in listed] if kinds == {str} else listed if kinds == {list} else []
+        texts = list(chain.from_iterable(pairs))
+        parts = np.fromiter(map(vocab.__getitem__, texts), dtype=np.int64, count=len(texts))
+        results = np.fromiter(map(vocab.__getitem__, map(add, texts[0::2], texts[1::2])), np.int64, len(texts) // 2)
+    except (KeyError, TypeError, ValueError):
+        return _merges_one_by_one(listed, vocab, special)
+    if len(pairs) < len(listed) or not set(map(len, pairs)) <= {2}:
+        return _merges_one_by_one(listed, vocab, special)
+    keys = np.sort(parts[0::2] << 32 | parts[1::2])
+    if np.any(keys[1:] == keys[:-1]):
+        return _merges_one_by_one(listed, vocab, special)
+    return parts.astype(np.int32).reshape(-1, 2), results.astype(np.int32)
+
+
+def _merges_one_by_one(
+    listed: list[Any], vocab: dict[str, int], special: dict[str, int]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(pairs of ids, merge results) of any list; errors name the position."""
+    merges: dict[tuple[int, int], int] = {}
+    for i, merge in enumerate(listed):
+        try:
+            left, right = merge.split(" ") if type(merge) is str else merge
+            pair, number = (vocab[left], vocab[right]), vocab[left + right]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise FormatError(_merge_fault(merge, vocab, special), where=f"model.merges[{i}]") from None
+        if type(merge) is dict or merges.setdefault(pair, number) != number or len(merges) != i + 1:
+            fault = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
+            raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
+    results = np.array(list(merges.values()), dtype=np.int32)
+    return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
+
+
+def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int]) -> str:
+    pair = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        return f'{shown(merge)} is not a merge; it must be ["left", "right"] or "left right"'
+    left, right = pair
+    for token, role in ((left, "left part"), (right, "right part"), (left + right, "product")):
+        if token in special:
+            return f"{shown(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
+        if token not in vocab:
+            return f"{shown(merge)}: its {role} {shown(token)} is not in the vocab; it must be"
+    raise AssertionError(merge)
+
+
+def _ids(item: dict[str, Any], name: str, vocabulary: Vocabulary) -> list[int]:
+    numbers = get(item, "model", name, list)
+    for i, number in enumerate(numbers):
+        if token_id(number, f"model.{name}[{i}]") not in vocabulary:
+            raise FormatError(f"no token has the id {number}; it must be the id of a token", where=f"model.{name}[{i}]")
+    return numbers
+
+
+def _ranks(item: dict[str, Any], count: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    ranks = get(item, "model", "merge_ranks", list)
+    for i, rank in enumerate(ranks):
+        token_id(rank, f"model.merge_ranks[{i}]")
+    if len(ranks) != count:
+        raise FormatError(
+            f"it has {counted(len(ranks), 'rank')} for {counted(count, 'merge')}; each merge must have one",
+            where="model.merge_ranks",
+        )
+    return np.array(ranks, dtype=np.int32)

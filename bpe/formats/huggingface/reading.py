@@ -1,0 +1,101 @@
+"""Reads a tokenizer.json: the fast path with a kernel, and the whole file; the package's docstring documents it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from bpe.errors import FormatError
+from bpe.formats import _json_tokens as jsontokens
+from bpe.formats.huggingface.added_tokens import read_added_tokens
+from bpe.formats.huggingface.decoders import check_decoder
+from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
+from bpe.formats.huggingface.model import check_kind, read_model
+from bpe.formats.huggingface.normalizers import read_normalizer
+from bpe.formats.huggingface.post_processors import read_template
+from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
+from bpe.formats.huggingface.spelling import byte_by_letter
+from bpe.formats.json_fields import LATER, as_object, load, refuse, type_of
+from bpe.vocab.spec import TokenizerSpec
+
+_TOP = (
+    "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
+    "model",
+)  # fmt: skip
+
+
+def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+    """Read a tokenizer.json.
+
+    Args:
+        data: the content of the file.
+        path: its path, for errors.
+
+    Raises:
+        FormatError: for an invalid file, and for a feature that this release does not support.
+
+    """
+    try:
+        return _read_with_kernel(data) or _read(load(data))
+    except FormatError as error:
+        raise FormatError(error.message, path=path, where=error.where) from None
+
+
+#: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
+_PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
+_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
+
+
+def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
+    """The fast path of `read`. Returns None for an unusual or invalid file.
+
+    A kernel reads the vocab and the merges; `json` reads the rest, with a placeholder number in place of each of them.
+    If `json` finds the placeholders as fields of the model, then the kernel has read the values of these fields.
+    """
+    vocab, merges = _VOCAB.search(data), _MERGES.search(data)
+    if vocab is None or merges is None or any(str(number).encode() in data for number in _PLACEHOLDERS):
+        return None
+    tokens = jsontokens.read_vocab(data, vocab.end(), byte_by_letter()[:512])
+    pairs = None if tokens is None else tokens.merges(data, merges.end())
+    if tokens is None or pairs is None:
+        return None
+    rest, done = [], 0
+    for start, end, placeholder in sorted(
+        ((vocab.end(), tokens.end, _PLACEHOLDERS[0]), (merges.end(), pairs[2], _PLACEHOLDERS[1]))
+    ):
+        rest += [data[done:start], str(placeholder).encode()]
+        done = end
+    try:
+        value = load(b"".join([*rest, data[done:]]))
+        model = value.get("model") if isinstance(value, dict) else None
+        if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != _PLACEHOLDERS:
+            return None
+        return _read(value, KernelLists(tokens, *pairs[:2]))
+    except (FormatError, UnusualError):
+        return None
+
+
+def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
+    top = as_object(value, "the file", _TOP)
+    if top.get("version", "1.0") != "1.0":
+        refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
+    check_kind(top.get("model"))
+    for name in ("truncation", "padding"):
+        if top.get(name) is not None:
+            refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
+    byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"))
+    normalizer = None if top.get("normalizer") is None else read_normalizer(top["normalizer"], "normalizer")
+    added, flags = read_added_tokens(top.get("added_tokens", []), normalizer)
+    if "model" not in top:
+        raise FormatError("it has no model; a tokenizer.json has one", where="the file")
+    own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
+    if listed is not None and (own or not byte):
+        raise UnusualError
+    spec = read_model(top["model"], own, byte, added, pretokenizer, normalizer, listed)
+    template = read_template(top.get("post_processor"), "post_processor", spec.vocabulary)
+    spec = replace(spec, token_flags=flags, template=template if any(template) else None)
+    if not own and (reason := differs(spec, distinct=True)) is not None:
+        raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
+    check_decoder(top.get("decoder"), byte, spec)
+    return spec

@@ -1,0 +1,158 @@
+"""Writes a tokenizer.json, as the package's docstring documents it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from json.encoder import encode_basestring
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpe.errors import shown
+from bpe.formats.huggingface.added_tokens import write_added_tokens
+from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.model_write import write_model, write_own_model
+from bpe.formats.huggingface.normalizers import write_normalizer
+from bpe.formats.huggingface.post_processors import write_post_processor
+from bpe.formats.huggingface.pretokenizers import BYTE_LEVEL, write_pre_tokenizer
+from bpe.formats.huggingface.spelling import is_unspelled, mark_text, names_by_id
+from bpe.vocab.byte_letters import byte_letters
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, end_to_end
+
+_dump = json.JSONEncoder(ensure_ascii=False).encode
+_LETTER_OF = dict(enumerate(byte_letters()))
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
+
+    Raises:
+        ValueError: for a spec whose fields contradict each other.
+
+    """
+    _check(spec)
+    ordinary = _ordinary_texts(spec)
+    special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    own = differs(spec) is not None
+    mark = None if spec.end_of_word is None else mark_text(spec)
+    decoder: dict[str, Any]
+    if spec.model == "byte":
+        decoder = {**BYTE_LEVEL, "add_prefix_space": True, "use_regex": True}
+    else:
+        decoder = {"type": "Fuse"} if mark is None else {"type": "BPEDecoder", "suffix": mark}
+    head: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None if spec.normalizer is None else write_normalizer(spec.normalizer),
+        "pre_tokenizer": write_pre_tokenizer(spec.model == "byte", spec.pretokenizer),
+        "post_processor": write_post_processor(spec),
+        "decoder": decoder,
+    }
+    model = write_own_model(spec, special) if own else write_model(spec, mark)
+    vocabulary = {
+        **ordinary,
+        **{number: name for number, name in special.items() if not own or is_unspelled(spec, name)},
+    }
+    quoted = {number: encode_basestring(vocabulary[number]) for number in sorted(vocabulary)}
+    entries = (f"{text}: {number}" for number, text in quoted.items())
+    _check_merges(spec)
+    pairs = (f"[{quoted[left]}, {quoted[right]}]" for left, right in spec.merges.tolist())
+    added = "".join(write_added_tokens(spec))
+    text = (
+        json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
+            '"added_tokens": []', f'"added_tokens": [{added}]', 1
+        )
+        + ',\n  "model": {\n'
+        + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
+        + f'    "vocab": {_lines("{", entries, "}")},\n    "merges": {_lines("[", pairs, "]")}\n  }}\n}}\n'
+    )
+    return text.encode()
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError for a file name that belongs to another format."""
+    name = Path(os.fspath(path)).name.lower()
+    if name.endswith(".tiktoken"):
+        kind, instead = "a rank file", "name it .json"
+    elif name in ("vocab.json", "merges.txt"):
+        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
+    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
+        kind, instead = "a compressed file", "name it .json and compress it afterwards"
+    else:
+        return
+    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
+
+
+def _ordinary_texts(spec: TokenizerSpec) -> dict[int, str]:
+    """Id → text of the ordinary tokens; of a byte model, in GPT-2's letters."""
+    vocabulary = spec.vocabulary
+    if spec.model != "byte":
+        return {number: token.decode() for number, token in vocabulary.items(ORDINARY)}
+    letters = vocabulary.blob.decode("latin-1").translate(_LETTER_OF)  # a letter for each byte
+    numbers = np.flatnonzero(vocabulary.kinds == ORDINARY)
+    bounds = (vocabulary.offsets[numbers].tolist(), vocabulary.offsets[numbers + 1].tolist())
+    return {number: letters[start:end] for number, start, end in zip(numbers.tolist(), *bounds, strict=True)}
+
+
+def _check(spec: TokenizerSpec) -> None:
+    """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back."""
+    names = names_by_id(spec)
+    if len(names) < len(spec.special_tokens):
+        first = next(name for name, number in spec.special_tokens.items() if names[number] != name)
+        number = spec.special_tokens[first]
+        raise ValueError(
+            f"special tokens {first!r} and {names[number]!r} have the same id, {number}; in a tokenizer.json, each has "
+            "its own: leave one of them out of special_tokens"
+        )
+    special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    rest = {number: name for number, name in special.items() if number not in names}
+    others = [name for name in rest.values() if not is_unspelled(spec, name) or name == spec.unk_token]
+    if names.items() - special.items() or others not in ([], [spec.unk_token]):
+        raise ValueError(
+            f"special tokens {shown(names)} and unknown token {spec.unk_token!r} are not the special entries of the "
+            f"vocabulary, {shown(special)}; they must be the same"
+        )
+    if spec.unk_token is not None and spec.unk_token not in special.values():
+        raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
+    if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
+        raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
+
+
+def _check_merges(spec: TokenizerSpec) -> None:
+    """Raise ValueError for a merge whose result is not the concatenation of its tokens, or not of ordinary tokens."""
+    if not len(spec.merges):
+        return
+    vocabulary = spec.vocabulary
+    left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
+    known = np.append(vocabulary.kinds == ORDINARY, False)
+    ids = np.stack((left, right, result))
+    outside = (ids < 0) | (ids >= vocabulary.limit)
+    bad = np.logical_not(known[np.where(outside, vocabulary.limit, ids)].all(axis=0, keepdims=True))[0]
+    if not bad.any():
+        lengths = vocabulary.lengths.astype(np.int64)
+        bad = lengths[left] + lengths[right] != lengths[result]
+    if not bad.any():
+        blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+        pairs = spec.merges.ravel()
+        parts, _ = end_to_end(blob, vocabulary.offsets[pairs], lengths[pairs])
+        whole, offsets = end_to_end(blob, vocabulary.offsets[result], lengths[result])
+        wrong = np.flatnonzero(parts != whole)
+        if not len(wrong):
+            return
+        bad[np.searchsorted(offsets, wrong[0], side="right") - 1] = True
+    first = int(np.argmax(bad))
+    raise ValueError(
+        f"the merge of ids {left[first]} and {right[first]} produces token {result[first]}, which is not spelled as "
+        "their concatenation; it must be"
+    )
+
+
+def _lines(start: str, lines: Iterable[str], end: str) -> str:
+    inside = ",\n".join("      " + line for line in lines)
+    return f"{start}\n{inside}\n    {end}" if inside else start + end
