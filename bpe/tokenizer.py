@@ -28,7 +28,7 @@ from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.clip_rows import ClipRows
 from bpe.encode.engine import Engine
 from bpe.encode.offsets import Unit
-from bpe.encode.text_encoder import BatchOptions, TextEncoder
+from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface.writing import check_name
@@ -36,9 +36,10 @@ from bpe.formats.loading import load_spec
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import Normalizer
 from bpe.vocab import pruning, reachability
-from bpe.vocab.added_tokens import with_tokens
+from bpe.vocab.added_tokens import with_tokens, without_tokens
 from bpe.vocab.fingerprint import fingerprint
 from bpe.vocab.spec import Model, TokenizerSpec, check_spec
+from bpe.vocab.special_names import bos_token, eos_token
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
@@ -112,6 +113,7 @@ class Tokenizer:
         disallowed_special: Allowed = (),
         dropout: float = 0.0,
         seed: int | None = None,
+        template: bool = False,
     ) -> NDArray[np.uint32]:
         """The ids of one text, as a 1-D uint32 array.
 
@@ -125,6 +127,7 @@ class Tokenizer:
             dropout: the probability, at each step, that a possible merge is skipped (BPE-dropout); 0.1 is usual in
                 training. With 0, the default, the ids are always the same.
             seed: an int that decides dropout's choices, the same on every machine; None for random choices.
+            template: whether to add the ids of `template` before and after those of the text.
 
         Raises:
             TypeError: for a text that is not str or bytes.
@@ -137,7 +140,8 @@ class Tokenizer:
         array([65,  0], dtype=uint32)
 
         """
-        return self._texts.encode(text, allowed_special, disallowed_special, dropout, seed)
+        options = TextOptions(allowed_special, disallowed_special, dropout, seed, template)
+        return self._texts.encode(text, options)
 
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
@@ -169,6 +173,7 @@ class Tokenizer:
         *,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
+        template: bool = False,
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The ids of one text, and where in it each token begins and ends.
 
@@ -178,6 +183,7 @@ class Tokenizer:
                 all of it; "byte" for positions in its UTF-8.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
+            template: as for `encode`; the ids of the template have the span (0, 0).
 
         Returns:
             the ids, uint32 of shape (n,), and the spans, int64 of shape (n, 2); token i is
@@ -204,7 +210,8 @@ class Tokenizer:
         [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
 
         """
-        return self._texts.encode_with_offsets(text, unit, allowed_special, disallowed_special)
+        options = TextOptions(allowed_special, disallowed_special, template=template)
+        return self._texts.encode_with_offsets(text, unit, options)
 
     @overload
     def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...
@@ -249,6 +256,7 @@ class Tokenizer:
         disallowed_special: Allowed = (),
         dropout: float = 0.0,
         seed: int | None = None,
+        template: bool = False,
     ) -> TokenBatch:
         """The ids of many texts in one flat array, the same ids as `encode` gives for each.
 
@@ -264,9 +272,11 @@ class Tokenizer:
             disallowed_special: as for `encode`.
             dropout: as for `encode`.
             seed: as for `encode`; text i is encoded with `seed + i`.
+            template: as for `encode`; then `prepend` and `append` must be None.
 
         Raises:
-            ValueError: as for `encode`; for an `out` that is too small; for a `prepend` or `append` that is no token.
+            ValueError: as for `encode`; for an `out` that is too small; for a `prepend` or `append` that is no token,
+                or that is given with `template`.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
@@ -276,7 +286,9 @@ class Tokenizer:
         [[65, 0], [0], [65, 66, 0]]
 
         """
-        options = BatchOptions(threads, out, prepend, append, allowed_special, disallowed_special, dropout, seed)
+        options = BatchOptions(
+            threads, out, prepend, append, allowed_special, disallowed_special, dropout, seed, template
+        )
         return self._texts.encode_batch(texts, options)
 
     def encode_files(
@@ -552,12 +564,14 @@ class Tokenizer:
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
-    def decode(self, ids: Ids, errors: str = "replace") -> str:
+    def decode(self, ids: Ids, errors: str = "replace", *, skip_special: bool = False) -> str:
         """The text of a sequence of ids.
 
         Args:
             ids: a list of int, or an array of an integer type, 1-D.
             errors: how to handle bytes that are not UTF-8, as in `bytes.decode`: "replace", "strict", "ignore", …
+            skip_special: whether to leave out special tokens. The tokens that a tokenizer.json only adds, without
+                making them special, stay.
 
         Raises:
             TypeError: for ids that are not integers.
@@ -568,17 +582,21 @@ class Tokenizer:
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
         >>> tok.decode([64, 65]), tok.decode([64, 255])
         ('ab', 'a�')
+        >>> tok = tok.with_tokens(special=["<|end|>"])
+        >>> tok.decode([64, 256]), tok.decode([64, 256], skip_special=True)
+        ('a<|end|>', 'a')
 
         """
-        return self.decode_bytes(ids).decode("utf-8", errors)
+        return self.decode_bytes(ids, skip_special=skip_special).decode("utf-8", errors)
 
-    def decode_bytes(self, ids: Ids) -> bytes:
+    def decode_bytes(self, ids: Ids, *, skip_special: bool = False) -> bytes:
         """The bytes of a sequence of ids.
 
         An end-of-word mark becomes a space, except at the end of the text, where it becomes nothing.
 
         Args:
             ids: as for `decode`.
+            skip_special: as for `decode`.
 
         Raises:
             TypeError, ValueError: as `decode` does for ids.
@@ -587,14 +605,17 @@ class Tokenizer:
         >>> bpe.train(texts=["a b"], vocab_size=256).decode_bytes([64, 65])
         b'ab'
         """
-        return self._decoder.bytes_of(ids)
+        return self._decoder.bytes_of(self._decoder.without_special(ids) if skip_special else ids)
 
-    def decode_batch(self, batch: TokenBatch | Iterable[Ids], errors: str = "replace") -> list[str]:
+    def decode_batch(
+        self, batch: TokenBatch | Iterable[Ids], errors: str = "replace", *, skip_special: bool = False
+    ) -> list[str]:
         """The text of each sequence of ids.
 
         Args:
             batch: a `TokenBatch` (the fastest), or an iterable of what `decode` takes.
             errors: as for `decode`.
+            skip_special: as for `decode`.
 
         Raises:
             TypeError, ValueError: as `decode` does.
@@ -605,9 +626,13 @@ class Tokenizer:
         ['a', 'b c']
 
         """
+        if isinstance(batch, TokenBatch) and skip_special:
+            batch, skip_special = self._decoder.batch_without_special(batch), False
         if isinstance(batch, TokenBatch) and (found := self._decoder.texts_of(batch, errors)) is not None:
             return found  # otherwise the first row with an id that is no token says so below
         check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
+        if skip_special:
+            return [self.decode(ids, errors, skip_special=True) for ids in batch]
         bytes_of = self._decoder.bytes_of
         rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
@@ -718,9 +743,39 @@ class Tokenizer:
     def template(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids that belong before and after a text, according to the post-processor of a tokenizer.json.
 
-        Encoding does not add them. To add them: `before, after = tok.template; [*before, *tok.encode(text), *after]`.
+        Encoding adds them only with `template=True`.
+
+        >>> import bpe, dataclasses
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<s>"])
+        >>> tok = bpe.Tokenizer.from_spec(dataclasses.replace(tok.spec, template=((0,), ())))
+        >>> tok.encode("a", template=True), tok.template, tok.bos_token
+        (array([ 0, 65], dtype=uint32), ((0,), ()), '<s>')
         """
         return self._spec.template or ((), ())
+
+    @property
+    def bos_token(self) -> str | None:
+        """The name of the special token that begins a text, or None if it is unknown; its id is `token_id(name)`.
+
+        It is the first token of `template`. Without one, it is the special token with a name that models commonly use
+        for it (`<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …), if there is exactly one.
+        """
+        return bos_token(self._spec)
+
+    @property
+    def eos_token(self) -> str | None:
+        """The name of the special token that ends a text, or None if it is unknown; its id is `token_id(name)`.
+
+        It is the last token of `template`. Without one, it is the special token with a name that models commonly use
+        for it (`</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`, `<｜end▁of▁sentence｜>`, …), if there is exactly
+        one.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|endoftext|>"])
+        >>> tok.bos_token, tok.eos_token
+        (None, '<|endoftext|>')
+        """
+        return eos_token(self._spec)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of a token, an end-of-word mark included.
@@ -904,6 +959,31 @@ class Tokenizer:
 
         """
         spec = with_tokens(self._spec, special, added)
+        return Tokenizer(spec, self._training, cache_memory=self.cache_memory)
+
+    def without_tokens(self, names: Iterable[str]) -> Tokenizer:
+        """The same tokenizer without some of its special or added tokens, whose names become ordinary text.
+
+        No other id changes: a removed token leaves a gap, unless it had the largest id. `prune` closes gaps.
+
+        Args:
+            names: names of special or added tokens.
+
+        Raises:
+            TypeError: if `names` is not a list of str.
+            ValueError: for a name that is no special or added token, or one that the tokenizer needs: the unknown
+                token, a token of the template, CLIP's start and end.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|end|>"])
+        >>> chat = tok.with_tokens(special=["<|user|>", "<|bot|>"])
+        >>> chat.without_tokens(["<|user|>", "<|bot|>"]) == tok
+        True
+        >>> chat.without_tokens(["<|user|>"]).special_tokens
+        {'<|end|>': 0, '<|bot|>': 259}
+
+        """
+        spec = without_tokens(self._spec, names)
         return Tokenizer(spec, self._training, cache_memory=self.cache_memory)
 
     def unreachable(self) -> NDArray[np.int64]:

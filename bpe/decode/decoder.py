@@ -16,6 +16,7 @@ from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_names import special_ids
 from bpe.vocab.vocabulary import Vocabulary
 
 Ids = Sequence[int] | NDArray[Any]
@@ -33,6 +34,26 @@ class TokenDecoder:
             mark_size = len(spec.end_of_word.encode())
             blob, offsets = _marks_to_spaces(spec.vocabulary, spec.ends_word, mark_size)
         self._table = TokenTable(blob, offsets)
+        self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
+        self._special[special_ids(spec)] = True
+
+    def without_special(self, ids: Ids) -> NDArray[np.uint32]:
+        """The ids without those of special tokens.
+
+        Raises:
+            TypeError, ValueError: as `bytes_of`.
+
+        """
+        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        if len(array) and array.max() >= self.limit:
+            self.pieces_of(array)  # raises an error with the position in the given ids
+        return array[~self._special[array]]
+
+    def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
+        """The same for each row of a batch; ids outside the vocabulary stay."""
+        kept = ~self._special[np.minimum(batch.ids, self.limit)]
+        before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(kept)))
+        return TokenBatch(batch.ids[kept], before[batch.offsets])
 
     def bytes_of(self, ids: Ids) -> bytes:
         """The bytes of a sequence of ids.

@@ -41,6 +41,17 @@ UNKNOWN = "⁇"
 
 
 @dataclass(slots=True)
+class TextOptions:
+    """Arguments of `Tokenizer.encode` and `encode_with_offsets`, as the caller gave them."""
+
+    allowed_special: Allowed = ()
+    disallowed_special: Allowed = ()
+    dropout: float = 0.0
+    seed: int | None = None
+    template: bool = False
+
+
+@dataclass(slots=True)
 class BatchOptions:
     """Arguments that `Tokenizer.encode_batch` and `encode_files` share, as the caller gave them."""
 
@@ -52,6 +63,7 @@ class BatchOptions:
     disallowed_special: Allowed = ()
     dropout: float = 0.0
     seed: int | None = None
+    template: bool = False
 
 
 class TextEncoder:
@@ -68,15 +80,18 @@ class TextEncoder:
 
     # One text ---------------------------------------------------------------------------------------------------------
 
-    def encode(
-        self, text: TextLike, allowed_special: Allowed, disallowed_special: Allowed, dropout: float, seed: int | None
-    ) -> NDArray[np.uint32]:
+    def encode(self, text: TextLike, options: TextOptions) -> NDArray[np.uint32]:
         """As `Tokenizer.encode`."""
-        allowed = self._policy([text], allowed_special, disallowed_special)
-        if dropout:
-            dropout, seed = check_dropout(dropout, seed)
-            return self._dropout_encoder.encode(text, allowed, dropout, seed)
-        return self.engine.encode(text, allowed)
+        allowed = self._policy([text], options.allowed_special, options.disallowed_special)
+        if options.dropout:
+            dropout, seed = check_dropout(options.dropout, options.seed)
+            ids = self._dropout_encoder.encode(text, allowed, dropout, seed)
+        else:
+            ids = self.engine.encode(text, allowed)
+        if not options.template or self._spec.template is None:
+            return ids
+        before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        return np.concatenate((before, ids, after))
 
     def encode_spans(self, spans: Iterable[tuple[TextLike, bool]], allowed_special: Allowed) -> NDArray[np.uint32]:
         """As `Tokenizer.encode_spans`."""
@@ -96,11 +111,16 @@ class TextEncoder:
         return np.concatenate([*parts, self.engine.encode(b"".join(held), specials.always)])
 
     def encode_with_offsets(
-        self, text: TextLike, unit: Unit, allowed_special: Allowed, disallowed_special: Allowed
+        self, text: TextLike, unit: Unit, options: TextOptions
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """As `Tokenizer.encode_with_offsets`."""
-        allowed = self._policy([text], allowed_special, disallowed_special)
-        return self.offset_encoder.encode(text, allowed, unit)
+        allowed = self._policy([text], options.allowed_special, options.disallowed_special)
+        ids, spans = self.offset_encoder.encode(text, allowed, unit)
+        if not options.template or self._spec.template is None:
+            return ids, spans
+        before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        nowhere = (np.zeros((len(part), 2), dtype=np.int64) for part in (before, after))
+        return np.concatenate((before, ids, after)), np.concatenate((next(nowhere), spans, next(nowhere)))
 
     def truncate(self, text: TextLike, max_tokens: int, allowed_special: Allowed) -> TextLike:
         """As `Tokenizer.truncate`."""
@@ -114,23 +134,29 @@ class TextEncoder:
         """As `Tokenizer.encode_batch`."""
         _check_out(options.out, self._spec.vocabulary.limit)
         around = self._around(options)
+        batch = self._encode_texts(texts, around, options)
+        if options.template and self._spec.template is not None:
+            batch = _with_template(batch, self._spec.template)
+        return _into(options.out, batch)
+
+    def _encode_texts(self, texts: Iterable[TextLike], around: Around, options: BatchOptions) -> TokenBatch:
+        """As `encode_batch`, without the template and `out`."""
         documents = arrow_documents(texts)
         threads = thread_count(options.threads)
         if options.dropout:
             listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
-            return _into(options.out, self._encode_with_dropout(listed, threads, around, options))
+            return self._encode_with_dropout(listed, threads, around, options)
         if documents is not None:
-            return _into(options.out, self._encode_documents(documents, threads, around, options))
+            return self._encode_documents(documents, threads, around, options)
         listed = listed_texts(texts)
         try:
             allowed = self._policy(listed, options.allowed_special, options.disallowed_special)
-            batch = self.engine.encode_batch(listed, threads, allowed, around)
+            return self.engine.encode_batch(listed, threads, allowed, around)
         except TypeError:
             for number, text in enumerate(listed):
                 if not isinstance(text, (str, bytes, bytearray, memoryview)):
                     raise no_text(text, f"text {number}") from None
             raise
-        return _into(options.out, batch)
 
     def _encode_with_dropout(
         self, texts: Sequence[TextLike], threads: int, around: Around, options: BatchOptions
@@ -248,6 +274,12 @@ class TextEncoder:
 
     def _around(self, options: BatchOptions) -> Around:
         """The ids that `prepend` and `append` name."""
+        if options.template and (options.prepend is not None or options.append is not None):
+            given = "prepend" if options.append is None else "append"
+            raise ValueError(
+                f"{given} is {shown(getattr(options, given))}, and template is True; pass one of them: the template has "
+                "ids before and after a text already"
+            )
         return self.named_id("prepend", options.prepend), self.named_id("append", options.append)
 
     def named_id(self, argument: str, value: object) -> int | None:
@@ -319,6 +351,17 @@ def _check_out(out: object, limit: int) -> None:
         raise ValueError("out is read-only; it must be an array that can be written to")
     if out.dtype == np.uint16 and limit > 1 << 16:
         raise ValueError(f"out is uint16, and this vocabulary has ids up to {limit - 1}; it must be uint32")
+
+
+def _with_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, ...]]) -> TokenBatch:
+    """The batch with the template's ids before and after those of each text."""
+    before, after = (np.array(part, dtype=np.uint32) for part in template)
+    offsets = batch.offsets + np.arange(len(batch) + 1) * (len(before) + len(after))
+    first, last = offsets[:-1, None] + np.arange(len(before)), offsets[1:, None] - np.arange(len(after), 0, -1)
+    ids, own = np.empty(offsets[-1], dtype=np.uint32), np.ones(offsets[-1], dtype=np.bool_)
+    own[first] = own[last] = False
+    ids[first], ids[last], ids[own] = before, after, batch.ids
+    return TokenBatch(ids, offsets)
 
 
 def _into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:

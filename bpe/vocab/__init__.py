@@ -8,6 +8,7 @@ in the order in which a tokenizer uses them:
 - `special_tokens.py` finds special and added tokens in text, and says which of them are allowed;
 - `symbols.py` the tokens of single bytes or characters; `training_record.py` facts about a training;
 - `fingerprint.py` a hash of everything that determines ids;
+- `special_names.py` the tokens that begin and end texts, and those that decoding may skip;
 - `added_tokens.py`, `pruning.py` derive a spec with more tokens or fewer; `reachability.py` finds unreachable tokens.
 
 Invariants: a spec is immutable; all ids lie below `ID_LIMIT`; the result of merging two ordinary tokens is spelled as

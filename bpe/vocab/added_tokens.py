@@ -1,4 +1,4 @@
-"""Adds special tokens and added tokens to a `TokenizerSpec`. No merge produces them.
+"""Adds special tokens and added tokens to a `TokenizerSpec`, and removes them. No merge produces them.
 
 Not here: learning more tokens from a corpus (`bpe/training/extend.py`).
 """
@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from bpe.errors import counted
+from bpe.base.offsets import offsets_of
+from bpe.errors import counted, shown
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import check_special_tokens, effective_flags
-from bpe.vocab.vocabulary import ID_LIMIT, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, NONE, SPECIAL, Vocabulary
 
 #: The flags that `add_tokens` of `tokenizers` gives to a str: not special, and matched in the normalized text.
 ADDED = frozenset({"ordinary", "normalized"})
@@ -58,6 +59,50 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
         token_flags=effective_flags(flags, spec.normalizer),
         ends_word=None if spec.ends_word is None else np.concatenate((spec.ends_word, np.zeros(len(names), np.bool_))),
     )
+
+
+def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
+    """The tokenizer without some special or added tokens; all other ids stay.
+
+    Linear in the size of the vocabulary.
+
+    Raises:
+        TypeError: for anything but a list of str.
+        ValueError: for a name that is no special or added token, or one that the tokenizer needs.
+
+    """
+    removed = check_special_tokens(names, "names", "token")
+    needed = {number: "the template" for part in spec.template or () for number in part}
+    needed |= dict.fromkeys(spec.clip or (), "CLIP's rows")
+    for name in removed:
+        number = spec.special_tokens.get(name)
+        if number is None or name == spec.unk_token:
+            rule = "no special or added token" if number is None else "the unknown token, which stays"
+            raise ValueError(f"{shown(name)} is {rule}; the names to choose from are {shown(_removable(spec), 200)}")
+        if number in needed:
+            raise ValueError(f"{shown(name)} has the id {number}, which {needed[number]} has; change that first")
+    old, gone = spec.vocabulary, [spec.special_tokens[name] for name in removed]
+    kinds, lengths = old.kinds.copy(), np.diff(old.offsets)
+    bytes_kept = np.ones(len(old.blob), dtype=np.bool_)
+    for number in gone:
+        bytes_kept[old.offsets[number] : old.offsets[number + 1]] = False
+    kinds[gone], lengths[gone] = NONE, 0
+    limit = int(np.flatnonzero(kinds != NONE).max(initial=-1)) + 1
+    blob = np.frombuffer(old.blob, dtype=np.uint8)[bytes_kept].tobytes()
+    vocabulary = Vocabulary.from_arrays(blob, offsets_of(lengths[:limit]), kinds[:limit].copy())
+    ids = {name: number for name, number in spec.special_tokens.items() if name not in set(removed)}
+    flags = {name: own for name, own in spec.token_flags.items() if name in ids}
+    return replace(
+        spec,
+        vocabulary=vocabulary,
+        special_tokens=ids,
+        token_flags=flags,
+        ends_word=None if spec.ends_word is None else spec.ends_word[:limit].copy(),
+    )
+
+
+def _removable(spec: TokenizerSpec) -> list[str]:
+    return [name for name in spec.special_tokens if name != spec.unk_token]
 
 
 def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:

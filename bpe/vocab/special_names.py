@@ -1,0 +1,46 @@
+"""Which special tokens begin and end texts, and which tokens decoding may skip.
+
+Not here: finding special tokens in a text (`special_tokens.py`), adding and removing them (`added_tokens.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.vocab.spec import TokenizerSpec
+
+#: Names that published models use for the token that begins a text.
+BOS_NAMES = (
+    "<s>", "<bos>", "<BOS>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|bos|>", "<｜begin▁of▁sentence｜>",
+    "<BOS_TOKEN>",
+)  # fmt: skip
+#: The same for the token that ends a text.
+EOS_NAMES = (
+    "</s>", "<eos>", "<EOS>", "[EOS]", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "<｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>",
+)  # fmt: skip
+
+
+def special_ids(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """The ids that decoding leaves out with `skip_special`: special tokens that are not matched in every text."""
+    flags = spec.token_flags
+    kept = [number for name, number in spec.special_tokens.items() if "ordinary" not in flags.get(name, ())]
+    return np.array(kept, dtype=np.int64)
+
+
+def bos_token(spec: TokenizerSpec) -> str | None:
+    """The name of the token that begins a text: the template's first, or the one with a common name."""
+    return _bound(spec, spec.template[0][:1] if spec.template else (), BOS_NAMES)
+
+
+def eos_token(spec: TokenizerSpec) -> str | None:
+    """The name of the token that ends a text: the template's last, or the one with a common name."""
+    return _bound(spec, spec.template[1][-1:] if spec.template else (), EOS_NAMES)
+
+
+def _bound(spec: TokenizerSpec, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
+    if ids:
+        return next((name for name, number in spec.special_tokens.items() if number == ids[0]), None)
+    found = [name for name in names if name in spec.special_tokens]
+    return found[0] if len(found) == 1 else None
