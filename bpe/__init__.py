@@ -22,6 +22,7 @@ from bpe import data, normalizers
 from bpe._version import __version__
 from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
+from bpe.converting import convert, diff
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_words
 from bpe.count.word_counts import WordCounts
@@ -47,8 +48,10 @@ __all__ = [
     "Training",
     "WordCounts",
     "__version__",
+    "convert",
     "count_words",
     "data",
+    "diff",
     "encoding_for_model",
     "extend",
     "get_encoding",

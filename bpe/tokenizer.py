@@ -6,7 +6,6 @@ Each method is documented here and done elsewhere: encoding in `bpe/encode/text_
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, wraps
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.atomic_files import atomic_write
 from bpe.base.memory_limits import byte_count
 from bpe.base.utf8 import TextLike, read_file, to_bytes
 from bpe.batch import TokenBatch
@@ -30,11 +28,11 @@ from bpe.encode.engine import Engine
 from bpe.encode.offsets import Unit
 from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
-from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.huggingface.writing import check_name
+from bpe.formats import clip, tiktoken, vocab_merges
 from bpe.formats.loading import load_spec
-from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text.normalizers import Normalizer
+from bpe.formats.saving import save_spec
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab import pruning, reachability
 from bpe.vocab.added_tokens import with_tokens, without_tokens
 from bpe.vocab.fingerprint import fingerprint
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
     from bpe.data.map_function import MapFunction
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-
-log = logging.getLogger("bpe")
 
 
 def with_fast_encode(method: _Method) -> _Method:
@@ -1034,17 +1030,24 @@ class Tokenizer:
 
     # Files ------------------------------------------------------------------------------------------------------------
 
-    def save(self, path: PathLike) -> None:
-        """Write a Hugging Face tokenizer.json, whole or not at all; a failed write leaves an old file unchanged.
+    def save(self, path: PathLike, *, format: str | None = None, lossy: bool = False) -> None:  # noqa: A002
+        """Write a Hugging Face tokenizer.json, or another format; whole or not at all.
 
-        The `tokenizers` package loads the file and gives the same ids. If that package cannot express the tokenizer,
-        the file uses a type of our own, `tokenizers` refuses to load it, and a warning in the log gives the reason.
+        The `tokenizers` package loads a tokenizer.json and gives the same ids. If that package cannot express the
+        tokenizer, the file uses a type of our own, `tokenizers` refuses to load it, and a warning in the log gives the
+        reason. Other formats keep less: what would be lost is an error, unless `lossy` is set.
 
         Args:
-            path: the file to write; its folder must exist.
+            path: the file to write; its folder must exist. For a format of several files, the folder, which is made.
+            format: "huggingface" (tokenizer.json), "vocab-merges" (vocab.json and merges.txt), "tiktoken" (ranks),
+                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken" or "clip". None stands for
+                huggingface, or for what the name says: `x.tiktoken`, `tekken.json`.
+            lossy: write the file even if the format does not keep everything, with a warning in the log for each loss.
 
         Raises:
             OSError: for a file that cannot be written.
+            ValueError: for a tokenizer that the format cannot hold, or cannot keep whole without `lossy`; it says what
+                would be lost.
 
         >>> import bpe, os, tempfile
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -1054,30 +1057,31 @@ class Tokenizer:
         True
 
         """
-        check_name(path)
-        data = huggingface.write(self._spec)
-        reason = huggingface.unreadable(self._spec)
-        if reason is not None:
-            log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
-        with atomic_write(path) as file:
-            file.write(data)
+        save_spec(self._spec, path, format, lossy=lossy)
 
     @classmethod
-    def load(cls, path: PathLike, *, cache_memory: int | str | None = None) -> Tokenizer:
-        """Read a tokenizer.json that `save` or the `tokenizers` package wrote, or a rank file of OpenAI's.
-
-        Nothing is downloaded.
+    def load(
+        cls,
+        path: PathLike,
+        *,
+        format: str | None = None,  # noqa: A002
+        cache_memory: int | str | None = None,
+    ) -> Tokenizer:
+        """Read a tokenizer from a file or a folder, in any format that holds all of it. Nothing is downloaded.
 
         Args:
-            path: the file.
+            path: a tokenizer.json, a tekken.json, a rank file of OpenAI's, …; or a folder with such a file, or with
+                several that belong together, such as vocab.json and merges.txt.
+            format: the name of the format; None to detect it from the content and the names.
             cache_memory: as for the class.
 
         Raises:
             FormatError: for a file of another kind, or one that uses a feature that is not supported.
             OSError: for a file that cannot be read.
+            ValueError: for a format that is not known.
 
         """
-        spec = load_spec(path)
+        spec = load_spec(path, format)
         memory = _cache_bytes(cache_memory)
         with error_context(os.fspath(path)):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
@@ -1142,6 +1146,49 @@ class Tokenizer:
 
         """
         spec = tiktoken.load(path, pretokenizer, special_tokens, force=force)
+        return cls(spec, cache_memory=cache_memory)
+
+    @classmethod
+    def from_vocab_merges(
+        cls,
+        vocab: PathLike,
+        merges: PathLike,
+        pretokenizer: Pretokenizer | str | None = "gpt2",
+        special_tokens: Mapping[str, int] | None = None,
+        *,
+        normalizer: Normalizer | str | None = None,
+        cache_memory: int | str | None = None,
+    ) -> Tokenizer:
+        """The byte-level tokenizer of a `vocab.json` and a `merges.txt`, gzipped or not, under any names.
+
+        `load` reads a folder with both files, and with the configuration that says the rest.
+
+        Args:
+            vocab: the JSON file that maps each token, in GPT-2's letters, to its id.
+            merges: the list of merges, best rank first.
+            pretokenizer: the pattern; the files do not hold it.
+            special_tokens: name → id; None stands for `<|endoftext|>`, if that is a token.
+            normalizer: applied to text first, or None.
+            cache_memory: as for the class.
+
+        Raises:
+            FormatError: for files that are invalid or do not fit together; it names the line or the field.
+            OSError: for a file that cannot be read.
+            TypeError, ValueError: for special tokens that do not map names to ids.
+
+        >>> import bpe, os, tempfile
+        >>> tok = bpe.train(texts=["low lower lowest"], vocab_size=260, pretokenizer="cl100k")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tok.save(folder, format="vocab-merges", lossy=True)
+        ...     files = [os.path.join(folder, name) for name in ("vocab.json", "merges.txt")]
+        ...     bpe.Tokenizer.from_vocab_merges(*files, "cl100k") == tok
+        True
+
+        """
+        special = None if special_tokens is None else tiktoken.checked_special(special_tokens)
+        files = read_file(vocab), read_file(merges)
+        settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
+        spec = vocab_merges.read_pair(*files, *settings, special, os.fspath(vocab))
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod

@@ -41,7 +41,7 @@ LAYERS = [
     {"decode"},
     {"formats"},
     {"tokenizer"},
-    {"named"},
+    {"named", "converting"},
     {"training"},
     {"data", "evaluation"},
     {"compat", "distributed"},

@@ -2,10 +2,13 @@
 
 A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a saver does the reverse. The files:
 
-- `loading.py` detects the format from the content;
+- `loading.py` the table of formats; detects the format of a file or a folder. `saving.py` writes any of them, and
+  finds what a format does not keep by reading the written content again;
 - `huggingface/` tokenizer.json, the native format, with `json_fields.py` (validation of untrusted JSON), `oniguruma.py`
   (patterns that mean the same to two regex engines) and `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
-- `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered from the ranks;
+- `vocab_merges.py` vocab.json with merges.txt, and their configuration;
+- `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered from the ranks; `tiktoken_folder.py` such a file
+  with its configuration; `tekken.py` Mistral's tekken.json; `openai_encodings.py` and `gpt2.py` OpenAI's own;
 - `clip.py` CLIP's merge list; `packed.py` files that may be compressed;
 - `id_files.py` token ids on disk: lines, .npy, whose headers `npy.py` makes and parses.
 
@@ -14,5 +17,6 @@ and nothing is guessed; reading a saved file gives an equal tokenizer; a tokeniz
 saved in a form that `tokenizers` rejects. Cost: linear in the file; recovering merges encodes the bytes of each token
 once.
 
-Sources: Hugging Face's `tokenizers`, OpenAI's tiktoken and CLIP for their formats, and NumPy's for .npy.
+Sources: Hugging Face's `tokenizers` and `transformers`, OpenAI's tiktoken and CLIP, and mistral-common for their
+formats, and NumPy's for .npy.
 """

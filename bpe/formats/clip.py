@@ -18,11 +18,14 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import Vocabulary
+from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
 MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES = 49152 - 256 - 2
+
+#: The first line of the published list.
+HEADER = '"bpe_simple_vocab_16e6.txt#version: 0.2'
 
 #: The SHA-256 of GPT-2's merges.txt, which has the same layout but other symbols.
 GPT2_MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
@@ -80,6 +83,24 @@ def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *,
         ends_word=np.array([*ends, False, False], dtype=np.bool_),
         clip=(n, n + 1),
     )
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """A merge list, uncompressed. What it does not keep is not checked here (`saving.py` reads it again).
+
+    Raises:
+        ValueError: for a tokenizer that is not CLIP's kind: bytes, with the mark `</w>` glued to the last one.
+
+    """
+    ends = spec.ends_word
+    if spec.model != "byte" or spec.end_of_word != MARK or not spec.end_of_word_glued or ends is None:
+        raise ValueError(
+            f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {MARK} at the end of "
+            "each word, part of the last symbol; save it as huggingface"
+        )
+    names = {number: _name(token, bool(ends[number])) for number, token in spec.vocabulary.items(ORDINARY)}
+    lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
+    return f"{HEADER}\n{''.join(lines)}".encode()
 
 
 def _merge_lines(data: bytes, path: str | None, *, force: bool) -> list[str]:

@@ -1,32 +1,234 @@
-"""Loads a tokenizer from a single file, and detects the format from its content."""
+"""Loads a tokenizer from a file or a folder, and detects the format from the content and the names.
+
+A format is a row of the table `FORMATS`: how its files are read and written. Not here: writing files to the disk
+(`saving.py`), the formats themselves.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from bpe.base.utf8 import read_file
-from bpe.errors import FormatError
-from bpe.formats import huggingface, tiktoken
+from bpe.errors import FormatError, check_choice
+from bpe.formats import clip, huggingface, tekken, tiktoken, tiktoken_folder, vocab_merges
+from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 
+Files = Mapping[str, bytes]
 
-def load_spec(path: str | os.PathLike[str]) -> TokenizerSpec:
-    """Load a tokenizer.json, or one of OpenAI's own rank files, whose pattern is known.
+#: The file that the commands of `tokenizers` and `transformers` write.
+NATIVE = "tokenizer.json"
+#: The most bytes of a file that belongs to a folder; published ones have at most 40 MB.
+MOST_BYTES = 1 << 32
 
-    Raises:
-        FormatError: for any other file, and for an unsupported feature.
-        OSError: for a file that cannot be read.
+
+@dataclass(frozen=True)
+class Format:
+    """A file format of tokenizers.
+
+    Attributes:
+        name: the name, for `format=`.
+        files: what it consists of, for messages.
+        read: content of the file → spec; None for a format of several files.
+        read_folder: name → content of the files, and the folder's path → spec; None for a format of one file.
+        write: spec → content of the file, or name → content of the files; None for a format that is only read.
 
     """
-    data = read_file(path)
+
+    name: str
+    files: str
+    read: Callable[[bytes, str | None], TokenizerSpec] | None = None
+    read_folder: Callable[[Files, str | None], TokenizerSpec] | None = None
+    write: Callable[[TokenizerSpec], Any] | None = None
+
+
+def _read_ranks(data: bytes, path: str | None) -> TokenizerSpec:
+    """One of OpenAI's own rank files, whose pattern is known."""
     known = tiktoken.published(data)
-    if known is not None:
-        return tiktoken.read(data, Pretokenizer(known[0]), dict(known[1]), os.fspath(path))
-    if tiktoken.looks_like_ranks(data):
+    if known is None:
         raise FormatError(
             "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
             "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)",
             path=path,
         )
-    return huggingface.read(data, os.fspath(path))
+    return tiktoken.read(data, Pretokenizer(known[0]), dict(known[1]), path)
+
+
+def _read_clip(data: bytes, path: str | None) -> TokenizerSpec:
+    return clip.read(data, clip.clean_up(True, True, True, None), path)
+
+
+#: The formats by name.
+FORMATS: Mapping[str, Format] = {
+    each.name: each
+    for each in (
+        Format("huggingface", "a tokenizer.json", huggingface.read, write=huggingface.write),
+        Format(
+            "vocab-merges",
+            "vocab.json and merges.txt in a folder",
+            read_folder=vocab_merges.read,
+            write=vocab_merges.write,
+        ),
+        Format("tiktoken", "a rank file, .tiktoken", _read_ranks, write=tiktoken.write),
+        Format(
+            "tiktoken-folder",
+            "tiktoken.model and tokenizer_config.json in a folder",
+            read_folder=tiktoken_folder.read,
+            write=tiktoken_folder.write,
+        ),
+        Format("tekken", "a tekken.json", tekken.read, write=tekken.write),
+        Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
+    )
+}
+
+
+def check_format(name: str, *, written: bool = False) -> Format:
+    """The format of this name.
+
+    Raises:
+        ValueError: for a name that is not known, and with `written` for a format that is only read.
+
+    """
+    known = tuple(each for each, format_ in FORMATS.items() if format_.write is not None or not written)
+    return FORMATS[check_choice("format", name, known)]
+
+
+def load_spec(path: str | os.PathLike[str], format: str | None = None) -> TokenizerSpec:  # noqa: A002
+    """Load a tokenizer from a file or a folder.
+
+    Args:
+        path: a file, or a folder with one of the sets of files that `folder_format` knows. A file that belongs to
+            others, such as vocab.json, is loaded with them from its folder.
+        format: the name of the format; None to detect it.
+
+    Raises:
+        FormatError: for a file of another kind, and for an unsupported feature.
+        OSError: for a file that cannot be read.
+        ValueError: for a format that is not known.
+
+    """
+    chosen = None if format is None else check_format(format)
+    where = Path(path)
+    if where.is_dir():
+        return _load_folder(where, chosen)
+    if chosen is not None and chosen.read_folder is not None:
+        return _load_folder(where.parent, chosen)
+    data = read_file(path)
+    if chosen is None:
+        chosen = check_format(_detected(data, where))
+        if chosen.read_folder is not None:
+            return _load_folder(where.parent, chosen)
+    assert chosen.read is not None
+    return chosen.read(data, os.fspath(path))
+
+
+def _detected(data: bytes, path: Path) -> str:
+    """The name of the format of a file."""
+    name = path.name.lower()
+    head = _head(data)
+    if tiktoken.looks_like_ranks(data):
+        beside = path.parent / tiktoken_folder.CONFIG
+        ours = name == tiktoken_folder.RANKS or name.endswith(".tiktoken")
+        return "tiktoken-folder" if ours and beside.is_file() and tiktoken.published(data) is None else "tiktoken"
+    if name in (vocab_merges.VOCAB, vocab_merges.MERGES) and _is_pair(path.parent):
+        return "vocab-merges"
+    if head.startswith(clip.HEADER.encode()):
+        return "clip"
+    if re.match(rb"#version: ?[\d.]+\r?\n", head):
+        raise FormatError(
+            "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
+            'its vocab.json too, and CLIP\'s list with format="clip"',
+            path=path,
+        )
+    return "tekken" if tekken.looks_like_tekken(data) else "huggingface"
+
+
+def _head(data: bytes) -> bytes:
+    """The first bytes of a file, decompressed if it is gzip data."""
+    if data[:2] != b"\x1f\x8b":
+        return data[:200]
+    try:
+        return unpacked(data, None)[:200]
+    except FormatError:
+        return b""
+
+
+def _is_pair(folder: Path) -> bool:
+    return (folder / vocab_merges.VOCAB).is_file() and (folder / vocab_merges.MERGES).is_file()
+
+
+def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
+    """The format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
+
+    tokenizer.json comes first, because it says most; then tekken.json, vocab.json with merges.txt, and rank files.
+
+    >>> folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
+    ('vocab-merges', ['vocab.json', 'merges.txt', 'tokenizer_config.json'])
+
+    """
+    if NATIVE in names:
+        return "huggingface", [NATIVE]
+    if "tekken.json" in names:
+        return "tekken", ["tekken.json"]
+    pair = [vocab_merges.VOCAB, vocab_merges.MERGES]
+    if set(pair) <= set(names):
+        more = (vocab_merges.CONFIG, vocab_merges.SPECIAL_MAP, vocab_merges.ADDED)
+        return "vocab-merges", [*pair, *(name for name in more if name in names)]
+    ranks = tiktoken_folder.rank_file_of(names)
+    if ranks is not None:
+        if tiktoken_folder.CONFIG in names:
+            return "tiktoken-folder", [ranks, tiktoken_folder.CONFIG]
+        return "tiktoken", [ranks]
+    return None
+
+
+def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
+    """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
+    names = sorted(each.name for each in folder.iterdir() if _is_regular(each))
+    if chosen is not None:
+        own = {*_names_of(chosen.name), *(name for name in names if name.endswith(".tiktoken"))}
+        names = [name for name in names if name in own]
+    found = folder_format(names)
+    if found is None or (chosen is not None and chosen.name != found[0]):
+        what = ", ".join(each.files for each in (FORMATS.values() if chosen is None else [chosen]))
+        reason = f"the folder has no tokenizer; it must have {what}"
+        raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
+    name, files = found
+    format_ = FORMATS[name]
+    contents = {each: read_file(folder / each) for each in files}
+    if format_.read_folder is not None:
+        return format_.read_folder(contents, os.fspath(folder))
+    assert format_.read is not None
+    return format_.read(contents[files[0]], os.fspath(folder / files[0]))
+
+
+def _names_of(name: str) -> tuple[str, ...]:
+    """The names of the files of a format in a folder."""
+    return {
+        "huggingface": (NATIVE,),
+        "tekken": ("tekken.json",),
+        "vocab-merges": (
+            vocab_merges.VOCAB,
+            vocab_merges.MERGES,
+            vocab_merges.CONFIG,
+            vocab_merges.SPECIAL_MAP,
+            vocab_merges.ADDED,
+        ),
+        "tiktoken-folder": (tiktoken_folder.RANKS, tiktoken_folder.CONFIG),
+        "tiktoken": (tiktoken_folder.RANKS,),
+    }.get(name, ())
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False

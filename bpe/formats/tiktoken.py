@@ -32,7 +32,7 @@ from bpe.formats.packed import unpacked
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, Vocabulary
 
 #: The SHA-256 of each of OpenAI's rank files, uncompressed → its pattern and special tokens in `tiktoken`. Where two
 #: encodings share a file, the one that has the file's name.
@@ -344,3 +344,31 @@ def pattern_of(pat_str: str) -> Pretokenizer:
     if "&&" in pat_str and not pat_str.startswith("(?V1)"):
         pat_str = f"(?V1){pat_str}"
     return Pretokenizer.from_regex(pat_str)
+
+
+def pattern_text(pretokenizer: Pretokenizer) -> str:
+    r"""The pattern of a pretokenizer as `tiktoken` takes it, the inverse of `pattern_of`.
+
+    >>> pattern_text(pattern_of(r"[\w&&[^a]]+|\s+$|."))
+    '[\\w&&[^a]]+|\\s+\\Z|.'
+
+    """
+    return pretokenizer.pattern.removeprefix("(?V1)")
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """A rank file: each ordinary token in base64, a space and its id. OpenAI's files are written as published.
+
+    What the file does not keep, such as the pattern, is not checked here (`saving.py` reads it again).
+
+    Raises:
+        ValueError: for a tokenizer that is not byte-level, or that has an end-of-word mark.
+
+    """
+    if spec.model != "byte" or spec.end_of_word is not None:
+        raise ValueError(
+            "a rank file cannot hold this tokenizer: it holds byte-level models without an end-of-word mark; save it "
+            "as huggingface"
+        )
+    encode = binascii.b2a_base64
+    return b"".join(b"%s %d\n" % (encode(token, newline=False), i) for i, token in spec.vocabulary.items(ORDINARY))

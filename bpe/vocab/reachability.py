@@ -43,6 +43,16 @@ def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.in
     return np.array(_Reachability(spec, make_encoder).unreachable(), dtype=np.int64)
 
 
+def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
+    """Whether `ignore_merges` changes no id: merging produces each ordinary token from the token's own bytes."""
+    if spec.end_of_word is not None:
+        return False
+    if spec.ignore_merges and spec.unreachable is not None:
+        return len(spec.unreachable) == 0
+    never = unreachable(replace(spec, ignore_merges=False, unreachable=None), make_encoder)
+    return not bool(np.any(spec.vocabulary.kinds[never] == ORDINARY))
+
+
 class _Reachability:
     """Finds the tokens that occur in the ids of some pretoken."""
 

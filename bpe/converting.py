@@ -1,0 +1,158 @@
+"""Converts tokenizers between file formats, and compares two tokenizers.
+
+The commands `bpe convert` and `bpe diff` are these functions. Not here: the formats (`bpe/formats`), the comparison of
+tokenizers as data (`bpe/vocab/differences.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import TextLike
+from bpe.errors import counted, shown, typed
+from bpe.formats.loading import load_spec
+from bpe.formats.saving import save_spec
+from bpe.tokenizer import Tokenizer
+from bpe.vocab.differences import Difference, differences
+from bpe.vocab.spec import check_spec
+
+PathLike = str | os.PathLike[str]
+
+#: How many tokens of context the first difference in a text has on each side.
+_CONTEXT = 3
+
+
+@dataclass(frozen=True)
+class TextDifference:
+    """The first difference between the ids that two tokenizers give for a text.
+
+    Attributes:
+        text: which text: its index, or the path of its file.
+        counts: the number of tokens that each tokenizer gives.
+        index: the position in the ids of the first one that differs.
+        tokens: for each tokenizer, the tokens around that position.
+
+    """
+
+    text: int | str
+    counts: tuple[int, int]
+    index: int
+    tokens: tuple[list[bytes], list[bytes]]
+
+    def __str__(self) -> str:
+        first, second = (" ".join(map(shown, each)) for each in self.tokens)
+        counts = f"{counted(self.counts[0], 'token')} and {self.counts[1]}"
+        return f"text {self.text}: {counts}, the first difference at token {self.index}: {first} and {second}"
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What `diff` found. True if there is any difference.
+
+    Attributes:
+        tokenizers: the differences in the vocabulary, the merges and the settings.
+        texts: the first difference in each text whose ids differ.
+
+    """
+
+    tokenizers: list[Difference] = field(default_factory=list)
+    texts: list[TextDifference] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.tokenizers or self.texts)
+
+
+def convert(
+    source: PathLike,
+    target: PathLike,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    lossy: bool = False,
+) -> list[Difference]:
+    """Write a tokenizer in another file format. No id changes, unless `lossy` allows it.
+
+    Args:
+        source: the file or the folder to read, as for `Tokenizer.load`.
+        target: the file or the folder to write, as for `Tokenizer.save`.
+        from_format: the format of the source; None to detect it.
+        to_format: the format to write; None for the one that the name of the target stands for.
+        lossy: write the target even if its format does not keep everything.
+
+    Returns:
+        what the target does not keep; empty for a conversion that keeps everything.
+
+    Raises:
+        FormatError: for a source that is not valid.
+        ValueError: for a tokenizer that the format cannot hold, and without `lossy` for one that it cannot keep whole.
+        OSError: for a file that cannot be read or written.
+
+    >>> import bpe, os, tempfile
+    >>> tok = bpe.train(texts=["low lower lowest"], vocab_size=260)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tok.save(os.path.join(folder, "tokenizer.json"))
+    ...     pair = os.path.join(folder, "gpt2")
+    ...     lost = convert(os.path.join(folder, "tokenizer.json"), pair, to_format="vocab-merges")
+    ...     lost, sorted(os.listdir(pair))[-2:], bpe.Tokenizer.load(pair) == tok
+    ([], ['tokenizer_config.json', 'vocab.json'], True)
+
+    """
+    spec = load_spec(source, from_format)
+    check_spec(spec)
+    return save_spec(spec, target, to_format, lossy=lossy)
+
+
+def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
+    """Compare two tokenizers, and the ids that they give for texts.
+
+    Args:
+        a: the first.
+        b: the second.
+        texts: texts to encode with both; special tokens in them are ordinary text.
+
+    Returns:
+        the differences, false if there are none.
+
+    Raises:
+        TypeError: for anything but two tokenizers and texts.
+        ValueError: for a text that one of the tokenizers cannot encode.
+
+    >>> import bpe
+    >>> one = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    >>> other = bpe.train(texts=["low lower lowest"] * 3, vocab_size=258)
+    >>> found = diff(one, other, ["slow", "lowest"])
+    >>> for each in (*found.tokenizers, *found.texts):
+    ...     print(each)
+    vocabulary: 2 tokens only in the first (b' low', b' lowe')
+    merges: 2 merges only in the first (b' ' + b'low', b' low' + b'e')
+
+    """
+    for name, tokenizer in (("a", a), ("b", b)):
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(f"{name} is {typed(tokenizer)}; it must be a bpe.Tokenizer")
+    found = []
+    for i, text in enumerate(texts):
+        different = text_difference(a, b, i, a.encode(text), b.encode(text))
+        if different is not None:
+            found.append(different)
+    return Diff(differences(a.spec, b.spec), found)
+
+
+def text_difference(
+    a: Tokenizer, b: Tokenizer, text: int | str, first: NDArray[np.uint32], second: NDArray[np.uint32]
+) -> TextDifference | None:
+    """The first difference between two arrays of ids; None if they are equal."""
+    n = min(len(first), len(second))
+    wrong = np.flatnonzero(first[:n] != second[:n])
+    if not len(wrong) and len(first) == len(second):
+        return None
+    index = int(wrong[0]) if len(wrong) else n
+    around = slice(max(0, index - _CONTEXT), index + _CONTEXT + 1)
+    tokens = [a.token_bytes(number) for number in first[around].tolist()]
+    others = [b.token_bytes(number) for number in second[around].tolist()]
+    return TextDifference(text, (len(first), len(second)), index, (tokens, others))

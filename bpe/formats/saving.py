@@ -1,0 +1,128 @@
+"""Writes a tokenizer in any format, after checking what the format does not keep.
+
+The content to write is read again, and compared with the tokenizer: what differs is lost. So nothing is lost in
+silence, whatever a format can hold. Not here: the formats themselves, and the table of them (`loading.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bpe.base.atomic_files import atomic_write
+from bpe.encode.engine import Engine
+from bpe.errors import FormatError
+from bpe.formats import clip, huggingface, tiktoken
+from bpe.formats.huggingface.writing import check_name
+from bpe.formats.loading import NATIVE, Format, check_format
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.vocab.differences import Difference, differences
+from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.spec import TokenizerSpec
+
+log = logging.getLogger("bpe")
+
+
+def save_spec(
+    spec: TokenizerSpec,
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+    *,
+    lossy: bool = False,
+) -> list[Difference]:
+    """Write a tokenizer; `Tokenizer.save` documents the arguments.
+
+    Returns:
+        what the files do not keep; with `lossy`, it may change ids.
+
+    Raises:
+        ValueError: for a tokenizer that the format cannot hold, or not without a loss; for a format or a name that is
+            not known.
+        OSError: for a file that cannot be written.
+
+    """
+    format_ = check_format(format_of(path) if format is None else format, written=True)
+    if format_.name == "huggingface":
+        target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
+        check_name(target)
+        return _save_native(spec, target)
+    assert format_.write is not None
+    content = format_.write(spec)
+    lost = losses(spec, format_, content)
+    harmful = [each for each in lost if not _is_harmless(each, spec)]
+    if harmful and not lossy:
+        raise ValueError(
+            f"format {format_.name} does not keep {'; '.join(map(str, harmful))}; save it as huggingface, which keeps "
+            "everything, or pass lossy=True to write it without"
+        )
+    for each in lost:
+        log.warning("%s does not keep %s", os.fspath(path), each)
+    if isinstance(content, bytes):
+        with atomic_write(path) as file:
+            file.write(content)
+    else:
+        _write_folder(content, Path(path))
+    return lost
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format that the name of a file to write stands for.
+
+    >>> format_of("cl100k_base.tiktoken"), format_of("out/tekken.json"), format_of("tokenizer.json")
+    ('tiktoken', 'tekken', 'huggingface')
+    """
+    name = Path(os.fspath(path)).name.lower()
+    return "tiktoken" if name.endswith(".tiktoken") else "tekken" if name == "tekken.json" else "huggingface"
+
+
+def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
+    data, reason = huggingface.write(spec), huggingface.unreadable(spec)
+    if reason is not None:
+        log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
+    with atomic_write(path) as file:
+        file.write(data)
+    return []
+
+
+def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files of a folder, which is made if only its parent exists."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
+    folder.mkdir(exist_ok=True)
+    for name, data in content.items():
+        with atomic_write(folder / name) as file:
+            file.write(data)
+    if (folder / NATIVE).exists():
+        log.warning("%s has a %s too, which programs load instead of these files", folder, NATIVE)
+
+
+def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
+    """What the written content of a format does not keep of a tokenizer."""
+    try:
+        back = _read_again(spec, format_, content)
+    except FormatError as error:
+        reason = f"{error.message}; save it as huggingface"
+        raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
+    return differences(spec, back, ("the tokenizer", "the file"))
+
+
+def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> TokenizerSpec:
+    if format_.read_folder is not None:
+        assert not isinstance(content, bytes)
+        return format_.read_folder(content, None)
+    assert isinstance(content, bytes)
+    if format_.name == "tiktoken":  # a file that is not OpenAI's holds neither a pattern nor special tokens
+        name, special = tiktoken.published(content) or (None, {})
+        return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
+    if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
+        usual = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
+        return clip.read(content, spec.normalizer if spec.normalizer in usual else usual[1])
+    assert format_.read is not None
+    return format_.read(content, None)
+
+
+def _is_harmless(loss: Difference, spec: TokenizerSpec) -> bool:
+    """Whether a loss changes no id."""
+    return loss.field == "ignore_merges" and merging_suffices(spec, Engine)

@@ -1,0 +1,189 @@
+"""Mistral's tekken.json: tokens with ranks, the pattern and the special tokens in one file.
+
+Special tokens have the ids from 0; the id of any other token is its rank plus the number of special tokens. Merges are
+recovered from the ranks, as for a rank file (`tiktoken.py`). Source: `Tekkenizer` of mistral-common, tekken.py. Its
+settings for images and audio change no id and are not kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bpe.base.offsets import offsets_of
+from bpe.encode.engine import Engine
+from bpe.errors import FormatError, counted, shown
+from bpe.formats import tiktoken
+from bpe.formats._ranks import RankTable
+from bpe.formats.json_fields import get, load, make_at, refuse
+from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
+
+#: The special tokens of a file that lists none, as the first releases of the format are.
+DEFAULT_SPECIAL = (
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
+    "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]",
+)  # fmt: skip
+#: The name of a special token that the file does not list.
+FILLER = "<SPECIAL_{}>"
+#: The most special tokens; published files have 1,000.
+MOST_SPECIAL = 1 << 20
+
+
+def looks_like_tekken(data: bytes) -> bool:
+    """Whether a JSON file is a tekken.json."""
+    return data[:1] == b"{" and b'"token_bytes"' in data and b'"merges"' not in data
+
+
+def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+    """Read a tekken.json.
+
+    Raises:
+        FormatError: for an invalid file; it names the field.
+
+    """
+    try:
+        return _read(load(data))
+    except FormatError as error:
+        raise FormatError(error.message, path=path, where=error.where) from None
+
+
+def _read(value: object) -> TokenizerSpec:
+    if not isinstance(value, dict):
+        raise FormatError(f"{shown(value)} is not an object; a tekken.json is one")
+    config = get(value, "the file", "config", dict)
+    pattern = get(config, "config", "pattern", str)
+    n_special = _count(config, "default_num_special_tokens", MOST_SPECIAL)
+    size = _count(config, "default_vocab_size", ID_LIMIT)
+    listed = get(value, "the file", "vocab", list)
+    if not n_special < size <= len(listed) + n_special:
+        refuse(
+            "config.default_vocab_size", size, f"there are {counted(len(listed), 'token')} in the vocab and "
+            f"{counted(n_special, 'special token')}", "it must be at most their sum, and more than the special tokens",
+        )  # fmt: skip
+    tokens = _tokens(listed[: size - n_special])
+    blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
+    table = RankTable(blob, offsets)
+    if not table.distinct:
+        seen: set[bytes] = set()
+        twice = next(token for token in tokens if token in seen or seen.add(token))  # type: ignore[func-returns-value]
+        raise FormatError(f"token {shown(twice)} is given twice; each must be unique", where="vocab")
+    ids = np.arange(n_special, size, dtype=np.int32)
+    special = _special(value, n_special)
+    pretokenizer = make_at("config.pattern", lambda: tiktoken.pattern_of(pattern))
+    spec = make_at(
+        "vocab",
+        lambda: tiktoken.spec_of((blob, offsets, ids), table, pretokenizer, special, None, shared_ids=False),
+    )
+    ignored = get(config, "config", "ignore_merges", bool, True)
+    return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
+
+
+def _count(config: dict[str, Any], name: str, most: int) -> int:
+    value = config.get(name)
+    if type(value) is not int or not 0 <= value <= most:
+        raise FormatError(f"it is {shown(value)}; it must be an int from 0 to {most}", where=f"config.{name}")
+    return value
+
+
+def _tokens(listed: list[Any]) -> list[bytes]:
+    """The tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
+    tokens = []
+    for i, item in enumerate(listed):
+        text: Any = item.get("token_bytes") if isinstance(item, dict) else None
+        rank = item.get("rank") if isinstance(item, dict) else None
+        try:
+            token = base64.b64decode(text, validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            raise FormatError(f"{shown(text)} is not a token in base64", where=f"vocab[{i}].token_bytes") from None
+        if type(rank) is not int or rank != i:
+            raise FormatError(f"it is {shown(rank)}; ranks must be 0, 1, 2, … in order", where=f"vocab[{i}].rank")
+        if not token or (i < 256 and token != bytes([i])):
+            raise FormatError(
+                f"token {i} is {shown(token)}; the first 256 tokens must be the bytes 0 to 255, and no token is empty",
+                where=f"vocab[{i}].token_bytes",
+            )
+        tokens.append(token)
+    if len(tokens) < 256:
+        raise FormatError(f"it has {counted(len(tokens), 'token')}; the first 256 are the bytes", where="vocab")
+    return tokens
+
+
+def _special(value: dict[str, Any], n_special: int) -> dict[str, int]:
+    """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
+    listed = value.get("special_tokens")
+    if listed is None:
+        listed = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL)]
+    if not isinstance(listed, list) or len(listed) > n_special:
+        rule = f"it must be a list of at most {counted(n_special, 'token')}"
+        refuse("special_tokens", listed, rule, "see config.default_num_special_tokens")
+    special: dict[str, int] = {}
+    fillers = [{"rank": i, "token_str": FILLER.format(i)} for i in range(len(listed), n_special)]
+    for i, item in enumerate([*listed, *fillers]):
+        name = item.get("token_str") if isinstance(item, dict) else None
+        rank = item.get("rank") if isinstance(item, dict) else None
+        if not isinstance(name, str) or not name or name in special or type(rank) is not int or rank != i:
+            rule = f"it must be a token of its own with the rank {i}"
+            refuse(f"special_tokens[{i}]", item, rule, "number the special tokens 0, 1, 2, … in order")
+        special[name] = i
+    return special
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """A tekken.json of version v3, with its special tokens listed, as mistral-common reads it.
+
+    What the file does not keep is not checked here (`saving.py` reads it again).
+
+    Raises:
+        ValueError: for a tokenizer that the format cannot hold at all.
+
+    """
+    special = dict(spec.vocabulary.items(SPECIAL))
+    tokens = [token for _, token in spec.vocabulary.items(ORDINARY)]
+    reason = None
+    if spec.model != "byte" or spec.end_of_word is not None:
+        reason = "the format holds byte-level models without an end-of-word mark"
+    elif sorted(special) != list(range(len(special))) or len(spec.vocabulary) != spec.vocabulary.limit:
+        reason = "its special tokens do not have the ids 0, 1, 2, … before all others"
+    elif tokens[:256] != [bytes([byte]) for byte in range(256)]:
+        reason = "its first 256 tokens are not the bytes 0 to 255 in order"
+    elif spec.pretokenizer is None:
+        reason = "it has no pretokenizer"
+    if reason is not None or spec.pretokenizer is None:
+        raise ValueError(f"format tekken cannot hold this tokenizer: {reason}; save it as huggingface")
+    vocab = (
+        {"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": _text(token)}
+        for i, token in enumerate(tokens)
+    )
+    value: dict[str, Any] = {
+        "config": {
+            "pattern": tiktoken.pattern_text(spec.pretokenizer),
+            "num_vocab_tokens": len(tokens),
+            "default_vocab_size": len(tokens) + len(special),
+            "default_num_special_tokens": len(special),
+            "version": "v3",
+        },
+        "vocab": list(vocab),
+        "special_tokens": [
+            {"rank": number, "token_str": token.decode(), "is_control": True}
+            for number, token in sorted(special.items())
+        ],
+    }
+    if not spec.ignore_merges and merging_suffices(spec, Engine):
+        value["config"]["ignore_merges"] = False  # mistral-common, which does not know the field, gives the same ids
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _text(token: bytes) -> str | None:
+    """The token as text; None if it is not UTF-8."""
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return None

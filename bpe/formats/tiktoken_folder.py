@@ -1,0 +1,148 @@
+"""A folder with a rank file and its `tokenizer_config.json`, as Kimi and Qwen 1 are published.
+
+The rank file is called `tiktoken.model` or ends in `.tiktoken`. The configuration lists the special tokens. The pattern
+is in the Python code of the repository, which is never run: it follows from the `tokenizer_class`, or is in the field
+`pat_str` of the configuration, where this package writes it. Not here: rank files by themselves (`tiktoken.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bpe.encode.engine import Engine
+from bpe.errors import FormatError, shown
+from bpe.formats import tiktoken
+from bpe.formats.json_fields import get, get_text, load, make_at
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.normalizers import NFC
+from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, Vocabulary
+
+RANKS, CONFIG = "tiktoken.model", "tokenizer_config.json"
+
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]"
+#: The pattern of `TikTokenTokenizer` in the repositories of Kimi and Moonlight (tokenization_kimi.py).
+KIMI = "|".join(
+    (
+        r"[\p{Han}]+",
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}",
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+#: How many special tokens follow Kimi's ranks. Those that the configuration does not list are reserved.
+KIMI_SPECIAL, KIMI_RESERVED = 256 + 2, "<|reserved_token_{}|>"
+#: The special tokens that follow the ranks of Qwen 1 (tokenization_qwen.py).
+QWEN_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205)))
+
+
+def rank_file_of(names: list[str]) -> str | None:
+    """The name of the rank file among the names of a folder's files; None if there is none, or several."""
+    found = [name for name in names if name == RANKS or name.endswith(".tiktoken")]
+    return RANKS if RANKS in found else found[0] if len(found) == 1 else None
+
+
+def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
+    """Read the files of a folder: name → content; a rank file and `tokenizer_config.json` are required.
+
+    Raises:
+        FormatError: for invalid files, and where the pattern is not known; it names the file and the line or field.
+
+    """
+    name = rank_file_of(list(files))
+    if name is None or CONFIG not in files:
+        raise FormatError(f"a rank file and its {CONFIG} belong together; one of them is missing", path=path)
+    try:
+        config = load(files[CONFIG])
+        if not isinstance(config, dict):
+            raise FormatError(f"{shown(config)} is not an object")
+        return _read(files[name], name, config)
+    except FormatError as error:
+        where = ", ".join(part for part in (error.path or CONFIG, error.where) if part)
+        raise FormatError(error.message, path=path, where=where) from None
+
+
+def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
+    kind, pattern = get_text(config, "", "tokenizer_class"), get_text(config, "", "pat_str")
+    known = {"TikTokenTokenizer": KIMI, "QWenTokenizer": "qwen2"}
+    if pattern is None and kind not in known:
+        raise FormatError(
+            f"it is {shown(kind)}, whose pattern is not known; write the pattern to the field pat_str of this file, or "
+            "load the rank file with it, Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)",
+            where="tokenizer_class",
+        )
+    special = _special(config)
+    if pattern is not None:
+        own = pattern
+        pretokenizer = make_at("pat_str", lambda: tiktoken.pattern_of(own))
+    elif kind == "TikTokenTokenizer":
+        pretokenizer = tiktoken.pattern_of(KIMI)
+    else:
+        pretokenizer = Pretokenizer("qwen2")
+    spec = tiktoken.read(data, pretokenizer, special if pattern is not None else {}, name)
+    if pattern is not None:
+        ignored = get(config, "", "ignore_merges", bool, True)
+        return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
+    first = int(spec.vocabulary.limit)
+    if kind == "QWenTokenizer":
+        special = {**special, **{each: first + i for i, each in enumerate(QWEN_SPECIAL)}}
+        spec = replace(spec, normalizer=NFC())
+    else:
+        names = {number: each for each, number in special.items()}
+        special = {names.get(i, KIMI_RESERVED.format(i)): i for i in range(first, first + KIMI_SPECIAL)}
+    vocabulary = make_at(
+        "added_tokens_decoder",
+        lambda: Vocabulary(
+            spec.vocabulary.items(ORDINARY), ((number, each.encode()) for each, number in special.items())
+        ),
+    )
+    return replace(spec, vocabulary=vocabulary, special_tokens=special)
+
+
+def _special(config: dict[str, Any]) -> dict[str, int]:
+    """Name → id of the tokens in `added_tokens_decoder`. Their flags have no effect in tiktoken."""
+    special: dict[str, int] = {}
+    for number, item in get(config, "", "added_tokens_decoder", dict, {}).items():
+        content = item.get("content") if isinstance(item, dict) else None
+        if not isinstance(content, str) or not content or not number.isdecimal() or content in special:
+            where = f"added_tokens_decoder[{shown(number)}]"
+            raise FormatError(f"{shown(item)} is not a token of its own, with an id and a content", where=where)
+        special[content] = int(number)
+    return make_at("added_tokens_decoder", lambda: tiktoken.checked_special(special))
+
+
+def write(spec: TokenizerSpec) -> dict[str, bytes]:
+    """The two files of a folder: name → content.
+
+    Raises:
+        ValueError: for a tokenizer that they cannot hold at all.
+
+    """
+    if spec.pretokenizer is None:
+        raise ValueError(
+            "format tiktoken-folder cannot hold a tokenizer without a pretokenizer; save it as huggingface"
+        )
+    config: dict[str, Any] = {
+        "tokenizer_class": "TikTokenTokenizer",
+        "pat_str": tiktoken.pattern_text(spec.pretokenizer),
+        "added_tokens_decoder": {
+            str(number): {
+                "content": name,
+                **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
+                "special": True,
+            }
+            for name, number in sorted(spec.special_tokens.items(), key=lambda item: item[1])
+        },
+    }
+    if not spec.ignore_merges and merging_suffices(spec, Engine):
+        config["ignore_merges"] = False  # other programs, which do not know the field, give the same ids without it
+    return {RANKS: tiktoken.write(spec), CONFIG: (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()}

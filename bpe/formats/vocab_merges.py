@@ -1,0 +1,356 @@
+"""`vocab.json` and `merges.txt` of GPT-2, and the files that `transformers` writes beside them.
+
+`vocab.json` maps each token, in GPT-2's letters, to its id; each line of `merges.txt` has the two parts of a merge,
+best rank first. Neither holds the pretokenizer or the special tokens. In a folder, these are in `tokenizer_config.json`
+(whose `tokenizer_class` stands for the pretokenizer), `special_tokens_map.json` and `added_tokens.json`. The files are
+translated into the shape of a tokenizer.json, which `huggingface.py` reads. Not here: the two files under the names
+`vocab.bpe` and `encoder.json`, for tiktoken's encoding `gpt2` (`gpt2.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bpe.encode.engine import Engine
+from bpe.errors import FormatError, shown
+from bpe.formats import huggingface
+from bpe.formats.huggingface.expressible import differs
+from bpe.formats.json_fields import get, get_text, load
+from bpe.formats.packed import unpacked
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.normalizers import NFC, Normalizer
+from bpe.vocab.byte_letters import to_letters
+from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL
+
+VOCAB, MERGES = "vocab.json", "merges.txt"
+CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+#: The fields of the configuration that name a special token, in the order in which `transformers` adds them.
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+#: Fields with a list of special tokens; the second is the name in transformers 5.
+LISTS = ("additional_special_tokens", "extra_special_tokens")
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
+HEADER = "#version: 0.2"
+END = "<|endoftext|>"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a `tokenizer_class` of `transformers` stands for.
+
+    Attributes:
+        pattern: the name of the pretokenizer.
+        normalizer: the normalizer.
+        template: the fields with the tokens before and after a text.
+        roles: the default of each special token.
+
+    """
+
+    pattern: str = "gpt2"
+    normalizer: Normalizer | None = None
+    template: tuple[str, str] | None = None
+    roles: Mapping[str, Any] | None = None
+
+
+_GPT2 = Kind(roles=dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
+_ROBERTA = Kind(
+    template=("cls_token", "sep_token"),
+    roles={
+        "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
+        "cls_token": "<s>", "mask_token": {"content": "<mask>", "lstrip": True},
+    },
+)  # fmt: skip
+#: The classes that are read, without a `Fast` at the end.
+KINDS: Mapping[str, Kind] = {
+    "GPT2Tokenizer": _GPT2,
+    "CodeGenTokenizer": _GPT2,
+    "Qwen2Tokenizer": Kind("qwen2", NFC(), roles=dict.fromkeys(("eos_token", "unk_token", "pad_token"), END)),
+    **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
+}
+
+
+def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
+    """Read the files of a folder: name → content. `vocab.json` and `merges.txt` are required.
+
+    Without a configuration, the pretokenizer is GPT-2's, and `<|endoftext|>` is special if it is a token.
+
+    Args:
+        files: the contents; other names are ignored.
+        path: the folder, for errors.
+
+    Raises:
+        FormatError: for files that are invalid or do not fit together; it names the file and the line or field.
+
+    """
+    config = {**_object(files, SPECIAL_MAP, path), **_object(files, CONFIG, path)}
+    name = get_text(config, CONFIG, "tokenizer_class")
+    kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
+    if kind is None:
+        raise FormatError(
+            f"it is {shown(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the two files "
+            "with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
+            path=path,
+            where=f"{CONFIG}: tokenizer_class",
+        )
+    vocab = _vocab(files, path)
+    added = _added_tokens(files, config, kind, vocab, path)
+    spec = _spec(vocab, files[MERGES], added, kind.normalizer, path)
+    prefix = get(config, CONFIG, "add_prefix_space", bool, False)
+    return replace(
+        spec,
+        ignore_merges=get(config, CONFIG, "ignore_merges", bool, False),
+        pretokenizer=Pretokenizer(kind.pattern, add_prefix_space=prefix),
+        template=_template(config, kind, spec, path),
+    )
+
+
+def read_pair(
+    vocab: bytes,
+    merges: bytes,
+    pretokenizer: Pretokenizer | None,
+    normalizer: Normalizer | None,
+    special_tokens: Mapping[str, int] | None,
+    path: str | None = None,
+) -> TokenizerSpec:
+    """Read the two files alone, with the settings that they do not hold.
+
+    `special_tokens` maps names to ids; None stands for `<|endoftext|>`, if it is a token.
+
+    Raises:
+        FormatError: for invalid files; it names the file and the line or field.
+
+    """
+    files = {VOCAB: vocab, MERGES: merges}
+    ids = _vocab(files, path)
+    if special_tokens is None:
+        special_tokens = {END: ids[END]} if END in ids else {}
+    by_id = sorted(special_tokens.items(), key=lambda item: item[1])
+    added = [{"id": number, "content": name, "special": True} for name, number in by_id]
+    return replace(_spec(ids, merges, added, normalizer, path), pretokenizer=pretokenizer)
+
+
+def write(spec: TokenizerSpec) -> dict[str, bytes]:
+    """The five files of a folder: name → content. `GPT2Tokenizer` of `transformers` reads them.
+
+    What the files do not keep is not checked here (`saving.py` reads them again).
+
+    Raises:
+        ValueError: for a tokenizer that they cannot hold at all.
+
+    """
+    reason = differs(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    if reason is None and spec.end_of_word is not None:
+        reason = "it has an end-of-word mark"
+    if reason is not None:
+        raise ValueError(f"format vocab-merges cannot hold this tokenizer: {reason}; save it as huggingface")
+    letters = {number: to_letters(token) for number, token in spec.vocabulary.items(ORDINARY)}
+    others = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    vocab = {token: number for number, token in sorted({**letters, **others}.items())}
+    pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
+    config, roles = _config(spec)
+    return {
+        VOCAB: json.dumps(vocab, ensure_ascii=False).encode(),
+        MERGES: f"{HEADER}\n{''.join(pairs)}".encode(),
+        CONFIG: _dumped(config),
+        SPECIAL_MAP: _dumped(roles),
+        ADDED: _dumped({}),  # every token is in vocab.json
+    }
+
+
+def _dumped(value: object) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(tokenizer_config.json, special_tokens_map.json)."""
+    special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
+    pretokenizer, names = spec.pretokenizer, {number: name for name, number in spec.special_tokens.items()}
+    name, roles = "GPT2Tokenizer", {}
+    if pretokenizer is not None and pretokenizer.name == "qwen2" and isinstance(spec.normalizer, NFC):
+        name = "Qwen2Tokenizer"
+    template = [[names.get(number) for number in side] for side in spec.template or ((), ())]
+    if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
+        name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
+    for role in KINDS[name].roles or ():
+        roles.setdefault(role, _content((KINDS[name].roles or {})[role]))
+    roles = {role: each if each in special else None for role, each in roles.items()}
+    config: dict[str, Any] = {
+        "tokenizer_class": name,
+        "add_prefix_space": pretokenizer is not None and pretokenizer.add_prefix_space,
+        "added_tokens_decoder": {
+            str(number): {
+                "content": each,
+                **{flag: flag in spec.token_flags.get(each, ()) for flag in FLAGS},
+                "special": each in special,
+            }
+            for number, each in sorted(names.items())
+        },
+        "clean_up_tokenization_spaces": False,
+        **roles,
+    }
+    if spec.ignore_merges and merging_suffices(spec, Engine):
+        config["ignore_merges"] = True  # other programs, which do not know the field, give the same ids without it
+    if template[0] and not template[1] and name != "RobertaTokenizer":
+        config |= {"add_bos_token": True, "bos_token": template[0][0]}
+    listed = [each for each in special if each not in roles.values()]
+    config[LISTS[0]] = listed
+    return config, {**{role: each for role, each in roles.items() if each is not None}, LISTS[0]: listed}
+
+
+def _object(files: Mapping[str, bytes], name: str, path: str | None) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is no such file."""
+    if name not in files:
+        return {}
+    try:
+        value = load(unpacked(files[name], path))
+    except FormatError as error:
+        raise FormatError(error.message, path=path, where=_in(name, error.where)) from None
+    if not isinstance(value, dict):
+        raise FormatError(f"{shown(value)} is not an object", path=path, where=name)
+    return value
+
+
+def _in(name: str, where: str | None) -> str:
+    return f"{name}, {where}" if where else name
+
+
+def _vocab(files: Mapping[str, bytes], path: str | None) -> dict[str, int]:
+    for name in (VOCAB, MERGES):
+        if name not in files:
+            raise FormatError(f"{name} is missing; vocab.json and merges.txt belong together", path=path)
+    return _object(files, VOCAB, path)
+
+
+def _merge_lines(data: bytes, path: str | None) -> list[str]:
+    """The merges, one on each line, without the header."""
+    try:
+        text = unpacked(data, path).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"it is not UTF-8: {error}; it must be a merge list", path=path, where=MERGES) from None
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    for number, line in enumerate(lines):
+        if line.count(" ") != 1 and not (number == 0 and line.startswith("#version")):
+            raise FormatError(
+                f"{shown(line)} is not the two parts of a merge, separated by a space",
+                path=path,
+                where=f"{MERGES}, line {number + 1}",
+            )
+    return lines
+
+
+def _spec(
+    vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None, path: str | None
+) -> TokenizerSpec:
+    """The spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
+    lines = _merge_lines(merges, path)
+    header = bool(lines) and lines[0].startswith("#version")
+    value = {
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+        "model": {"type": "BPE", "vocab": vocab, "merges": [line.removesuffix("\r") for line in lines[header:]]},
+    }
+    try:
+        spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
+    except FormatError as error:
+        where = error.where or ""
+        line = re.fullmatch(r"model\.merges\[(\d+)\]", where)
+        if line is not None:
+            where = f"{MERGES}, line {int(line[1]) + header + 1}"
+        elif where.startswith("model.vocab"):
+            where = VOCAB + where.removeprefix("model.vocab")
+        raise FormatError(error.message, path=path, where=where or None) from None
+    return replace(spec, normalizer=normalizer)
+
+
+def _added_tokens(
+    files: Mapping[str, bytes], config: dict[str, Any], kind: Kind, vocab: dict[str, int], path: str | None
+) -> list[dict[str, Any]]:
+    """The added tokens as a tokenizer.json has them, sorted by id."""
+    found: dict[str, dict[str, Any]] = {}
+    listed = config.get("added_tokens_decoder")
+    if listed is not None and not isinstance(listed, dict):
+        raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: added_tokens_decoder")
+    for number, item in (listed or {}).items():
+        where = f"{CONFIG}: added_tokens_decoder[{shown(number)}]"
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not number.isdecimal():
+            raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
+        found[item["content"]] = {"id": int(number), **_flags(item)}
+    numbers = _object(files, ADDED, path)
+    for content, number in numbers.items():
+        if type(number) is not int:
+            raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
+        found.setdefault(content, {"id": number, "special": False, "normalized": True})
+    if listed is None:
+        following = max([len(vocab) - 1, *(each["id"] for each in found.values())]) + 1
+        for item in _named(config, kind, path):
+            content = item["content"]
+            number = found[content]["id"] if content in found else vocab.get(content)
+            if number is None:
+                if not item["required"]:
+                    continue
+                number, following = following, following + 1
+            found[content] = {"id": number, **_flags(item), "special": True}
+    tokens = ({"content": content, **item} for content, item in found.items())
+    return sorted(tokens, key=lambda item: (str(type(item["id"])), item["id"]))
+
+
+def _flags(item: Mapping[str, Any]) -> dict[str, Any]:
+    flags = {flag: item.get(flag, False) for flag in FLAGS}
+    return {**flags, "special": item.get("special", True)}
+
+
+def _named(config: dict[str, Any], kind: Kind, path: str | None) -> list[dict[str, Any]]:
+    """The special tokens by name: content and flags; `required` is False for a default of the class."""
+    found = []
+    for role in ROLES:
+        values = [config[role]] if role in config else [(kind.roles or {}).get(role)]
+        found += [(role, value, role in config) for value in values if value is not None]
+    for name in LISTS:
+        value = config.get(name) or []
+        values = list(value.values()) if isinstance(value, dict) else value
+        if not isinstance(values, list):
+            raise FormatError(f"{shown(value)} is not a list of tokens", path=path, where=name)
+        found += [(name, value, True) for value in values]
+    tokens = []
+    for name, value, required in found:
+        item = {"content": value} if isinstance(value, str) else value
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not item["content"]:
+            raise FormatError(f"{shown(value)} is not a token", path=path, where=name)
+        tokens.append({**item, "required": required})
+    return tokens
+
+
+def _content(token: Any) -> Any:
+    """The text of a special token, which is a string or an object with flags."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _template(
+    config: dict[str, Any], kind: Kind, spec: TokenizerSpec, path: str | None
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The ids before and after a text."""
+    names: list[list[str]] = [[], []]
+    if kind.template is not None:
+        names = [[role] for role in kind.template]
+    if kind.template is None and get(config, CONFIG, "add_bos_token", bool, False):
+        names[0] = ["bos_token"]
+    if kind.template is None and get(config, CONFIG, "add_eos_token", bool, False):
+        names[1] = ["eos_token"]
+    sides = []
+    for roles in names:
+        side = []
+        for role in roles:
+            value = config.get(role, (kind.roles or {}).get(role))
+            content = _content(value)
+            if not isinstance(content, str) or content not in spec.special_tokens:
+                raise FormatError(f"{shown(content)} is not a special token", path=path, where=f"{CONFIG}: {role}")
+            side.append(spec.special_tokens[content])
+        sides.append(tuple(side))
+    return (sides[0], sides[1]) if any(sides) else None

@@ -1,0 +1,166 @@
+"""Compares two tokenizers as data: their vocabularies, merges and settings.
+
+`bpe diff` prints the result, and a conversion uses it to find what a format did not keep. Not here: the ids of texts
+(`bpe/converting.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from bpe.errors import counted, shown
+from bpe.vocab.fingerprint import fingerprint
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import SPECIAL
+
+#: The fields of a spec that are compared by themselves, or that follow from the others.
+_NOT_SETTINGS = {
+    "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
+}  # fmt: skip
+#: How many tokens a line names.
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between two tokenizers.
+
+    Attributes:
+        kind: "vocabulary", "merges" or "settings".
+        field: the field of `TokenizerSpec` that differs.
+        message: the difference in words, in one line.
+
+    """
+
+    kind: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def differences(
+    a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str] = ("the first", "the second")
+) -> list[Difference]:
+    """What differs between two specs; an empty list if and only if their fingerprints are equal.
+
+    Args:
+        a: the first.
+        b: the second.
+        names: what the messages call them.
+
+    >>> from dataclasses import replace
+    >>> from bpe.vocab.vocabulary import Vocabulary
+    >>> empty = np.empty((0, 2), np.int32)
+    >>> spec = TokenizerSpec("byte", Vocabulary([(0, b"a"), (1, b"b")]), empty, empty[:, 0])
+    >>> for each in differences(spec, replace(spec, fuse_unk=True, vocabulary=Vocabulary([(0, b"a"), (2, b"c")]))):
+    ...     print(each)
+    vocabulary: 1 token only in the first (b'b'), 1 only in the second (b'c')
+    fuse_unk: False in the first, True in the second
+
+    """
+    found = [*_vocabulary(a, b, names), *_merges(a, b, names), *_settings(a, b, names)]
+    if not found and fingerprint(a) != fingerprint(b):
+        found.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
+    return found
+
+
+def _vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
+    if _same_tokens(a, b):
+        return
+    first, second = a.vocabulary.ids, b.vocabulary.ids
+    message = _maps("token", first, second, names)
+    if message:
+        yield Difference("vocabulary", "vocabulary", message)
+    elif dict(a.special_tokens) == dict(b.special_tokens):
+        others = [{token: number for number, token in each.vocabulary.items(SPECIAL)} for each in (a, b)]
+        message = _maps("other token", others[0], others[1], names)
+        yield Difference("vocabulary", "vocabulary", message or "tokens of another kind")
+
+
+def _same_tokens(a: TokenizerSpec, b: TokenizerSpec) -> bool:
+    """Whether two vocabularies have the same tokens with the same ids. Makes no object for each token."""
+    first, second = a.vocabulary, b.vocabulary
+    same = first.blob == second.blob and np.array_equal(first.kinds, second.kinds)
+    return same and np.array_equal(first.offsets, second.offsets)
+
+
+def _maps(
+    noun: str,
+    first: Mapping[Any, Any],
+    second: Mapping[Any, Any],
+    names: tuple[str, str],
+    spelled: Callable[[Any], str] = shown,
+) -> str:
+    """How two mappings differ, in words: keys that only one has, and keys with other values."""
+    parts: list[str] = []
+    for one, other, name in ((first, second, names[0]), (second, first, names[1])):
+        keys = [key for key in one if key not in other]
+        if keys:
+            what = counted(len(keys), noun) if not parts else str(len(keys))
+            parts.append(f"{what} only in {name} ({_listed(map(spelled, keys))})")
+    changed = [key for key in first if key in second and first[key] != second[key]]
+    if changed:
+        values = (f"{shown(key)} {first[key]} and {second[key]}" for key in changed)
+        parts.append(f"{counted(len(changed), noun)} with another value ({_listed(values)})")
+    return ", ".join(parts)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """The first few texts."""
+    some = list(islice(texts, _SHOWN + 1))
+    return ", ".join(some[:_SHOWN] + ["…"] * (len(some) > _SHOWN))
+
+
+def _merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
+    """The first merge that differs, compared by the bytes of its tokens, and merges that only one has."""
+    same = np.array_equal(a.merges, b.merges) and np.array_equal(a.merge_results, b.merge_results)
+    if not (same and _same_tokens(a, b)):
+        first, second = _merge_list(a), _merge_list(b)
+        if first != second:
+            index = next((i for i, (x, y) in enumerate(zip(first, second, strict=False)) if x != y), -1)
+            message = (
+                _maps("merge", dict.fromkeys(first), dict.fromkeys(second), names, _spelled)
+                or "the same in another order"
+            )
+            if index >= 0:
+                message += f"; merge {index} is {_spelled(first[index])} in {names[0]}, {_spelled(second[index])} in "
+                message += names[1]
+            yield Difference("merges", "merges", message)
+            return
+    if not _same_array(a.merge_ranks, b.merge_ranks):
+        yield Difference("merges", "merge_ranks", "the same merges, with other ranks")
+
+
+def _merge_list(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
+    vocabulary = spec.vocabulary
+    return [(vocabulary[left], vocabulary[right]) for left, right in spec.merges.tolist()]
+
+
+def _spelled(pair: tuple[bytes, bytes]) -> str:
+    return f"{shown(pair[0])} + {shown(pair[1])}"
+
+
+def _same_array(a: Any, b: Any) -> bool:
+    return (a is None) == (b is None) and (a is None or np.array_equal(a, b))
+
+
+def _settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
+    if message := _maps("token", a.special_tokens, b.special_tokens, names):
+        yield Difference("settings", "special_tokens", message)
+    flags = [{name: sorted(each) for name, each in spec.token_flags.items() if each} for spec in (a, b)]
+    if message := _maps("token", flags[0], flags[1], names):
+        yield Difference("settings", "token_flags", message)
+    for each in fields(TokenizerSpec):
+        one, other = getattr(a, each.name), getattr(b, each.name)
+        if each.name not in _NOT_SETTINGS and one != other:
+            message = f"{shown(one, 200)} in {names[0]}, {shown(other, 200)} in {names[1]}"
+            yield Difference("settings", each.name, message)
+    if a.end_of_word == b.end_of_word and _same_tokens(a, b) and not _same_array(a.ends_word, b.ends_word):
+        yield Difference("settings", "ends_word", "other tokens end words")
