@@ -583,7 +583,7 @@ class Tokenizer:
         ('a<|end|>', 'a')
 
         """
-        return self.decode_bytes(ids, skip_special=skip_special).decode("utf-8", errors)
+        return self._decoder.text_of(self._decoder.without_special(ids) if skip_special else ids, errors)
 
     def decode_bytes(self, ids: Ids, *, skip_special: bool = False) -> bytes:
         """The bytes of a sequence of ids.
@@ -629,10 +629,10 @@ class Tokenizer:
         check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
         if skip_special:
             return [self.decode(ids, errors, skip_special=True) for ids in batch]
-        bytes_of = self._decoder.bytes_of
+        text_of = self._decoder.text_of
         rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
-            rows.append(bytes_of(ids).decode("utf-8", errors))  # noqa: PERF401
+            rows.append(text_of(ids, errors))  # noqa: PERF401
         return rows
 
     def decoder(self) -> IncrementalDecoder:

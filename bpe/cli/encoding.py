@@ -189,12 +189,12 @@ def decode(args: argparse.Namespace) -> None:
         pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
         for number, (where, ids, begins, size) in enumerate(pieces):
             if begins and number:
-                out.write(between)
-                decoder.begin()
+                out.write(decoder.end() + between)
             with error_context(args.file, where):
                 text = decoder.push(ids)
             out.write(text)
             advance(size)
+        out.write(decoder.end())
 
 
 def count(args: argparse.Namespace) -> None:

@@ -15,18 +15,24 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
 from bpe.decode._decoder import TokenTable
+from bpe.decode.chain import ChainDecoder, ChainStream
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import special_ids
-from bpe.vocab.vocabulary import Vocabulary
+from bpe.vocab.vocabulary import NONE, Vocabulary
 
 Ids = Sequence[int] | NDArray[Any]
 
 
 class TokenDecoder:
-    """Decodes ids to bytes. An end-of-word mark becomes a space, or nothing at the end of the text."""
+    """Decodes ids to bytes. An end-of-word mark becomes a space, or nothing at the end of the text.
+
+    A tokenizer with decoder steps of its own is decoded by these (`chain.py`).
+    """
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
+        self.chain = None if spec.decoder is None else ChainDecoder(spec)
+        self._is_token = spec.vocabulary.kinds != NONE
         # Copies, because the kernel trusts these offsets and the caller may still write to the spec's arrays.
         blob, offsets = spec.vocabulary.blob, spec.vocabulary.offsets.copy()
         self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
@@ -64,13 +70,26 @@ class TokenDecoder:
 
         """
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        if self.chain is not None:
+            self.check(array)
+            return self.chain.bytes_of(array)
         data = self.pieces_of(array)
         if self._ends_word is not None and len(array) and self._ends_word[array[-1]]:
             return data[:-1]
         return data
 
+    def text_of(self, ids: Ids, errors: str) -> str:
+        """The text of a sequence of ids; raises the errors of `bytes_of`, and of `bytes.decode`."""
+        if self.chain is None or errors != "replace":
+            return self.bytes_of(ids).decode("utf-8", errors)
+        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        self.check(array)
+        return self.chain.text_of(array)
+
     def texts_of(self, batch: TokenBatch, errors: str) -> list[str] | None:
-        """The text of each row, equal to that of `bytes_of` and `bytes.decode`; None if an id has no token."""
+        """The text of each row, equal to that of `text_of`; None if rows must be decoded one by one."""
+        if self.chain is not None:
+            return None
         ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
         marked = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
         texts = self._table.texts_of(ids, offsets, marked, errors)
@@ -83,10 +102,20 @@ class TokenDecoder:
         """
         data = self._table.bytes_of(array)
         if isinstance(data, int):
-            number = int(array[data])
-            rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
-            raise ValueError(f"token id {number} at position {before + data} is no token of this vocabulary: {rule}")
+            raise self._no_token(array, data, before)
         return data
+
+    def check(self, array: NDArray[np.uint32], before: int = 0) -> None:
+        """Raise ValueError for an id without a token."""
+        if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token[array].all()):
+            return
+        index = next(i for i, number in enumerate(array.tolist()) if number >= self.limit or not self._is_token[number])
+        raise self._no_token(array, index, before)
+
+    def _no_token(self, array: NDArray[np.uint32], index: int, before: int) -> ValueError:
+        number = int(array[index])
+        rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
+        return ValueError(f"token id {number} at position {before + index} is no token of this vocabulary: {rule}")
 
 
 def _marks_to_spaces(
@@ -104,17 +133,30 @@ class ByteDecoder:
 
     def __init__(self, tokens: TokenDecoder) -> None:
         self._tokens = tokens
+        self._stream = None if tokens.chain is None else ChainStream(tokens.chain)
         self.begin()
 
     def begin(self) -> None:
         """Begin a new text."""
         self._space, self._n_ids = b"", 0
+        if self._stream is not None:
+            self._stream.begin()
+
+    def end(self) -> bytes:
+        """The rest of the text, which ends here; a new one begins."""
+        rest = b"" if self._stream is None else self._stream.flush().encode()
+        self.begin()
+        return rest
 
     def push(self, ids: Ids) -> bytes:
         """Decode the next ids of the text; errors are those of `bytes_of`."""
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if not len(array):
             return b""
+        if self._stream is not None and self._tokens.chain is not None:
+            self._tokens.check(array, self._n_ids)
+            self._n_ids += len(array)
+            return self._stream.push([self._tokens.chain.string_of(n) or "" for n in array.tolist()]).encode()
         data = self._space + self._tokens.pieces_of(array, self._n_ids)
         self._space, self._n_ids = b"", self._n_ids + len(array)
         ends_word = self._tokens._ends_word
@@ -127,8 +169,9 @@ class IncrementalDecoder:
     """Decodes ids that arrive one by one, and returns each character as soon as it is complete.
 
     Invalid bytes are replaced by U+FFFD, as in `bytes.decode(errors="replace")`; an incomplete character at the end is
-    held back, not replaced. At most three bytes, and the space of one end-of-word mark, are held back. A decoder must
-    not be used by several threads at once.
+    held back, not replaced. At most three bytes, and the space of one end-of-word mark, are held back; with decoder
+    steps, also what a later id may change, such as the byte tokens since the last other token. A decoder must not be
+    used by several threads at once.
 
     `Tokenizer.decoder` creates one.
 
@@ -158,8 +201,7 @@ class IncrementalDecoder:
         return self._utf8.decode(self._bytes.push([ids] if single else ids))  # type: ignore[list-item,arg-type]
 
     def flush(self) -> str:
-        """End the text and reset the decoder. Returns U+FFFD if a character is incomplete, otherwise ""."""
-        rest = self._utf8.decode(b"", final=True)
+        """End the text and reset the decoder. Returns the text held back: U+FFFD for an incomplete character."""
+        rest = self._utf8.decode(self._bytes.end(), final=True)
         self._utf8.reset()
-        self._bytes.begin()
         return rest

@@ -77,7 +77,7 @@ cdef class Encoder:
         self.pool = ResultPool(memory + memory // 2)
         self.values = Values(merger, tokens.ends_word is not None)
         self.seeds = Seeds(merger.origins, merger.merges, tokens)
-        if not merger.alphabet.fuse_unk:
+        if merger.can_split:
             self.splits = SplitFilter()
             self.splits.add_merges(merger.merges.pairs, tokens.blob, tokens.offsets)
 

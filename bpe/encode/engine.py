@@ -24,15 +24,16 @@ from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
 from bpe.encode._batch import EncodeJob
 from bpe.encode._file_blocks import BlockJob
+from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
-from bpe.pretokenize.patterns import WHOLE
+from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
 from bpe.pretokenize.pretokenizer import prepared, scanner_of
 from bpe.text import normalizers
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import SpecialTokens
-from bpe.vocab.symbols import symbol_tables, unk_id
+from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
@@ -75,8 +76,9 @@ class Engine:
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
-        self.symbols = symbol_tables(spec)
+        self.symbols = word_symbols(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
+        self.words = WordModel(spec, self.symbols, self._unk)
         self.kernel = self._kernel()
         if spec.ignore_merges:
             numbers, vocabulary = np.flatnonzero(self._tokens_that_are_words()), spec.vocabulary
@@ -102,7 +104,7 @@ class Engine:
 
     def _kernel(self) -> core.Encoder:
         """Build the kernel's tables, without the words that are encoded as one token."""
-        spec, (inner, last, mark) = self.spec, self.symbols
+        spec, symbols = self.spec, self.symbols
         # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
         # arrays of the spec.
         known = spec.ignore_merges and spec.unreachable is not None
@@ -114,19 +116,64 @@ class Engine:
             spec.vocabulary.limit,
             np.array(spec.unreachable, dtype=np.int32) if known else None,
         )
-        self.merger = Merger(merges, SymbolTables(inner, last, mark, self._unk, spec.fuse_unk, self._chars))
+        self.merger = Merger(
+            merges,
+            SymbolTables(
+                symbols.inner,
+                symbols.last,
+                symbols.mark,
+                self._unk,
+                spec.fuse_unk,
+                self._chars,
+                symbols.first,
+                symbols.only,
+                symbols.of_bytes,
+                prefix=(spec.subword_prefix or "").encode(),
+                suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
+                drop_unknown=spec.drop_unknown,
+            ),
+        )
         ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
         if ends is not None and spec.ends_word is not None:
             ends[:] = spec.ends_word
         mark_size = 0 if spec.end_of_word is None else len(spec.end_of_word.encode())
         tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends, mark_size)
         scanner = scanner_of(spec.pretokenizer)
+        if scanner == WHOLE and self._can_cut_at_spaces():
+            scanner = SPACE_RUNS
         return core.Encoder(self.merger, tokens, -1 if scanner is None else scanner, self.cache_memory)
+
+    def _can_cut_at_spaces(self) -> bool:
+        """Whether texts that are words can be cut before U+2581, which stands for a space, after another character.
+
+        True if no merge crosses these positions, as in most vocabularies of SentencePiece's kind. A text is then
+        encoded in parts that occur again and again.
+        """
+        spec, space = self.spec, "\u2581".encode()
+        inner, last = self.symbols.inner, self.symbols.last
+        if not self._chars or len(inner) <= 0x2581 or inner[0x2581] == NO_TOKEN or not np.array_equal(inner, last):
+            return False
+        if spec.ignore_merges or spec.end_of_word is not None or not (self.merger.can_split or self._fuses_only()):
+            return False
+        vocabulary = spec.vocabulary
+        starts = np.zeros(vocabulary.limit, dtype=np.bool_)
+        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
+        for number, token in vocabulary.items():
+            starts[number], ends[number] = token.startswith(space), token.endswith(space)
+        return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
+
+    def _fuses_only(self) -> bool:
+        """Whether pieces cannot be split anywhere because unknown symbols are fused, and for no other reason."""
+        spec = self.spec
+        if not spec.fuse_unk or spec.drop_unknown or spec.byte_fallback or spec.subword_prefix:
+            return False
+        return not np.any(spec.merges == self._unk) and not np.any(spec.merge_results == self._unk)
 
     def _tokens_that_are_words(self) -> NDArray[np.bool_]:
         """With `ignore_merges`, by id: whether merging the bytes of an ordinary token may give another id."""
         vocabulary, known = self.spec.vocabulary, self.spec.unreachable
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
+        ordinary[list(self.spec.text_specials)] = True
         if known is None:
             known = self.kernel.unreachable_of(ordinary.astype(np.uint8))
         if known is None:
@@ -385,19 +432,15 @@ class Engine:
         """The ids of one pretoken; NO_TOKEN for a symbol without an id."""
         return self.kernel.encode_piece(piece)
 
+    def word_lengths(self, piece: bytes) -> list[int]:
+        """For each token of one pretoken, the number of bytes of text that it stands for."""
+        if self.spec.ignore_merges and len(self.piece_ids(piece)) == 1:
+            return [len(piece)]
+        return self.words.lengths(piece)
+
     def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
         """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        inner, last, mark = self.symbols
-        codes = [ord(char) for char in piece.decode()] if self._chars else list(piece)
-        found: list[tuple[bytes, int]] = []
-        for index, code in enumerate(codes):
-            table = inner if index < len(codes) - 1 else last
-            number = int(table[code]) if code < len(table) else NO_TOKEN
-            symbol = chr(code).encode() if self._chars else bytes([code])
-            found.append((symbol, self._unk if number == NO_TOKEN else number))
-        if mark != NO_TOKEN:
-            found.append((self.spec.vocabulary[mark], mark))
-        return found
+        return [(symbol.name, symbol.token) for symbol in self.words.symbols(piece)]
 
 
 @dataclass(frozen=True)

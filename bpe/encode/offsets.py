@@ -20,9 +20,11 @@ from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pretokenizer import prepared
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
-from bpe.vocab.symbols import unk_id
+from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN
 
+#: The most words whose lengths of tokens are kept, and the most bytes of one.
+WORDS_KEPT, LONG_WORD = 1 << 16, 256
 #: The unit of offsets.
 Unit = Literal["char", "byte"]
 
@@ -38,6 +40,9 @@ class OffsetEncoder:
         pretokenizer = spec.pretokenizer
         #: Whether a token that ends with the mark may come from text that spells the mark.
         self._spelled_like_text = has_text_marks(spec)
+        #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
+        self._by_word = _merges_again(engine)
+        self._word_lengths: dict[bytes, list[int]] = {}
         #: Whether every token is a part of the text: if their lengths sum to the text's, nothing was dropped.
         self._own_bytes = (
             spec.model == "byte"
@@ -130,10 +135,13 @@ class OffsetEncoder:
             starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
         else:
             starts, ends = pretokenizer.spans(data)
+        if self._by_word:
+            spans = self._spans_by_word(data, starts, ends)
+            return ids, np.maximum(spans - (len(data) - len(piece)), 0)
         bounds = offsets_of(ends - starts)
         lengths = self._lengths[ids]
         unknown = ids == self._unk
-        if unknown.any():
+        if not self._engine.spec.byte_fallback and unknown.any():
             lengths[unknown] = self._unknown_lengths(data, starts, ends)
         if self._spelled_like_text:
             self._add_text_marks(lengths, ids, bounds)
@@ -146,6 +154,21 @@ class OffsetEncoder:
             (starts[first] + token_starts - bounds[first], starts[last] + token_ends - bounds[last]), axis=1
         )
         return ids, np.maximum(spans - (len(data) - len(piece)), 0)
+
+    def _spans_by_word(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The spans of the tokens of each pretoken, whose lengths are counted from its start, as in `tokenizers`."""
+        spans: list[tuple[int, int]] = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            word, at = data[start:end], start
+            lengths = self._word_lengths.get(word)
+            if lengths is None:
+                lengths = self._engine.word_lengths(word)
+                if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
+                    self._word_lengths[word] = lengths
+            for length in lengths:
+                spans.append((min(at, end), min(at + length, end)))
+                at += length
+        return np.array(spans, dtype=np.int64).reshape(-1, 2)
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""
@@ -162,7 +185,7 @@ class OffsetEncoder:
 
     def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of bytes of each unknown token, in order: of one symbol, or of fused neighbours."""
-        inner, last, _ = self._engine.symbols
+        inner, last = self._engine.symbols.inner, self._engine.symbols.last
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
         if self._engine.spec.model == "char":
@@ -180,6 +203,18 @@ class OffsetEncoder:
             return lengths
         fused = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~fused)))
+
+
+def _merges_again(engine: Engine) -> bool:
+    """Whether the text that a token stands for may have another length than its name.
+
+    Byte tokens stand for one byte each; where no other rule changes lengths, that is enough.
+    """
+    spec = engine.spec
+    if spec.subword_prefix is not None or spec.drop_unknown or spec.text_specials:
+        return True
+    special = not engine.merger.can_split or spec.ignore_merges or spec.end_of_word is not None
+    return spec.byte_fallback and special
 
 
 def _tokens_of(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -203,6 +238,9 @@ def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     lengths = spec.vocabulary.lengths.astype(np.int64)
     if spec.end_of_word is not None and spec.ends_word is not None:
         lengths -= spec.ends_word * len(spec.end_of_word.encode())
+    of_bytes = word_symbols(spec).of_bytes
+    if of_bytes is not None:
+        lengths[of_bytes[of_bytes != NO_TOKEN]] = 1
     return lengths
 
 

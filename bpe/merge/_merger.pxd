@@ -15,7 +15,10 @@ cdef class Merger:
     cdef Origins origins
     cdef Alphabet alphabet
     cdef Alphabet unmarked        # the same for a part that is not the end of its word
+    cdef bytes prefix             # which the alphabets point to
+    cdef bytes suffix
     cdef bint small_ranks
+    cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown

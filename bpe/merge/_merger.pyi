@@ -2,4 +2,5 @@ from bpe.merge.tables import MergeList, SymbolTables
 
 class Merger:
     merges: MergeList
+    can_split: bool
     def __init__(self, merges: MergeList, symbols: SymbolTables) -> None: ...

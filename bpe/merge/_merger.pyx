@@ -12,9 +12,11 @@ from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
     SHORT,
+    Affix,
     Alphabet,
     Row,
     Scratch,
+    Symbols,
     merge_in_passes,
     merge_row,
     merge_with_heap,
@@ -58,26 +60,55 @@ cdef class Merger:
         if not symbols.chars and (inner.shape[0] < 256 or last.shape[0] < 256):
             raise ValueError(f"there are tokens for {inner.shape[0]} and {last.shape[0]} bytes; there must be 256")
         unk = symbols.unk
+        cdef const uint32_t[::1] first = symbols.inner if symbols.first is None else symbols.first
+        cdef const uint32_t[::1] only = symbols.last if symbols.only is None else symbols.only
+        cdef const uint32_t[::1] of_bytes
         if inner.shape[0] == 0 or last.shape[0] == 0 or (unk != NO_TOKEN and unk >= merges.limit):
             raise ValueError(f"the unknown token is {unk}; ids are below {merges.limit}, and there must be symbols")
         self.merges, self.symbols = merges, symbols
-        self.alphabet.inner, self.alphabet.n_inner = &inner[0], inner.shape[0]
-        self.alphabet.last, self.alphabet.n_last = &last[0], last.shape[0]
+        if first.shape[0] == 0 or only.shape[0] == 0:
+            raise ValueError("there are no symbols at the first position of a word; there must be some")
+        self.alphabet.inner = Symbols(tokens=&inner[0], n=inner.shape[0])
+        self.alphabet.last = Symbols(tokens=&last[0], n=last.shape[0])
+        self.alphabet.first = Symbols(tokens=&first[0], n=first.shape[0])
+        self.alphabet.only = Symbols(tokens=&only[0], n=only.shape[0])
+        self.prefix, self.suffix = symbols.prefix, symbols.suffix
+        self.alphabet.prefix = Affix(data=self.prefix, size=len(self.prefix))
+        self.alphabet.suffix = Affix(data=self.suffix, size=len(self.suffix))
+        if symbols.of_bytes is not None:
+            of_bytes = symbols.of_bytes
+            if of_bytes.shape[0] != 256:
+                raise ValueError(f"there are tokens for {of_bytes.shape[0]} bytes; there must be 256")
+            self.alphabet.of_bytes = &of_bytes[0]
         self.alphabet.mark, self.alphabet.unk = symbols.mark, unk
         self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
+        self.alphabet.drop_unknown = symbols.drop_unknown
         self.unmarked = self.alphabet
-        self.unmarked.last, self.unmarked.n_last, self.unmarked.mark = &inner[0], inner.shape[0], NO_TOKEN
+        self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
+        self.unmarked.suffix.size = 0
         self.unmarked.plain = not symbols.chars and not np.any(np.asarray(inner) == NO_TOKEN)
         self.alphabet.plain = self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(inner, last)
         is_symbol = np.zeros(merges.limit, dtype=np.bool_)               # np.unique would import numpy.ma: 8 ms
-        for ids in (np.asarray(inner), np.asarray(last), np.array([symbols.mark], dtype=np.uint32)):
+        tables = [np.asarray(inner), np.asarray(last), np.asarray(first), np.asarray(only)]
+        for ids in (*tables, np.array([symbols.mark], dtype=np.uint32)):
             is_symbol[ids[ids != NO_TOKEN]] = True
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks)
         if not symbols.chars:
             self.table.index_bytes(inner)
         self.origins = Origins(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
-        if unk != NO_TOKEN and not is_symbol[unk] and (np.any(merges.pairs == unk) or np.any(merges.results == unk)):
-            self.origins.ordered = False                   # merging can go on from symbols that no alphabet has
+        others = [] if symbols.of_bytes is None else symbols.of_bytes.tolist()
+        merges_unknown = False
+        for token in {*others, unk} - {NO_TOKEN}:
+            if token >= merges.limit:
+                raise ValueError(f"a byte is token {token}; ids are below {merges.limit}")
+            if not is_symbol[token] and (np.any(merges.pairs == token) or np.any(merges.results == token)):
+                self.origins.ordered = False               # merging can go on from symbols that no alphabet has
+                merges_unknown = True
+        if self.prefix:
+            self.origins.ordered = False                   # a token does not spell its text
+        complete = symbols.of_bytes is not None and NO_TOKEN not in others
+        depends = symbols.fuse_unk or symbols.drop_unknown or symbols.of_bytes is not None
+        self.can_split = not self.prefix and not merges_unknown and (complete or not depends)
         self.small_ranks = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 
     cdef int merge(
@@ -95,9 +126,11 @@ cdef class Merger:
             text = NULL
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
             unknown[0] |= unknown_at >= 0
+            if n == 0:                                     # all symbols were left out
+                return 0
         if n <= SHORT and self.small_ranks:
             if text != NULL:
-                row_of_bytes(&row, &self.table.merges, alphabet.inner, text, n)
+                row_of_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
             else:
                 row_of_symbols(&row, &self.table.merges, scratch.symbols, n)
             merge_row(&self.table.merges, &row)
@@ -105,7 +138,7 @@ cdef class Merger:
             out.n += tokens_of(&row, out.data + out.n)
             return 0
         if self.small_ranks and self.origins.ordered and merge_windows(
-            &self.table.merges, self.origins, text, alphabet.inner, n, scratch, out
+            &self.table.merges, self.origins, text, alphabet.inner.tokens, n, scratch, out
         ):
             return 0
         if text != NULL:

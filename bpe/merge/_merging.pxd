@@ -19,14 +19,26 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
 cdef enum:
     SHORT = 64                # symbols of a row, at most
 
+cdef struct Symbols:          # the tokens of single symbols at a position of a word
+    const uint32_t* tokens    # by byte or code point; NO_TOKEN for none
+    size_t n
+
+cdef struct Affix:            # bytes that a symbol has in the vocabulary and not in the text: a prefix or a suffix
+    const byte_t* data
+    Py_ssize_t size
+
 cdef struct Alphabet:         # the tokens of single symbols
-    const uint32_t* inner     # token of a byte or code point before the last position of a piece, or NO_TOKEN
-    const uint32_t* last      # the same at the last position
-    size_t n_inner
-    size_t n_last
+    Symbols inner             # before the last position of a piece
+    Symbols last
+    Symbols first             # at the first position of a word: `inner`, or symbols without the prefix
+    Symbols only              # of a word of one symbol: `last`, or the same
+    Affix prefix              # of all symbols but a word's first
+    Affix suffix              # of a word's last symbol
     token_t mark              # the end-of-word mark if it is a symbol of its own, else NO_TOKEN
     token_t unk               # the unknown token, or NO_TOKEN
+    const uint32_t* of_bytes  # NULL, or the tokens of bytes (NO_TOKEN for none) for symbols that have no token
     bint fuse_unk             # adjacent unknown symbols become one unknown token
+    bint drop_unknown         # unknown symbols are left out, as there is no unknown token
     bint chars                # symbols are characters, not bytes
     bint plain                # every byte has a token, the same at every position, and nothing is added
 

@@ -38,11 +38,20 @@ cdef void free_scratch(Scratch* scratch) noexcept nogil:
 cdef Py_ssize_t symbols_of(
     const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Py_ssize_t* unknown
 ) except -1 nogil:
-    """Write the symbols of a piece; their number. One without an id is the unknown token, or NO_TOKEN."""
-    cdef Py_ssize_t pos = 0, length = 1, n = 0, at
+    """Write the symbols of a piece; their number.
+
+    A symbol that is not in the alphabet becomes the tokens of its bytes, if all of them have one; else the unknown
+    token, else NO_TOKEN, or nothing. As in Hugging Face's `tokenizers`, an unknown token is written when the next
+    symbol of the alphabet or another unknown token follows: after the bytes of symbols between them.
+    """
+    cdef Py_ssize_t pos = 0, length = 1, n = 0, at, room = size + 1
     cdef uint32_t code
     cdef token_t token
-    cdef token_t* symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, size + 1, sizeof(token_t))
+    cdef token_t* symbols
+    cdef bint pending = False                              # an unknown token is not written yet
+    if alphabet.of_bytes != NULL:
+        room += size * alphabet.prefix.size + alphabet.suffix.size
+    symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, room, sizeof(token_t))
     scratch.symbols = symbols
     while pos < size:
         at = pos
@@ -51,25 +60,71 @@ cdef Py_ssize_t symbols_of(
         else:
             code = piece[pos]
         pos += length
-        token = NO_TOKEN
-        if pos < size:
-            if code < alphabet.n_inner:
-                token = alphabet.inner[code]
-        elif code < alphabet.n_last:
-            token = alphabet.last[code]
+        token = token_of(alphabet, code, at == 0, pos >= size)
         if token == NO_TOKEN:
-            token = alphabet.unk
-            if token == NO_TOKEN:
-                if unknown[0] < 0:
-                    unknown[0] = at
-            elif alphabet.fuse_unk and n > 0 and symbols[n - 1] == token:
+            if alphabet.of_bytes != NULL and append_bytes(alphabet, piece, at, min(pos, size), size, symbols, &n):
                 continue
+            if alphabet.unk != NO_TOKEN:
+                if pending and not alphabet.fuse_unk:
+                    symbols[n] = alphabet.unk
+                    n += 1
+                pending = True
+                continue
+            if alphabet.drop_unknown:
+                continue
+            if unknown[0] < 0:
+                unknown[0] = at
+        if pending:
+            symbols[n] = alphabet.unk
+            n += 1
+            pending = False
         symbols[n] = token
+        n += 1
+    if pending:
+        symbols[n] = alphabet.unk
         n += 1
     if alphabet.mark != NO_TOKEN:
         symbols[n] = alphabet.mark
         n += 1
     return n
+
+
+cdef inline token_t token_of(const Alphabet* alphabet, uint32_t code, bint first, bint last) noexcept nogil:
+    """The token of a byte or code point at a position of a word, or NO_TOKEN."""
+    cdef const Symbols* symbols = &alphabet.inner
+    if last:
+        symbols = &alphabet.only if first else &alphabet.last
+    elif first:
+        symbols = &alphabet.first
+    return symbols.tokens[code] if code < symbols.n else NO_TOKEN
+
+
+cdef bint append_bytes(
+    const Alphabet* alphabet, const byte_t* piece, Py_ssize_t at, Py_ssize_t end, Py_ssize_t size,
+    token_t* symbols, Py_ssize_t* n,
+) noexcept nogil:
+    """Append the tokens of the bytes of a symbol, of its prefix and its suffix; False, and nothing, if one has none."""
+    cdef Py_ssize_t written = n[0]
+    if at > 0 and not tokens_of_bytes(alphabet, alphabet.prefix.data, alphabet.prefix.size, symbols, &written):
+        return False
+    if not tokens_of_bytes(alphabet, piece + at, end - at, symbols, &written):
+        return False
+    if end == size and not tokens_of_bytes(alphabet, alphabet.suffix.data, alphabet.suffix.size, symbols, &written):
+        return False
+    n[0] = written
+    return True
+
+
+cdef inline bint tokens_of_bytes(
+    const Alphabet* alphabet, const byte_t* data, Py_ssize_t size, token_t* symbols, Py_ssize_t* n
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(size):
+        symbols[n[0]] = alphabet.of_bytes[data[i]]
+        if symbols[n[0]] == NO_TOKEN:
+            return False
+        n[0] += 1
+    return True
 
 
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil:

@@ -42,6 +42,13 @@ class SymbolTables:
         unk: the unknown token, or NO_TOKEN.
         fuse_unk: whether adjacent unknown symbols become one unknown token.
         chars: whether symbols are characters, not bytes.
+        first: uint32: the same as `inner` for the first position of a word; None if it is no different.
+        only: uint32: the same for the only symbol of a word; None if `last` has it.
+        of_bytes: uint32, shape (256,): the tokens of the bytes of symbols outside the alphabet; None if these are not
+            written as bytes.
+        prefix: the bytes that all symbols of a word but the first have in the vocabulary, not in the text.
+        suffix: the bytes that the last one has there.
+        drop_unknown: whether unknown symbols are left out, without an unknown token.
 
     """
 
@@ -51,6 +58,12 @@ class SymbolTables:
     unk: int
     fuse_unk: bool
     chars: bool
+    first: NDArray[np.uint32] | None = None
+    only: NDArray[np.uint32] | None = None
+    of_bytes: NDArray[np.uint32] | None = None
+    prefix: bytes = b""
+    suffix: bytes = b""
+    drop_unknown: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,14 @@ from bpe.pretokenize._patterns cimport (
     DEEPSEEK,
     GPT2,
     LLAMA3,
+    METASPACE,
     O200K,
     QWEN2,
+    SPACE_RUNS,
     STARCODER,
     TEKKEN,
     WHITESPACE,
+    is_metaspace,
 )
 from bpe.text._unicode cimport (
     LETTER,
@@ -35,6 +38,7 @@ from bpe.text._unicode cimport (
     later_class,
 )
 from libc.stdint cimport uint32_t
+from libc.string cimport memchr
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -446,6 +450,31 @@ cdef Py_ssize_t next_whitespace(const byte_t* text, Py_ssize_t pos, Py_ssize_t e
     return pos
 
 
+cdef Py_ssize_t next_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Return the position of the next U+2581 after `pos`."""
+    return find_metaspace(text, pos + 1, end)
+
+
+cdef Py_ssize_t next_space_run(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Return the position of the next U+2581 that follows another character."""
+    while is_metaspace(text, pos, end):
+        pos += 3
+    return find_metaspace(text, pos, end)
+
+
+cdef inline Py_ssize_t find_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef const byte_t* found
+    while pos < end:
+        found = <const byte_t*>memchr(text + pos, 0xE2, end - pos)
+        if found == NULL:
+            return end
+        pos = found - text
+        if is_metaspace(text, pos, end):
+            return pos
+        pos += 1
+    return end
+
+
 # Functions by scanner -------------------------------------------------------------------------------------------------
 
 
@@ -471,6 +500,10 @@ cdef next_t next_of(int scanner) noexcept nogil:
         return next_clip
     if scanner == WHITESPACE:
         return next_whitespace
+    if scanner == METASPACE:
+        return next_metaspace
+    if scanner == SPACE_RUNS:
+        return next_space_run
     return next_whole
 
 

@@ -1,4 +1,4 @@
-"""The numbers of the scanners, the same as in `bpe/pretokenize/patterns.py`."""
+"""The numbers of the scanners; those of named patterns are also in `bpe/pretokenize/patterns.py`."""
 
 cdef enum Scanner:
     WHOLE = 0          # the whole text is one pretoken
@@ -12,3 +12,10 @@ cdef enum Scanner:
     TEKKEN = 8
     DEEPSEEK = 9
     STARCODER = 10
+    METASPACE = 32     # each U+2581 starts a pretoken
+    SPACE_RUNS = 33    # so does each U+2581 that follows another character
+
+
+cdef inline bint is_metaspace(const unsigned char* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Return whether U+2581, which stands for a space in SentencePiece's vocabularies, is at `pos`."""
+    return pos + 3 <= end and text[pos] == 0xE2 and text[pos + 1] == 0x96 and text[pos + 2] == 0x81

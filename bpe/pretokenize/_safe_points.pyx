@@ -8,13 +8,15 @@ Streams and threads split texts there. There are two kinds:
   spaces. No pretoken contains a newline followed by a letter, and a single newline is the same pretoken, or ends the
   same pretoken, at the end of a text.
 
+The scanners of U+2581 (METASPACE, SPACE_RUNS) have another rule: before a U+2581 that follows another character.
+
 Cost: linear in the distance to the point found; nearly all positions take two comparisons. Not here: split points
 within pretokens (`encode/_split_filter.pyx`), boundaries of documents (`corpus/_separators.pyx`).
 """
 
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport Units, unit_at
-from bpe.pretokenize._patterns cimport WHOLE
+from bpe.pretokenize._patterns cimport METASPACE, SPACE_RUNS, WHOLE, is_metaspace
 from bpe.text._unicode cimport LETTER, SPACE, class_at, class_of_code
 
 
@@ -23,6 +25,10 @@ cdef Py_ssize_t next_split_point(int scanner, const byte_t* text, Py_ssize_t pos
     if scanner == WHOLE:
         return end
     pos = max(pos, <Py_ssize_t>1)
+    if is_of_metaspaces(scanner):
+        while pos < end and not is_metaspace_split(text, pos, end):
+            pos += 1
+        return min(pos, end)
     while pos < end and (is_surely_inside(text, pos) or not is_split_point(text, pos, end)):
         pos += 1
     return min(pos, end)
@@ -46,7 +52,9 @@ cdef Py_ssize_t last_split_point(int scanner, const byte_t* text, Py_ssize_t low
         return low
     while pos > low:
         pos -= 1
-        if pos > low and pos > 0 and is_split_point(text, pos, end):
+        if pos > low and pos > 0 and (
+            is_metaspace_split(text, pos, end) if is_of_metaspaces(scanner) else is_split_point(text, pos, end)
+        ):
             break
     return max(pos, low)
 
@@ -59,6 +67,15 @@ def find_last(int scanner, const byte_t[::1] text, Py_ssize_t low):
     with nogil:
         low = last_split_point(scanner, &text[0], low, end)
     return low
+
+
+cdef inline bint is_of_metaspaces(int scanner) noexcept nogil:
+    return scanner == METASPACE or scanner == SPACE_RUNS
+
+
+cdef inline bint is_metaspace_split(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Whether a U+2581 that follows another character is at `pos` > 0."""
+    return is_metaspace(text, pos, end) and not (pos >= 3 and is_metaspace(text, pos - 3, end))
 
 
 cdef inline bint is_surely_inside(const byte_t* text, Py_ssize_t pos) noexcept nogil:
@@ -103,6 +120,10 @@ cdef Py_ssize_t next_split_unit(int scanner, const Units* units, Py_ssize_t pos)
     if scanner == WHOLE:
         return units.n
     pos = max(pos, <Py_ssize_t>1)
+    if is_of_metaspaces(scanner):
+        while pos < units.n and (unit_at(units, pos) != 0x2581 or unit_at(units, pos - 1) == 0x2581):
+            pos += 1
+        return min(pos, units.n)
     while pos < units.n and not is_unit_split_point(units, pos):
         pos += 1
     return min(pos, units.n)

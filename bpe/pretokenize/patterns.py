@@ -107,6 +107,8 @@ ALIASES: dict[str, str] = {
 
 #: The scanner of a tokenizer without a pretokenizer: the whole text is one word.
 WHOLE = 0
+#: Scanners of U+2581, which stands for a space: each one starts a word, or each one that follows another character.
+METASPACE, SPACE_RUNS = 32, 33
 
 #: Other spellings of the same patterns, from tokenizer.json files and older releases → the name. tiktoken's cl100k
 #: before it added `\\s++$` is Llama 3's pattern.

@@ -24,7 +24,7 @@ from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.trainer import make_trainer, run_merges, training_of
 from bpe.training.words import SYMBOL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
-from bpe.vocab.symbols import symbol_tables
+from bpe.vocab.symbols import word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
 
@@ -100,6 +100,11 @@ def _check_extendable(tok: Tokenizer) -> None:
             f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}, so it cannot be extended: "
             "a new token would also replace whole words that do not contain its pair; load it without ignore_merges"
         )
+    if spec.subword_prefix:
+        raise ValueError(
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r}, so it cannot be extended: training makes "
+            "tokens that are spelled as their text; train a new tokenizer"
+        )
     if has_text_marks(spec):
         raise ValueError(
             f"the tokenizer cannot be extended: tokens with {spec.end_of_word!r} stand both for the mark at a word's "
@@ -148,6 +153,9 @@ def _start_trainer(
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
+    of_bytes = word_symbols(spec).of_bytes
+    if of_bytes is not None:
+        reserved[of_bytes[of_bytes != NO_TOKEN]] = True
     start = Start(
         ENCODED,
         [
@@ -182,8 +190,7 @@ def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
     occurs[spec.merge_results] = True
-    inner, last, mark = symbol_tables(spec)
-    for table in (inner, last, np.array([mark], dtype=np.uint32)):
+    for table in word_symbols(spec).tables:
         occurs[table[table != NO_TOKEN]] = True
     begins = np.ones(len(vocabulary.blob), dtype=np.int64)
     if spec.model == "char":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from bpe.vocab.decoding import to_json
 from bpe.vocab.spec import TokenizerSpec
 
 
@@ -27,6 +28,14 @@ def fingerprint(spec: TokenizerSpec) -> str:
         settings["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
     if spec.template is not None:
         settings["template"] = spec.template
+    for name, default in (
+        ("byte_fallback", False), ("drop_unknown", False), ("text_specials", ()), ("subword_prefix", None),
+        ("dropout", 0.0),
+    ):  # fmt: skip
+        if getattr(spec, name) != default:
+            settings[name] = getattr(spec, name)
+    if spec.decoder is not None:
+        settings["decoder"] = [to_json(step) for step in spec.decoder]
     digest.update(json.dumps(settings, sort_keys=True).encode())
     ends_word = b"" if spec.ends_word is None else spec.ends_word.tobytes()
     ranks = b"" if spec.merge_ranks is None else spec.merge_ranks.astype("<i4").tobytes()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.errors import check_int, counted, typed
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import symbol_tables, unk_id
+from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
 #: The new id of a removed token.
@@ -87,8 +87,7 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
 
 def _base_tokens(spec: TokenizerSpec) -> set[int]:
     """The tokens that need no merge: special tokens and single symbols."""
-    inner, last, mark = symbol_tables(spec)
-    found = {int(number) for table in (inner, last) for number in np.unique(table)} | {mark}
+    found = {int(number) for table in word_symbols(spec).tables for number in np.unique(table)}
     return (found | {number for number, _ in spec.vocabulary.items(SPECIAL)}) - {NO_TOKEN}
 
 
@@ -135,6 +134,7 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
         template=_remap_template(spec, lambda number: number if kept[number] else -1),
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,
+        text_specials=tuple(number for number in spec.text_specials if kept[number]),
         ends_word=None if spec.ends_word is None else (spec.ends_word & kept)[: smaller.limit],
         unreachable=None,  # unknown: it depends on the merges
     )
@@ -164,6 +164,7 @@ def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         merges=remap[spec.merges],
         merge_results=remap[spec.merge_results],
         special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
+        text_specials=tuple(int(remap[number]) for number in spec.text_specials),
         template=_remap_template(spec, lambda number: int(remap[number])),
         ends_word=ends_word,
         clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),

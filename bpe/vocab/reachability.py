@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
-from bpe.vocab.symbols import symbol_tables, unk_id
+from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
 
@@ -39,7 +39,16 @@ def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.in
     mark, a token inside words must also have a successor, which must have a successor, and so on to a token that ends
     words. Checking adjacent pairs is enough: whether a merge crosses the boundary of two tokens depends on these two
     tokens only.
+
+    Raises:
+        ValueError: for a tokenizer with a subword prefix, whose tokens are not spelled as their text.
+
     """
+    if spec.subword_prefix:
+        raise ValueError(
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "
+            "tokens are spelled as text"
+        )
     return np.array(_Reachability(spec, make_encoder).unreachable(), dtype=np.int64)
 
 
@@ -63,7 +72,8 @@ class _Reachability:
         self.inner_encoder = make_encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
         self.text_marks = has_text_marks(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
-        self.inner, self.last, self.mark_id = symbol_tables(spec)
+        self.symbols = word_symbols(spec)
+        self.inner, self.last, self.mark_id = self.symbols.inner, self.symbols.last, self.symbols.mark
         self.unk_occurs = spec.unk_token is not None and self._alphabet_is_incomplete()
 
     def unreachable(self) -> list[int]:
@@ -75,7 +85,10 @@ class _Reachability:
         unnamed = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
         final: list[Token] = []  # tokens that end words
         inner: list[Token] = []  # tokens inside words; with `text_marks`, some are both
+        byte_tokens = self._byte_tokens()
         for number, token in vocabulary.items(ORDINARY):
+            if number in byte_tokens:
+                continue
             ends_word = not self.mark or (ends is not None and bool(ends[number]))
             (final if ends_word else inner).append((number, token))
             if ends_word and self.text_marks:
@@ -84,9 +97,24 @@ class _Reachability:
         stable_inner = [each for each in inner if self.inner_encoder.piece_ids(each[1]) == [each[0]]]
         followed = self._followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
         reachable = {number for number, _ in reachable_final} | followed
-        return sorted([*unnamed, *({number for number, _ in (*final, *inner)} - reachable)])
+        unused = {number for number, reachable in byte_tokens.items() if not reachable}
+        return sorted([*unnamed, *unused, *({number for number, _ in (*final, *inner)} - reachable)])
+
+    def _byte_tokens(self) -> dict[int, bool]:
+        """The tokens of bytes, and whether some symbol outside the alphabet has that byte."""
+        if self.symbols.of_bytes is None:
+            return {}
+        inner, last = (set(np.flatnonzero(table != NO_TOKEN).tolist()) for table in (self.inner, self.last))
+        tokens: dict[int, bool] = {}
+        for byte, number in enumerate(self.symbols.of_bytes.tolist()):
+            if number != NO_TOKEN:
+                occurs = byte not in inner & last if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
+                tokens[number] = occurs or tokens.get(number, False)
+        return tokens
 
     def _alphabet_is_incomplete(self) -> bool:
+        if self.symbols.of_bytes is not None and not (self.symbols.of_bytes == NO_TOKEN).any():
+            return False  # every symbol has a token, or its bytes have
         if self.spec.model == "char":
             return True  # no alphabet has all of Unicode
         return bool((self.inner == NO_TOKEN).any() or (self.last == NO_TOKEN).any())

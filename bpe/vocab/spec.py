@@ -17,6 +17,7 @@ from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
+from bpe.vocab.decoding import DecoderStep
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 #: Whether symbols are bytes or characters.
@@ -51,6 +52,14 @@ class TokenizerSpec:
         template: the ids that the model expects before and after a text, or None. Encoding does not add them.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
         fuse_unk: whether adjacent unknown symbols become one unknown token.
+        byte_fallback: whether a symbol outside the alphabet becomes the tokens `<0x00>` to `<0xFF>` of its UTF-8 bytes
+            instead of the unknown token, if the vocabulary has all of them, as in SentencePiece.
+        drop_unknown: whether symbols outside the alphabet are left out where no token stands for them, as in
+            `tokenizers`, instead of raising ValueError.
+        text_specials: ids of SPECIAL tokens that text can spell: single symbols, or words with `ignore_merges`.
+        subword_prefix: a prefix that the tokens of all symbols of a word but the first have, such as "##", or None.
+        dropout: the probability that a possible merge is left out wherever text is encoded, unless a call names
+            another; 0 is usual.
         end_of_word: the end-of-word mark, or None.
         end_of_word_glued: whether the mark is part of the word's last symbol, instead of a symbol of its own.
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
@@ -59,6 +68,8 @@ class TokenizerSpec:
             their own bytes; None if unknown. It follows from the other fields and is kept to save time; it is not
             checked.
         clip: the ids of the start and the end token, for a tokenizer with `tokenize`, or None.
+        decoder: the steps that turn tokens into text (`bpe/vocab/decoding.py`); None for the bytes of tokens one after
+            the other, with a space for an end-of-word mark.
 
     """
 
@@ -74,12 +85,18 @@ class TokenizerSpec:
     template: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     unk_token: str | None = None
     fuse_unk: bool = False
+    byte_fallback: bool = False
+    drop_unknown: bool = False
+    text_specials: tuple[int, ...] = ()
+    subword_prefix: str | None = None
+    dropout: float = 0.0
     end_of_word: str | None = None
     end_of_word_glued: bool = False
     ends_word: NDArray[np.bool_] | None = None
     ignore_merges: bool = False
     unreachable: NDArray[np.int32] | None = None
     clip: tuple[int, int] | None = None
+    decoder: tuple[DecoderStep, ...] | None = None
 
     def __post_init__(self) -> None:
         """Convert the names of a pretokenizer and a normalizer."""
@@ -116,6 +133,8 @@ def check_spec(spec: TokenizerSpec) -> None:
         raise TypeError(f"vocabulary is {typed(vocabulary)}; it must be a bpe.vocab.vocabulary.Vocabulary")
     _check_arrays(spec)
     ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
+    if spec.subword_prefix:
+        ordinary = np.zeros_like(ordinary)  # the right part of a merge loses the prefix: the formats check it
     index = wrong_merge(
         np.ascontiguousarray(spec.merges),
         spec.merge_results,
@@ -134,6 +153,7 @@ def check_spec(spec: TokenizerSpec) -> None:
         raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
     _check_names(spec)
     _check_ends(spec)
+    _check_symbol_options(spec)
 
 
 def _check_arrays(spec: TokenizerSpec) -> None:
@@ -170,6 +190,21 @@ def _check_arrays(spec: TokenizerSpec) -> None:
             raise ValueError(f"{name} has id {wrong[0]}, which is not in the vocabulary; add a token with that id")
 
 
+def _check_symbol_options(spec: TokenizerSpec) -> None:
+    """Check the fields that say what symbols become."""
+    for name, value in (("byte_fallback", spec.byte_fallback), ("drop_unknown", spec.drop_unknown)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is {typed(value)}; it must be a bool")
+    if spec.subword_prefix is not None and (not isinstance(spec.subword_prefix, str) or not spec.subword_prefix):
+        raise TypeError(f"subword_prefix is {typed(spec.subword_prefix)}; it must be a str of at least one character")
+    if (spec.byte_fallback or spec.subword_prefix or spec.drop_unknown) and spec.model != "char":
+        raise ValueError(
+            f"model is {spec.model!r}; byte_fallback, subword_prefix and drop_unknown need a model of characters, 'char'"
+        )
+    if isinstance(spec.dropout, bool) or not isinstance(spec.dropout, (int, float)) or not 0 <= spec.dropout <= 1:
+        raise ValueError(f"dropout is {shown(spec.dropout)}; it must be a number from 0 to 1")
+
+
 def _check_ends(spec: TokenizerSpec) -> None:
     """Raise ValueError if `ends_word` names a token that does not end with the mark."""
     if spec.end_of_word is not None and spec.ends_word is None:
@@ -198,6 +233,7 @@ def _check_names(spec: TokenizerSpec) -> None:
             raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
     numbers = [*spec.special_tokens.values(), *(number for part in spec.template or () for number in part)]
     numbers += spec.clip or ()
+    numbers += spec.text_specials
     wrong = []
     if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
         wrong = [one for one in numbers if not isinstance(one, (int, np.integer)) or not 0 <= one < ID_LIMIT]

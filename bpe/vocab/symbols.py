@@ -5,11 +5,17 @@ Not here: the alphabet of a training (`bpe/training/alphabet.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY
+
+#: The names of the tokens of bytes in vocabularies with byte fallback.
+BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def unk_id(spec: TokenizerSpec) -> int:
@@ -24,25 +30,74 @@ def unk_id(spec: TokenizerSpec) -> int:
     raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
 
 
-def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
+@dataclass(frozen=True)
+class WordSymbols:
+    """The tokens of single symbols by their position in a word: uint32 arrays by byte or code point, or NO_TOKEN.
+
+    Attributes:
+        inner: symbols before the last position of a word.
+        last: symbols at the last position.
+        mark: the token of an end-of-word mark that is a symbol of its own, or NO_TOKEN.
+        first: symbols at the first position; `inner` unless the tokenizer has a subword prefix.
+        only: the symbol of a word that has one; `last` unless the tokenizer has a subword prefix.
+        of_bytes: with byte fallback, the tokens of bytes, shape (256,); else None.
+
+    """
+
+    inner: NDArray[np.uint32]
+    last: NDArray[np.uint32]
+    mark: int
+    first: NDArray[np.uint32]
+    only: NDArray[np.uint32]
+    of_bytes: NDArray[np.uint32] | None
+
+    @property
+    def tables(self) -> tuple[NDArray[np.uint32], ...]:
+        """All tables of symbols, and the mark: all tokens that single symbols become."""
+        own = (self.inner, self.last, self.first, self.only, np.array([self.mark], dtype=np.uint32))
+        return own if self.of_bytes is None else (*own, self.of_bytes)
+
+
+def word_symbols(spec: TokenizerSpec) -> WordSymbols:
+    """The tokens of the symbols of a tokenizer."""
+    inner, last, mark = symbol_tables(spec)
+    first, only = inner, last
+    if spec.subword_prefix:
+        first, only = symbol_tables(spec, prefixed=False)[:2]
+    of_bytes = None
+    if spec.byte_fallback:
+        of_bytes = np.full(256, NO_TOKEN, dtype=np.uint32)
+        tokens = {token: number for number, token in _own_tokens(spec, 6) if len(token) == 6}
+        for byte, name in enumerate(BYTE_NAMES):
+            of_bytes[byte] = tokens.get(name.encode(), NO_TOKEN)
+    return WordSymbols(inner, last, mark, first, only, of_bytes)
+
+
+def symbol_tables(
+    spec: TokenizerSpec, *, prefixed: bool = True
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
     """The tokens of single symbols.
 
     Returns:
         (table of the symbols inside a word, table of the last symbol of a word, token of the mark). The tables are
         uint32 arrays indexed by byte or code point. The third is the token of an end-of-word mark that is a symbol of
-        its own. NO_TOKEN stands for no token.
+        its own. NO_TOKEN stands for no token. With a subword prefix, they are those of symbols after the first one of a
+        word; without `prefixed`, those of the first one.
 
     """
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
+    prefix = (spec.subword_prefix or "").encode() if prefixed else b""
     glued = spec.end_of_word_glued
     ends_word = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     inner: dict[int, int] = {}
     last: dict[int, int] = {}
-    longest = (1 if spec.model == "byte" else 4) + len(mark)  # bytes of a symbol
-    tokens = {token: number for number, token in spec.vocabulary.items(ORDINARY, longest)}
+    longest = (1 if spec.model == "byte" else 4) + len(mark) + len(prefix)  # bytes of a symbol
+    tokens = {token: number for number, token in _own_tokens(spec, longest)}
     for token, number in tokens.items():
         marked = bool(mark) and bool(ends_word[number])
-        code = _symbol_code(token[: len(token) - len(mark)] if marked else token, spec.model == "char")
+        if not token.startswith(prefix):
+            continue
+        code = _symbol_code(token[len(prefix) : len(token) - len(mark) * marked], spec.model == "char")
         if code is not None:
             (last if marked else inner)[code] = number
     size = 256 if spec.model == "byte" else max([0, *inner, *last]) + 1
@@ -53,6 +108,15 @@ def symbol_tables(spec: TokenizerSpec) -> tuple[NDArray[np.uint32], NDArray[np.u
         tables.append(table)
     own_mark = tokens.get(mark, NO_TOKEN) if mark and not glued else NO_TOKEN
     return tables[0], tables[1], own_mark
+
+
+def _own_tokens(spec: TokenizerSpec, longest: int) -> Iterator[tuple[int, bytes]]:
+    """(id, bytes) of the tokens that text can spell, of at most `longest` bytes."""
+    yield from spec.vocabulary.items(ORDINARY, longest)
+    for number in spec.text_specials:
+        token = spec.vocabulary[number]
+        if len(token) <= longest:
+            yield number, token
 
 
 def _symbol_code(symbol: bytes, chars: bool) -> int | None:

@@ -1,0 +1,346 @@
+"""Decoding by the steps of a tokenizer.json, with the text that Hugging Face's `tokenizers` gives.
+
+Most files have steps that change each token by itself, then `ByteFallback`, `Fuse` and a `Strip` of the whole text.
+For these, the text of each token is computed once, and the kernel of `_decoder.pyx` joins them. Other lists of steps,
+and byte tokens that are not UTF-8, are run step by step.
+
+Not here: the steps as data (`bpe/vocab/decoding.py`), tokenizers without such steps (`decoder.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.decode._decoder import TokenTable
+from bpe.vocab.byte_letters import letter_bytes, to_letters
+from bpe.vocab.decoding import (
+    ByteFallback,
+    ByteLevel,
+    DecoderStep,
+    Fuse,
+    Metaspace,
+    Replace,
+    Strip,
+    Suffix,
+    WordPiece,
+)
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY
+
+#: A token that `ByteFallback` reads as a byte: Rust's parser of numbers accepts a sign, too.
+_BYTE = re.compile(r"<0x(\+[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
+
+#: What WordPiece's clean-up replaces, in this order.
+_CLEANUP = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
+    (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
+
+#: A step that changes each token by itself, given whether it is the first and the last one.
+TokenStep = Callable[[str, bool, bool], str]
+
+
+def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
+    """The text of tokens: all steps, one after the other.
+
+    >>> decode_strings((Replace("\u2581", " "), ByteFallback(), Fuse(), Strip(" ", 1, 0)), ["\u2581a", "<0xC3>", "<0xA9>"])
+    'aé'
+    """
+    for step in steps:
+        if isinstance(step, Fuse):
+            tokens = ["".join(tokens)]
+        elif isinstance(step, ByteFallback):
+            tokens = _with_bytes(tokens)
+        elif isinstance(step, ByteLevel):
+            tokens = [b"".join(map(_letters_or_utf8, tokens)).decode("utf-8", "replace")]
+        else:
+            change, last = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
+            tokens = [change(token, i == 0, i == last) for i, token in enumerate(tokens)]
+    return "".join(tokens)
+
+
+def byte_of(token: str) -> int | None:
+    """The byte that `ByteFallback` reads a token as, or None.
+
+    >>> byte_of("<0x0A>"), byte_of("<0x0>")
+    (10, None)
+    """
+    found = _BYTE.fullmatch(token)
+    return None if found is None else int(found[1], 16)
+
+
+class ChainDecoder:
+    """Decodes ids by a tokenizer's decoder steps. Immutable."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        assert spec.decoder is not None
+        self.steps = spec.decoder
+        self._strings = token_strings(spec)
+        plan = _plan(spec.decoder)
+        #: Whether the text of a token does not depend on other tokens, but for byte tokens and the first and last one.
+        self.by_token = plan is not None
+        self._changes, self._bytes, self._strips = plan or ([], False, [])
+        self._table = self._token_table() if self.by_token else None
+
+    def _token_table(self) -> TokenTable | None:
+        """The bytes of the tokens within a text; None if the text of some token is empty."""
+        texts = [b"" if token is None else self.bytes_within(token, False, False) for token in self._strings]
+        if any(not text for text, token in zip(texts, self._strings, strict=True) if token is not None):
+            return None
+        return TokenTable(b"".join(texts), offsets_of(list(map(len, texts))))
+
+    def bytes_within(self, token: str, first: bool, last: bool) -> bytes:
+        """The bytes of one token's text, if `by_token`, before the whole text is stripped."""
+        byte = self.byte_within(token, first, last)
+        return self.changed(token, first, last).encode() if byte is None else bytes([byte])
+
+    def changed(self, token: str, first: bool, last: bool) -> str:
+        """A token after the steps that change each token by itself."""
+        return reduce(lambda text, change: change(text, first, last), self._changes, token)
+
+    def byte_within(self, token: str, first: bool, last: bool) -> int | None:
+        """The byte that a token stands for, or None."""
+        return byte_of(self.changed(token, first, last)) if self._bytes else None
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether byte tokens become bytes."""
+        return self._bytes
+
+    @property
+    def strips(self) -> list[Strip]:
+        """The steps that strip the whole text."""
+        return self._strips
+
+    def string_of(self, number: int) -> str | None:
+        """The name of a token; None for an id that is no token."""
+        return self._strings[number] if 0 <= number < len(self._strings) else None
+
+    def joined(self, ids: NDArray[np.uint32]) -> bytes | None:
+        """The bytes of all tokens, before the text is stripped; None if tokens must be decoded together."""
+        if self._table is None:
+            return None
+        if not len(ids):
+            return b""
+        middle = self._table.bytes_of(ids[1:-1]) if len(ids) > 2 else b""
+        ends = [self.string_of(int(ids[0])), self.string_of(int(ids[-1]))]
+        if isinstance(middle, int) or None in ends:
+            return None
+        if len(ids) == 1:
+            return self.bytes_within(ends[0] or "", True, True)
+        return self.bytes_within(ends[0] or "", True, False) + middle + self.bytes_within(ends[1] or "", False, True)
+
+    def unknown(self, ids: NDArray[np.uint32]) -> int | None:
+        """The index of the first id that is no token, or None."""
+        return next((i for i, number in enumerate(ids.tolist()) if self.string_of(number) is None), None)
+
+    def bytes_of(self, ids: NDArray[np.uint32]) -> bytes:
+        """The bytes of ids that are all tokens: byte tokens as bytes, whether or not they are UTF-8."""
+        joined = self.joined(ids)
+        if joined is None:
+            return self.text_of(ids).encode()
+        text = joined.decode("utf-8", "surrogateescape")
+        return reduce(_stripped, self._strips, text).encode("utf-8", "surrogateescape")
+
+    def text_of(self, ids: NDArray[np.uint32]) -> str:
+        """The text of ids that are all tokens."""
+        joined = self.joined(ids)
+        if joined is not None:
+            try:
+                return reduce(_stripped, self._strips, joined.decode())
+            except UnicodeDecodeError:
+                pass  # byte tokens that are not UTF-8
+        return decode_strings(self.steps, [self._strings[number] or "" for number in ids.tolist()])
+
+
+class ChainStream:
+    """Decodes ids that arrive one by one, and returns text as soon as no later id can change it.
+
+    Byte tokens are held back until another token follows; the last token if it differs at the end of a text; characters
+    that may be stripped from the end. Steps that depend on all tokens hold back the whole text.
+    """
+
+    def __init__(self, chain: ChainDecoder) -> None:
+        self._chain = chain
+        self._holds_one = any(isinstance(step, Suffix) for step in chain.steps)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a new text."""
+        self._held: list[str] = []  # tokens
+        self._n_tokens = 0
+        self._run = bytearray()  # of byte tokens
+        self._ends = [_StripStream(step) for step in self._chain.strips]
+
+    def push(self, tokens: Sequence[str]) -> str:
+        """The text that tokens complete."""
+        self._held += tokens
+        if not self._chain.by_token:
+            return ""
+        n = len(self._held) - self._holds_one
+        done = "".join(self._token(token, False) for token in self._held[: max(n, 0)])
+        del self._held[: max(n, 0)]
+        return reduce(lambda text, end: end.push(text), self._ends, done)
+
+    def flush(self) -> str:
+        """The rest of the text."""
+        if not self._chain.by_token:
+            text = decode_strings(self._chain.steps, self._held)
+        else:
+            text = "".join(self._token(token, i == len(self._held) - 1) for i, token in enumerate(self._held))
+            text += self._bytes()
+            for end in self._ends:
+                text = end.push(text) + end.flush()
+        self.begin()
+        return text
+
+    def _token(self, token: str, last: bool) -> str:
+        first, self._n_tokens = self._n_tokens == 0, self._n_tokens + 1
+        byte = self._chain.byte_within(token, first, last)
+        if byte is not None:
+            self._run.append(byte)
+            return ""
+        return self._bytes() + self._chain.changed(token, first, last)
+
+    def _bytes(self) -> str:
+        run, self._run = self._run, bytearray()
+        try:
+            return run.decode()
+        except UnicodeDecodeError:
+            return "\ufffd" * len(run)
+
+
+class _StripStream:
+    """`Strip` of a text that arrives in parts."""
+
+    def __init__(self, step: Strip) -> None:
+        self._step = step
+        self._start = step.start  # characters at the beginning that may still be removed
+        self._tail = ""
+
+    def push(self, text: str) -> str:
+        while self._start and text:
+            if text[0] != self._step.content:
+                self._start = 0
+                break
+            text, self._start = text[1:], self._start - 1
+        text = self._tail + text
+        kept = max(len(text) - self._step.stop, 0)
+        self._tail = text[kept:]
+        return text[:kept]
+
+    def flush(self) -> str:
+        return self._tail.rstrip(self._step.content)
+
+
+# Steps ----------------------------------------------------------------------------------------------------------------
+
+
+def token_strings(spec: TokenizerSpec) -> list[str | None]:
+    """By id, the tokens as a tokenizer.json spells them; None for an id that is no token."""
+    strings: list[str | None] = [None] * spec.vocabulary.limit
+    for number, token in spec.vocabulary.items():
+        ordinary = spec.model == "byte" and spec.vocabulary.kinds[number] == ORDINARY
+        strings[number] = to_letters(token) if ordinary else token.decode()
+    return strings
+
+
+def _plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[Strip]] | None:
+    """(Steps on single tokens, whether ByteFallback follows, strips of the whole text); None for other lists."""
+    rest = list(steps)
+    changes: list[TokenStep] = []
+    while rest and type(rest[0]) in _TOKEN_STEPS:
+        step = rest.pop(0)
+        changes.append(_TOKEN_STEPS[type(step)](step))
+    with_bytes = bool(rest) and isinstance(rest[0], ByteFallback)
+    rest = rest[with_bytes:]
+    if rest and isinstance(rest[0], Fuse):
+        strips = [step for step in rest[1:] if isinstance(step, Strip)]
+        return (changes, with_bytes, strips) if len(strips) == len(rest) - 1 else None
+    return None if rest else (changes, with_bytes, [])
+
+
+def _with_bytes(tokens: list[str]) -> list[str]:
+    """`ByteFallback`."""
+    found: list[str] = []
+    run = bytearray()
+    for token in [*tokens, None]:
+        byte = None if token is None else byte_of(token)
+        if byte is not None:
+            run.append(byte)
+            continue
+        if run:
+            try:
+                found.append(run.decode())
+            except UnicodeDecodeError:
+                found += ["\ufffd"] * len(run)
+            run = bytearray()
+        if token is not None:
+            found.append(token)
+    return found
+
+
+def _letters_or_utf8(token: str) -> bytes:
+    letters = letter_bytes()
+    try:
+        return bytes([letters[char] for char in token])
+    except KeyError:
+        return token.encode()
+
+
+def _stripped(text: str, step: Strip) -> str:
+    start, end = 0, len(text)
+    while start < min(step.start, end) and text[start] == step.content:
+        start += 1
+    least = max(start, end - step.stop)
+    while end > least and text[end - 1] == step.content:
+        end -= 1
+    return text[start:end]
+
+
+def _replace(step: Any) -> TokenStep:
+    if step.literal:
+        return lambda token, _first, _last: token.replace(step.pattern, step.content)
+    pattern = regex.compile(step.pattern)
+    return lambda token, _first, _last: pattern.sub(lambda _match: step.content, token)
+
+
+def _strip(step: Any) -> TokenStep:
+    return lambda token, _first, _last: _stripped(token, step)
+
+
+def _metaspace(step: Any) -> TokenStep:
+    return lambda token, first, _last: token.replace(step.replacement, "" if first and step.prepended else " ")
+
+
+def _suffix(step: Any) -> TokenStep:
+    return lambda token, _first, last: token.replace(step.suffix, "" if last else " ")
+
+
+def _word_piece(step: Any) -> TokenStep:
+    def change(token: str, first: bool, _last: bool) -> str:
+        if not first:
+            token = token[len(step.prefix) :] if token.startswith(step.prefix) else " " + token
+        if step.cleanup:
+            for old, new in _CLEANUP:
+                token = token.replace(old, new)
+        return token
+
+    return change
+
+
+_TOKEN_STEPS: dict[type, Callable[[Any], TokenStep]] = {
+    Replace: _replace,
+    Strip: _strip,
+    Metaspace: _metaspace,
+    Suffix: _suffix,
+    WordPiece: _word_piece,
+}

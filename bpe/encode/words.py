@@ -1,0 +1,116 @@
+"""One word at a time in plain Python: its symbols, and the length of the text that each of its tokens stands for.
+
+This follows the model of Hugging Face's `tokenizers`, whose symbols may have a prefix, become bytes, or be left out.
+`explain`, error messages, and the offsets of such models use it. The kernels (`bpe/merge`) give the same tokens.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import WordSymbols
+from bpe.vocab.vocabulary import NO_TOKEN
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol of a word: its name, its token (or NO_TOKEN), and the number of bytes of text that it stands for."""
+
+    name: bytes
+    token: int
+    length: int
+
+
+class WordModel:
+    """The symbols of words, and their merges."""
+
+    def __init__(self, spec: TokenizerSpec, symbols: WordSymbols, unk: int) -> None:
+        self._spec, self._symbols, self._unk = spec, symbols, unk
+        self._chars = spec.model == "char"
+        self._prefix = (spec.subword_prefix or "").encode()
+        self._suffix = (spec.end_of_word or "").encode() if spec.end_of_word_glued else b""
+
+    def symbols(self, word: bytes) -> list[Symbol]:
+        """The symbols of a word before any merge, in the order in which the kernel writes them."""
+        parts = [char.encode() for char in word.decode()] if self._chars else [bytes([byte]) for byte in word]
+        found: list[Symbol] = []
+        unknown: Symbol | None = None  # not written yet
+        for index, part in enumerate(parts):
+            token = self._token_of(part, index == 0, index == len(parts) - 1)
+            of_bytes = self._bytes_of(part, index == 0, index == len(parts) - 1) if token == NO_TOKEN else None
+            if of_bytes is not None:
+                found += of_bytes
+            elif token == NO_TOKEN and self._unk != NO_TOKEN:
+                if unknown is not None and self._spec.fuse_unk:
+                    unknown = Symbol(unknown.name + part, self._unk, unknown.length + len(part))
+                else:
+                    found += [unknown] if unknown is not None else []
+                    unknown = Symbol(part, self._unk, len(part))
+            elif token != NO_TOKEN or not self._spec.drop_unknown:
+                found += [unknown] if unknown is not None else []
+                found.append(Symbol(part, token, len(part)))
+                unknown = None
+        found += [unknown] if unknown is not None else []
+        if self._symbols.mark != NO_TOKEN:
+            found.append(Symbol(self._spec.vocabulary[self._symbols.mark], self._symbols.mark, 0))
+        return found
+
+    def _token_of(self, part: bytes, first: bool, last: bool) -> int:
+        symbols = self._symbols
+        table = (symbols.only if first else symbols.last) if last else symbols.first if first else symbols.inner
+        code = ord(part.decode()) if self._chars else part[0]
+        return int(table[code]) if code < len(table) else NO_TOKEN
+
+    def _bytes_of(self, part: bytes, first: bool, last: bool) -> list[Symbol] | None:
+        """The symbols of the bytes of one that has no token; None if some byte has none."""
+        if self._symbols.of_bytes is None:
+            return None
+        data = (b"" if first else self._prefix) + part + (self._suffix if last else b"")
+        tokens = self._symbols.of_bytes[list(data)].tolist()
+        if NO_TOKEN in tokens:
+            return None
+        return [Symbol(bytes([byte]), token, 1) for byte, token in zip(data, tokens, strict=True)]
+
+    def lengths(self, word: bytes) -> list[int]:
+        """For each token of a word, the number of bytes of text that it stands for."""
+        symbols = self.symbols(word)
+        tokens, lengths = [symbol.token for symbol in symbols], [symbol.length for symbol in symbols]
+        following = [*range(1, len(tokens)), -1]
+        before = list(range(-1, len(tokens) - 1))
+        gone = [False] * len(tokens)
+        ranks = self._ranks
+        queue: list[tuple[int, int, int]] = []
+
+        def enter(at: int) -> None:
+            if at >= 0 and following[at] >= 0:
+                merge = ranks.get((tokens[at], tokens[following[at]]))
+                if merge is not None:
+                    heapq.heappush(queue, (merge[0], at, merge[1]))
+
+        for index in range(len(tokens)):
+            enter(index)
+        while queue:
+            rank, at, result = heapq.heappop(queue)
+            right = -1 if gone[at] else following[at]
+            if right < 0 or ranks.get((tokens[at], tokens[right])) != (rank, result):
+                continue
+            tokens[at], lengths[at], gone[right] = result, lengths[at] + lengths[right], True
+            following[at] = following[right]
+            if following[at] >= 0:
+                before[following[at]] = at
+            enter(before[at])
+            enter(at)
+        return [length for length, merged in zip(lengths, gone, strict=True) if not merged]
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Pair of tokens → (rank, merge result)."""
+        spec = self._spec
+        numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
+        ranks: dict[tuple[int, int], tuple[int, int]] = {}
+        for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
+            ranks.setdefault((left, right), (rank, token))
+        return ranks

@@ -1,0 +1,84 @@
+"""The steps of a decoder, as data: they turn a list of tokens into a list of strings, whose concatenation is the text.
+
+They are those of a tokenizer.json, with the meaning that Hugging Face's `tokenizers` gives them. Not here: running
+them (`bpe/decode/chain.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Replace a string, or each match of a pattern of the `regex` package, in each token."""
+
+    pattern: str
+    content: str
+    literal: bool = True
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Remove up to `start` characters `content` from the beginning of each token, and up to `stop` from its end."""
+
+    content: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """Join all tokens into one."""
+
+
+@dataclass(frozen=True)
+class ByteFallback:
+    """Make each run of tokens `<0x00>` to `<0xFF>` the text of these bytes.
+
+    A run that is not UTF-8 becomes as many U+FFFD as it has tokens.
+    """
+
+
+@dataclass(frozen=True)
+class ByteLevel:
+    """Join all tokens and read their characters as GPT-2's letters of bytes; other tokens stand for their UTF-8."""
+
+
+@dataclass(frozen=True)
+class Metaspace:
+    """Replace a character by a space, or remove it from the first token if encoding puts it before the text."""
+
+    replacement: str = "\u2581"
+    prepended: bool = True
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """Replace an end-of-word mark, wherever it occurs in a token, by a space; in the last token by nothing."""
+
+    suffix: str
+
+
+@dataclass(frozen=True)
+class WordPiece:
+    """Put a space before each token but the first; a token with the prefix loses it instead.
+
+    `cleanup` then removes the spaces before punctuation and English contractions.
+    """
+
+    prefix: str = "##"
+    cleanup: bool = True
+
+
+DecoderStep = Replace | Strip | Fuse | ByteFallback | ByteLevel | Metaspace | Suffix | WordPiece
+
+
+def to_json(step: DecoderStep) -> dict[str, Any]:
+    """A step as a JSON object, for fingerprints.
+
+    >>> to_json(Strip(" ", 1, 0))
+    {'step': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}
+    """
+    return {"step": type(step).__name__, **asdict(step)}
