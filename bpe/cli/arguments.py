@@ -11,6 +11,7 @@ from bpe.cli.completion import SHELLS
 from bpe.cli.parsing import Parser, at_least, checked, file_path, fraction, memory_size, output_path, part, unescaped
 from bpe.corpus.sources import FORMAT_NAMES
 from bpe.data.formats import FORMATS
+from bpe.formats import loading as formats
 from bpe.pretokenize.pretokenizer import NAMES
 from bpe.text import normalizers
 
@@ -151,6 +152,39 @@ def _add_edit(command: Parser) -> None:
         ("--add", "tokens that are found in every text"),
     ):
         command.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
+
+
+def _add_convert(command: Parser) -> None:
+    command.add_argument("input", metavar="IN", help="the tokenizer: a file, or a folder")
+    command.add_argument(
+        "output", metavar="OUT", type=file_path, help="the file to write; for formats of several files, the folder"
+    )
+    read, written = list(formats.FORMATS), [each.name for each in formats.FORMATS.values() if each.write is not None]
+    command.add_argument(
+        "--from",
+        metavar="FORMAT",
+        dest="from_format",
+        choices=read,
+        help=f"the format of IN, by default detected: {', '.join(read)}",
+    )
+    command.add_argument(
+        "--to",
+        metavar="FORMAT",
+        dest="to_format",
+        choices=written,
+        help="the format of OUT, one of those but sentencepiece and gguf; default tiktoken for *.tiktoken, tekken for "
+        "tekken.json, else huggingface",
+    )
+    command.add_argument(
+        "--lossy", action="store_true", help="write OUT even if its format does not keep everything, which is listed"
+    )
+
+
+def _add_diff(command: Parser) -> None:
+    command.add_argument("first", metavar="A", help="a tokenizer: a file, or a folder")
+    command.add_argument("second", metavar="B", help="the other tokenizer")
+    _add_files(command, "*")
+    _add_documents(command)
 
 
 def _add_show(command: Parser) -> None:
@@ -454,6 +488,23 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
         "describe a tokenizer or a file of word counts",
         "",
         _add_info,
+    ),
+    "convert": (
+        "write a tokenizer in another file format",
+        (
+            "Ids stay the same. What the format of OUT cannot keep is an error that lists it, and OUT is not written; "
+            "with --lossy it is written, and the list is a warning for each loss."
+        ),
+        _add_convert,
+    ),
+    "diff": (
+        "compare two tokenizers",
+        (
+            "Prints a line for each difference in the vocabulary, the merges and the settings, and for each FILE with "
+            "other ids the number of tokens and the first difference. The exit status is 0 if nothing differs, 1 if "
+            "something does, and 2 for a tokenizer or a file that cannot be read."
+        ),
+        _add_diff,
     ),
     "edit": (
         "add tokens to a tokenizer",

@@ -1,9 +1,9 @@
-"""The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, edit, show, demo.
+"""The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, convert, diff, edit, show, …
 
 `main` parses the arguments, runs the command and reports errors. Results go to stdout or a named file, progress and
 the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C. If the
 reader of stdout closes the pipe early (`| head`), the program ends without an error. Not here: the commands
-(`training.py`, `encoding.py`, `shards.py`, `inspecting.py`), and their files (`files.py`).
+(`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`), and their files (`files.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bpe.cli import encoding, inspecting, shards, training
+from bpe.cli import converting, encoding, inspecting, shards, training
 from bpe.cli.arguments import parser
 from bpe.cli.files import Stdout, identity, outputs_of, silence_stdout
 from bpe.cli.parsing import in_flags
@@ -86,6 +86,8 @@ _COMMANDS = {
     "decode": encoding.decode,
     "count": encoding.count,
     "info": inspecting.info,
+    "convert": converting.convert,
+    "diff": converting.diff,
     "edit": inspecting.edit,
     "show": inspecting.show,
     "demo": inspecting.demo,

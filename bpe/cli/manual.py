@@ -76,6 +76,16 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("bpe info tokenizer.json", "its model, vocabulary, pretokenizer and fingerprint"),
         ("bpe info words.counts", "how many words there are, and the most frequent"),
     ],
+    "convert": [
+        ("bpe convert vocabulary/ tokenizer.json", "from vocab.json and merges.txt in a folder"),
+        ("bpe convert tekken.json tokenizer.json", "from Mistral's format"),
+        ("bpe convert tokenizer.json vocabulary --to vocab-merges", "to vocab.json and merges.txt in a folder"),
+        ("bpe convert tokenizer.json ranks.tiktoken --lossy", "to a rank file, which holds no pattern"),
+    ],
+    "diff": [
+        ("bpe diff old.json new.json", "vocabularies, merges and settings"),
+        ("bpe diff old.json new.json corpus/*.txt", "and the ids of files"),
+    ],
     "edit": [("bpe edit tokenizer.json -o chat.json --add-special '<|user|>' '<|assistant|>'", "two more tokens")],
     "show": [
         ("bpe show 'How is this cut?' -t tokenizer.json", "the tokens, coloured on a terminal"),

@@ -17,7 +17,7 @@ from typing import Any
 
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_choice
-from bpe.formats import clip, huggingface, tekken, tiktoken, tiktoken_folder, vocab_merges
+from bpe.formats import clip, huggingface, subword_nmt, tekken, tiktoken, tiktoken_folder, vocab_merges
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -86,6 +86,7 @@ FORMATS: Mapping[str, Format] = {
         ),
         Format("tekken", "a tekken.json", tekken.read, write=tekken.write),
         Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
+        Format("subword-nmt", "a file of codes", subword_nmt.read, write=subword_nmt.write),
     )
 }
 
@@ -143,6 +144,8 @@ def _detected(data: bytes, path: Path) -> str:
     if head.startswith(clip.HEADER.encode()):
         return "clip"
     if re.match(rb"#version: ?[\d.]+\r?\n", head):
+        if b"</w>" in data and name not in (vocab_merges.MERGES, "vocab.bpe"):
+            return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
             'its vocab.json too, and CLIP\'s list with format="clip"',

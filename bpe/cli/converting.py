@@ -1,0 +1,70 @@
+"""The commands `bpe convert` and `bpe diff`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import bpe
+from bpe.cli.files import check_inputs, check_output, log_skipped, say, sources_of
+from bpe.converting import text_difference
+from bpe.errors import counted
+from bpe.formats.loading import FORMATS
+from bpe.formats.saving import format_of
+from bpe.vocab.differences import differences
+
+log = logging.getLogger("bpe.cli")
+
+
+def convert(args: argparse.Namespace) -> None:
+    """Write a tokenizer in another format."""
+    if not os.path.isdir(args.input):
+        check_inputs(args, [args.input])
+    to_format = args.to_format or format_of(args.output)
+    if FORMATS[to_format].read_folder is None and not (args.to_format and Path(args.output).is_dir()):
+        check_output(args.output, [args.input])
+    bpe.convert(args.input, args.output, from_format=args.from_format, to_format=args.to_format, lossy=args.lossy)
+    log.info("%s, format %s", args.output, to_format)
+
+
+def diff(args: argparse.Namespace) -> int:
+    """Print the differences of two tokenizers; the exit status."""
+    try:
+        return _diff(args)
+    except (OSError, ValueError) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        args.parser.error(reason)
+        return 2
+
+
+def _diff(args: argparse.Namespace) -> int:
+    for path in (args.first, args.second):
+        if not os.path.isdir(path):
+            check_inputs(args, [path])
+    first, second = (bpe.Tokenizer.load(path) for path in (args.first, args.second))
+    found = [f"{each.kind}: {each}" for each in differences(first.spec, second.spec, (args.first, args.second))]
+    if args.files:
+        found += _text_differences(args, first, second)
+    for line in found:
+        say(line)
+    return 1 if found else 0
+
+
+def _text_differences(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
+    """The first document of each file whose ids differ, and how many do."""
+    sources = sources_of(args)
+    for number, file in enumerate(sources.files):
+        batches = [each.encode_files(sources.one_file(number)) for each in (first, second)]
+        pairs = zip(*batches, strict=True)
+        found = [i for i, (ids, others) in enumerate(pairs) if not np.array_equal(ids, others)]
+        if found:
+            i = found[0]
+            name = file.name if len(batches[0]) == 1 else f"{file.name}, document {i}"
+            more = "" if len(found) == 1 else f"; {counted(len(found), 'document')} of {len(batches[0])} differ"
+            yield f"ids: {text_difference(first, second, name, batches[0][i], batches[1][i])}{more}"
+    log_skipped(sources)

@@ -1,0 +1,252 @@
+"""subword-nmt's `BPE`: segments words into subword units with `@@` between them, from a file of codes.
+
+The units are those of subword-nmt 0.3.8, with its separator, glossaries, vocabulary threshold and dropout. Distinct
+words are encoded together by a `Tokenizer`. Words and codes for which subword-nmt's order of merging can matter take a
+path in Python that merges as it does. Not here: the file of codes (`bpe/formats/subword_nmt.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import IO, Any
+
+from bpe.base.utf8 import read_file
+from bpe.errors import FormatError, check_int, shown, typed
+from bpe.formats import subword_nmt
+from bpe.formats.subword_nmt import MARK
+from bpe.tokenizer import Tokenizer
+
+__all__ = ["BPE", "read_vocabulary"]
+
+PathLike = str | os.PathLike[str]
+#: Up to this many new words are merged one by one, which takes less time than a batch.
+_FEW = 2
+#: The most words that are cached.
+_MOST_CACHED = 1 << 20
+
+
+def _content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
+    """(the bytes of a file, its path): a path, or an open file."""
+    if isinstance(source, (str, os.PathLike)):
+        return read_file(source), os.fspath(source)
+    if not hasattr(source, "read"):
+        raise TypeError(f"codes is {typed(source)}; it must be a path or a file open for reading text")
+    text = source.read()
+    return text if isinstance(text, bytes) else text.encode(), getattr(source, "name", None)
+
+
+def read_vocabulary(vocab_file: Iterable[str], threshold: int | None) -> set[str]:
+    """The units of a vocabulary that `subword-nmt get-vocab` wrote, with at least `threshold` occurrences.
+
+    Args:
+        vocab_file: the lines: a unit, a space and its count.
+        threshold: the least count; None for all.
+
+    Raises:
+        FormatError: for a line that is not a unit and a count; it names the line.
+
+    >>> sorted(read_vocabulary(["lo@@ 12", "w 3"], 5))
+    ['lo@@']
+
+    """
+    found = set()
+    for number, line in enumerate(vocab_file, 1):
+        fields = line.strip("\r\n ").split(" ")
+        if len(fields) != 2 or not re.fullmatch(r"-?\d+", fields[1]):
+            raise FormatError(f"{shown(line)} is not a unit, a space and a count", where=f"line {number}")
+        if threshold is None or int(fields[1]) >= threshold:
+            found.add(fields[0])
+    return found
+
+
+class BPE:
+    """Segments text as subword-nmt's `apply_bpe.BPE` does.
+
+    Args:
+        codes: the file of codes: a path, or a file open for reading text.
+        merges: how many merges to use; -1 for all.
+        separator: written after each unit that does not end its word.
+        vocab: the units to produce, as `read_vocabulary` gives them; merges that produce others are undone. None for
+            any.
+        glossaries: regular expressions; what they match is one unit.
+
+    Attributes:
+        tokenizer: the tokenizer of the codes, without glossaries and vocabulary.
+
+    Raises:
+        FormatError: for a file that is not a file of codes.
+        OSError: for a file that cannot be read.
+
+    >>> import io
+    >>> segmenter = BPE(io.StringIO("#version: 0.2\\nl o\\nlo w</w>\\n"))
+    >>> segmenter.process_line("low slow lower\\n")
+    'low s@@ low lo@@ w@@ e@@ r\\n'
+
+    """
+
+    def __init__(
+        self,
+        codes: PathLike | IO[Any],
+        merges: int = -1,
+        separator: str = "@@",
+        vocab: Collection[str] | None = None,
+        glossaries: list[str] | None = None,
+    ) -> None:
+        data, path = _content(codes)
+        merges = check_int("merges", merges, -1)
+        self.version, pairs = subword_nmt.parse(data, path, merges)
+        self.tokenizer = Tokenizer.from_spec(subword_nmt.read(data, path, merges))
+        self._word_tokenizer = Tokenizer.from_spec(replace(self.tokenizer.spec, pretokenizer=None))
+        self.separator, self.glossaries = separator, list(glossaries or [])
+        self.vocab = None if vocab is None else frozenset(vocab)
+        self._ranks = {pair: rank for rank, pair in enumerate(pairs)}
+        self._parts = {left + right: (left, right) for left, right in reversed(pairs)}
+        self._ordered = _in_order(pairs)
+        self._whole = re.compile(f"^({'|'.join(self.glossaries)})$") if self.glossaries else None
+        self._lengths = self._unit_lengths()
+        self._cache: dict[str, tuple[str, ...]] = {}
+
+    def _unit_lengths(self) -> list[int]:
+        """Id → number of characters that the token has in a word; an unknown character is one."""
+        spec, lengths = self.tokenizer.spec, []
+        ends = spec.ends_word if spec.ends_word is not None else ()
+        for number, ends_word in enumerate(ends):
+            text = spec.vocabulary[number].decode()
+            lengths.append(len(text) - len(MARK) * bool(ends_word))
+        lengths[-1] = 1  # <unk>, the last id
+        return lengths
+
+    def process_line(self, line: str, dropout: float = 0) -> str:
+        """Segment a line, and keep the white space around it."""
+        inside = line.strip("\r\n ")
+        before = len(line) - len(line.lstrip("\r\n "))
+        after = line[len(line.rstrip("\r\n ")) :] if inside else ""
+        return line[:before] + self.segment(inside, dropout) + after
+
+    def segment(self, sentence: str, dropout: float = 0) -> str:
+        """Segment a sentence, whose words are separated by spaces."""
+        return " ".join(self.segment_tokens(sentence.strip("\r\n ").split(" "), dropout))
+
+    def segment_tokens(self, tokens: Iterable[str], dropout: float = 0) -> list[str]:
+        """Segment words; returns the units, with the separator after each that does not end its word."""
+        segments = [self._isolated(word) if self.glossaries else [word] for word in tokens if word]
+        if not dropout:
+            new = {segment for each in segments for segment in each if segment not in self._cache}
+            if len(new) > _FEW:
+                self._fill_cache(new)
+        output = []
+        for each in segments:
+            units = [unit for segment in each for unit in self._units(segment, dropout)]
+            output += [unit + self.separator for unit in units[:-1]] + units[-1:]
+        return output
+
+    # Glossaries and the vocabulary ------------------------------------------------------------------------------------
+
+    def _isolated(self, word: str) -> list[str]:
+        """The segments of a word, each glossary match by itself."""
+        segments = [word]
+        for glossary in self.glossaries:
+            segments = [part for segment in segments for part in _isolate(segment, glossary)]
+        return segments
+
+    def _in_vocabulary(self, units: list[str], vocab: Collection[str]) -> tuple[str, ...]:
+        """The units, those that are not in the vocabulary divided by undoing merges."""
+        found: list[str] = []
+        for i, unit in enumerate(units):
+            final = i == len(units) - 1
+            known = unit in vocab if final else unit + self.separator in vocab
+            found += [unit] if known else self._divided(unit, final, vocab)
+        return tuple(found)
+
+    def _divided(self, unit: str, final: bool, vocab: Collection[str]) -> Iterator[str]:
+        """Undo merges of a unit until all parts are in the vocabulary, or are no result of a merge."""
+        waiting = [(unit, final, False)]
+        while waiting:
+            unit, final, checked = waiting.pop()
+            known = checked and (unit in vocab if final else unit + self.separator in vocab)
+            pair = None if known else self._parts.get(unit + MARK if final else unit)
+            if pair is None:
+                yield unit
+            else:
+                right = pair[1].removesuffix(MARK) if final else pair[1]
+                waiting += [(right, final, True), (pair[0], False, True)]
+
+    # Merging ----------------------------------------------------------------------------------------------------------
+
+    def _fill_cache(self, words: set[str]) -> None:
+        """Encode the words that are new together, where the tokenizer gives what subword-nmt gives."""
+        if not self._ordered:
+            return
+        if len(self._cache) > _MOST_CACHED:
+            self._cache.clear()
+        new = [word for word in words if self._is_plain(word)]
+        for word, ids in zip(new, self._word_tokenizer.encode_batch(new).to_list(), strict=True):
+            units, start = [], 0
+            for number in ids:
+                length = self._lengths[number]
+                if length:
+                    units.append(word[start : start + length])
+                start += length
+            self._cache[word] = self._in_vocabulary(units, self.vocab) if self.vocab else tuple(units)
+
+    def _is_plain(self, word: str) -> bool:
+        """Whether the tokenizer sees a segment as subword-nmt does: one word, and no match of a glossary."""
+        special = len(word) < 2 or MARK in word or re.search(r"[ \r\n\ud800-\udfff]", word)
+        return not special and not (self._whole and self._whole.match(word))
+
+    def _units(self, word: str, dropout: float) -> tuple[str, ...]:
+        if not dropout and word in self._cache:
+            return self._cache[word]
+        if self._whole and self._whole.match(word):
+            units: tuple[str, ...] = (word,)
+        elif len(word) == 1:
+            return (word,)
+        else:
+            merged = self._merged(word, dropout)
+            units = self._in_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
+        self._cache[word] = units
+        return units
+
+    def _merged(self, word: str, dropout: float) -> list[str]:
+        """The units of a word, merged in subword-nmt's order: all occurrences of the best pair at once."""
+        symbols = [*word, MARK] if self.version == (0, 1) else [*word[:-1], word[-1] + MARK]
+        while len(symbols) > 1:
+            found = [
+                (self._ranks[pair], i)
+                for i, pair in enumerate(pairwise(symbols))
+                if (not dropout or random.random() > dropout) and pair in self._ranks
+            ]
+            if not found:
+                break
+            best, joined, start = min(found)[0], list[str](), 0
+            for rank, i in found:
+                if rank == best and i >= start:
+                    joined += [*symbols[start:i], symbols[i] + symbols[i + 1]]
+                    start = i + 2
+            symbols = joined + symbols[start:]
+        if symbols[-1] == MARK:
+            return symbols[:-1]
+        return [*symbols[:-1], symbols[-1].removesuffix(MARK)]
+
+
+def _in_order(pairs: list[tuple[str, str]]) -> bool:
+    """Whether no merge has a part that a later merge produces.
+
+    Then merging all occurrences of the best pair at once, and the leftmost best pair again and again, give the same.
+    """
+    last: dict[str, int] = {left + right: rank for rank, (left, right) in enumerate(pairs)}
+    return all(last.get(part, -1) < rank for rank, pair in enumerate(pairs) for part in pair)
+
+
+def _isolate(word: str, glossary: str) -> list[str]:
+    """The segments of a word around the matches of a glossary, and the matches."""
+    if re.match(f"^{glossary}$", word) or not re.search(glossary, word):
+        return [word]
+    *segments, ending = re.split(f"({glossary})", word)
+    segments = [segment for segment in segments if segment]
+    return [*segments, ending.strip("\r\n ")] if ending else segments

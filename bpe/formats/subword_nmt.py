@@ -1,0 +1,159 @@
+"""subword-nmt's codes: a merge on each line, in the versions 0.1 and 0.2.
+
+In version 0.1 (no header), the end-of-word mark `</w>` is a symbol of its own; in version 0.2 (`#version: 0.2`) it is
+part of a word's last character. Codes have no ids: a token's id is its index in the list of characters, as they first
+occur in the codes, then merge results, then `<unk>`, which stands for any other character. Not here: the separator
+`@@`, glossaries and the vocabulary threshold, which change text and not ids (`bpe/compat/subword_nmt.py`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from bpe.errors import FormatError, shown
+from bpe.formats.packed import unpacked
+from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, Vocabulary
+
+MARK = "</w>"
+UNK = "<unk>"
+#: Words are what spaces and line ends separate; other white space is text.
+WORDS = r"[^ \r\n]+"
+
+Version = tuple[int, int]
+#: The text of a token, without the mark, and whether it ends words.
+Token = tuple[str, bool]
+
+
+def parse(data: bytes, path: str | None = None, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
+    """(version, pairs in order, without repeated ones) of a file of codes.
+
+    Args:
+        data: the content, gzipped or not.
+        path: the file, for errors.
+        merges: how many lines to use; -1 for all.
+
+    Raises:
+        FormatError: for another version, and for a line that is not two symbols; it names the line.
+
+    """
+    try:
+        text = unpacked(data, path).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"it is not UTF-8: {error}; codes are UTF-8 text", path=path) from None
+    lines = text.rstrip("\n").split("\n")
+    version, offset = (0, 1), 1
+    if lines[0].startswith("#version:"):
+        version, offset = _version(lines.pop(0), path), 2
+    pairs: dict[tuple[str, str], None] = {}
+    for number, line in enumerate(lines[: None if merges == -1 else merges], offset):
+        parts = line.strip("\r\n ").split(" ")
+        if len(parts) != 2 or not all(parts):
+            raise FormatError(
+                f"{shown(line)} is not a merge; it must be two symbols separated by a space",
+                path=path,
+                where=f"line {number}",
+            )
+        pairs.setdefault((parts[0], parts[1]))
+    return version, list(pairs)
+
+
+def _version(header: str, path: str | None) -> Version:
+    found = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
+    if found is None:
+        raise FormatError(
+            f"{shown(header)} is not a version that is known; known are 0.1 and 0.2", path=path, where="line 1"
+        )
+    return (0, int(found[1][-1]))
+
+
+def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpec:
+    """Read codes as a character model; `merges` as for `parse`.
+
+    Raises:
+        FormatError: for a file that is not a file of codes; it names the line.
+
+    """
+    version, pairs = parse(data, path, merges)
+    glued = version == (0, 2)
+    ids: dict[Token, int] = {}
+    results: set[Token] = set()
+    kept: list[tuple[Token, Token]] = []
+    for left, right in pairs:
+        if (left + right).endswith(MARK) and not right.endswith(MARK):
+            raise FormatError(f"the merge {shown((left, right))} makes the text {MARK}; no token may be it", path=path)
+        pair = _key(left), _key(right)
+        symbols = [_symbols(key, glued) for key in pair]
+        possible = all(len(each) == 1 or key in results for key, each in zip(pair, symbols, strict=True))
+        if pair[0][1] or not possible:
+            continue  # a part that no merge produces, or that ends words, on the left: the merge is never applied
+        kept.append(pair)
+        results.add((pair[0][0] + pair[1][0], pair[1][1]))
+        for symbol in (*symbols[0], *symbols[1]):
+            ids.setdefault(symbol, len(ids))
+    if not glued:
+        ids.setdefault(("", True), len(ids))
+    made = dict(ids)
+    merged: list[tuple[int, int, int]] = []
+    for first, last in kept:
+        result = made.setdefault((first[0] + last[0], last[1]), len(made))
+        merged.append((made[first], made[last], result))
+    n = len(made)
+    tokens = [(number, (text + MARK * ends).encode()) for (text, ends), number in made.items()]
+    table = np.array(merged, dtype=np.int32).reshape(-1, 3)
+    try:
+        vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
+    except ValueError as error:
+        raise FormatError(f"{error}; the text {MARK} cannot be a part of a word in codes", path=path) from None
+    return TokenizerSpec(
+        model="char",
+        vocabulary=vocabulary,
+        merges=np.ascontiguousarray(table[:, :2]),
+        merge_results=np.ascontiguousarray(table[:, 2]),
+        pretokenizer=Pretokenizer.from_regex(WORDS),
+        unk_token=UNK,
+        end_of_word=MARK,
+        end_of_word_glued=glued,
+        ends_word=np.array([*(ends for _, ends in made), False], dtype=np.bool_),
+    )
+
+
+def _symbols(key: Token, glued: bool) -> list[Token]:
+    """The symbols of a token, before any merge."""
+    text, ends = key
+    if glued:
+        return [(char, ends and i == len(text) - 1) for i, char in enumerate(text)]
+    return [(char, False) for char in text] + [("", True)] * ends
+
+
+def _key(part: str) -> Token:
+    ends = part.endswith(MARK)
+    return part.removesuffix(MARK) if ends else part, ends
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """Codes of version 0.2, or of 0.1 where the mark is a symbol of its own.
+
+    What the codes do not keep is not checked here (`saving.py` reads them again).
+
+    Raises:
+        ValueError: for a tokenizer that is not a character model with the mark `</w>`.
+
+    """
+    if spec.model != "char" or spec.end_of_word != MARK:
+        raise ValueError(
+            f"format subword-nmt cannot hold this tokenizer: it holds character models with the mark {MARK} at the end "
+            "of a word; save it as huggingface"
+        )
+    texts = {number: token.decode() for number, token in spec.vocabulary.items(ORDINARY)}
+    header = "#version: 0.2\n" if spec.end_of_word_glued else ""
+    wrong = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
+    if wrong:
+        raise ValueError(
+            f"format subword-nmt cannot hold the token {shown(wrong[0])}: spaces and line ends separate symbols; save "
+            "it as huggingface"
+        )
+    return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

@@ -1,0 +1,58 @@
+"""The commands `bpe convert` and `bpe diff`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from conftest import fails
+
+import bpe
+from bpe.cli import main
+
+
+def test_convert_there_and_back(tokenizer_file, tmp_path, capsys):
+    folder, back = str(tmp_path / "vocabulary"), str(tmp_path / "back.json")
+    assert main(["convert", tokenizer_file, folder, "--to", "vocab-merges"]) == 0
+    assert main(["convert", folder, back]) == 0
+    assert main(["convert", f"{folder}/merges.txt", back, "--from", "vocab-merges", "--to", "huggingface"]) == 0
+    assert bpe.Tokenizer.load(back) == bpe.Tokenizer.load(tokenizer_file)
+    assert main(["diff", tokenizer_file, folder]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_convert_lists_losses(tokenizer_file, tmp_path, capsys):
+    ranks = str(tmp_path / "x.tiktoken")
+    message = "error: format tiktoken does not keep special_tokens: .*; pretokenizer: .*; save it as huggingface"
+    err = fails(capsys, ["convert", tokenizer_file, ranks], 1, message)
+    assert "pass --lossy" in err
+    assert not (tmp_path / "x.tiktoken").exists()
+    assert main(["convert", tokenizer_file, ranks, "--lossy"]) == 0
+    err = capsys.readouterr().err
+    assert "x.tiktoken does not keep special_tokens: 1 token only in the tokenizer (" in err
+    assert "x.tiktoken, format tiktoken" in err
+    fails(capsys, ["convert", tokenizer_file, str(tmp_path / "none" / "t.json")], 1, "folder .*none does not exist")
+    fails(capsys, ["convert", tokenizer_file, tokenizer_file], 1, "is one of the inputs")
+    fails(capsys, ["convert", str(tmp_path / "none"), ranks], 1, "No such file")
+
+
+def test_diff(tokenizer_file, text_file, tmp_path, capsys):
+    other = str(tmp_path / "other.json")
+    bpe.train(texts=["low lower newest widest"], vocab_size=262, pretokenizer="cl100k").save(other)
+    assert main(["diff", tokenizer_file, tokenizer_file, text_file]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["diff", tokenizer_file, other, text_file]) == 1
+    out = capsys.readouterr().out
+    kinds = [line.split(":")[0] for line in out.splitlines()]
+    assert kinds == ["vocabulary", "merges", "settings", "settings", "ids"]
+    assert re.search(rf"vocabulary: \d+ tokens only in {re.escape(tokenizer_file)} \(", out)
+    assert re.search(rf"ids: text {re.escape(text_file)}: \d+ tokens and \d+, the first difference at token 0: ", out)
+    assert main(["diff", tokenizer_file, other, text_file, "--per-line"]) == 1
+    assert re.search(r"document 0: .*; 4 documents of 4 differ\n$", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("argv", [["none.json"], ["damaged"]])
+def test_diff_without_tokenizers(argv, tokenizer_file, tmp_path, capsys):
+    (tmp_path / "damaged").write_text("{")
+    assert main(["diff", tokenizer_file, str(tmp_path / argv[0])]) == 2
+    assert argv[0] in capsys.readouterr().err

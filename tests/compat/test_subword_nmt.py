@@ -1,0 +1,113 @@
+"""Files of codes, and `bpe.compat.subword_nmt.BPE`, against the subword-nmt package."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections import Counter
+
+import pytest
+from peers import Peer
+
+import bpe
+from bpe.compat.subword_nmt import BPE, read_vocabulary
+from bpe.formats.subword_nmt import WORDS
+
+apply_bpe = Peer("subword_nmt.apply_bpe")
+learn_bpe = Peer("subword_nmt.learn_bpe")
+
+TEXT = "low lower lowest newest widest 12 USA, the café\u00a0x\tй 한국어 日本語\n  lo  we \r\n\n" * 3
+GLOSSARIES = ["the", "[0-9]+", "U[A-Z]A"]
+
+
+@pytest.fixture(scope="module")
+def codes() -> str:
+    out = io.StringIO()
+    learn_bpe.learn_bpe(io.StringIO(TEXT), out, 60, verbose=False)
+    return out.getvalue()
+
+
+def old_codes() -> str:
+    """Codes of version 0.1, with the mark as a symbol of its own."""
+    tok = bpe.train(
+        texts=[TEXT], num_merges=40, model="char", end_of_word="</w>", pretokenizer=bpe.Pretokenizer.from_regex(WORDS)
+    )
+    texts = [tok.token_bytes(number).decode() for number in range(tok.n_vocab)]
+    return "".join(f"{texts[left]} {texts[right]}\n" for left, right in tok.merges.tolist())
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.2"])
+def test_units_are_those_of_subword_nmt(version, codes):
+    codes = codes if version == "0.2" else old_codes()
+    theirs, ours = apply_bpe.BPE(io.StringIO(codes)), BPE(io.StringIO(codes))
+    assert ours.version == theirs.version
+    lines = [*TEXT.splitlines(True), "", " ", "\n", "a", " a</w> </w> b\n", "unseen Ж😀 lowlow"]
+    plain = [theirs.process_line(line) for line in lines]
+    assert [ours.process_line(line) for line in lines] == plain
+    counts = [f"{unit} {count}" for unit, count in Counter(" ".join(plain).split()).items()]
+    for threshold in (None, 4, 10):
+        vocab = read_vocabulary(counts, threshold)
+        assert vocab == apply_bpe.read_vocabulary(io.StringIO("\n".join(counts)), threshold)
+        for glossaries in (None, GLOSSARIES):
+            theirs = apply_bpe.BPE(io.StringIO(codes), -1, "@@", vocab, glossaries)
+            ours = BPE(io.StringIO(codes), -1, "@@", vocab, glossaries)
+            assert [ours.process_line(line) for line in lines] == [theirs.process_line(line) for line in lines]
+    random.seed(1)
+    wanted = apply_bpe.BPE(io.StringIO(codes), merges=20).segment("lowest newest lower", 0.3)
+    random.seed(1)
+    assert BPE(io.StringIO(codes), merges=20).segment("lowest newest lower", 0.3) == wanted
+
+
+def test_any_codes_merge_in_their_order():
+    rng = random.Random(0)
+    compared = 0
+    for _ in range(300):
+        new = rng.random() < 0.5
+        symbols = ["a", "b", "<", "/", "w", ">"]
+        symbols += [char + "</w>" for char in symbols] if new else ["</w>"]
+        pairs = []
+        for _ in range(rng.randint(1, 12)):
+            pairs.append((rng.choice(symbols), rng.choice(symbols)))
+            symbols.append("".join(pairs[-1]))
+        codes = "#version: 0.2\n" * new + "".join(f"{left} {right}\n" for left, right in pairs)
+        try:
+            ours = BPE(io.StringIO(codes))
+        except bpe.FormatError:  # a merge makes the text </w>
+            continue
+        theirs = apply_bpe.BPE(io.StringIO(codes))
+        for _ in range(5):
+            word = "".join(rng.choices(["a", "b", "ab", "</w>", "<", ">", "x"], k=rng.randint(1, 8)))
+            assert ours.segment(word) == theirs.segment(word), (codes, word)
+            compared += 1
+    assert compared > 1000
+
+
+def test_codes_are_a_tokenizer_too(codes, tmp_path):
+    (tmp_path / "codes").write_text(codes, encoding="utf-8")
+    tok = bpe.Tokenizer.load(tmp_path / "codes")
+    units = apply_bpe.BPE(io.StringIO(codes)).segment("lowest newest").replace("@@", "").split()
+    assert [token.removesuffix("</w>") for token in tok.tokens("lowest newest")] == units
+    assert tok.decode(tok.encode("lowest newest")) == "lowest newest"
+    tok.save(tmp_path / "again", format="subword-nmt")
+    assert bpe.Tokenizer.load(tmp_path / "again") == tok
+    (tmp_path / "old").write_text(old_codes(), encoding="utf-8")
+    old = bpe.Tokenizer.load(tmp_path / "old", format="subword-nmt")
+    assert not old.spec.end_of_word_glued
+    old.save(tmp_path / "again", format="subword-nmt")
+    assert bpe.Tokenizer.load(tmp_path / "again", format="subword-nmt") == old
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        ("#version: 0.3\na b\n", r"line 1: '#version: 0\.3' is not a version that is known"),
+        ("#version: 0.2\na b\nc\n", r"line 3: 'c' is not a merge"),
+        ("a b\na b c\n", r"line 2: 'a b c' is not a merge"),
+        ("< /w>\n", r"makes the text </w>"),
+    ],
+)
+def test_invalid_codes_are_refused(codes, message):
+    with pytest.raises(bpe.FormatError, match=message):
+        BPE(io.StringIO(codes))
+    with pytest.raises(bpe.FormatError, match="line 2: 'a' is not a unit"):
+        read_vocabulary(["a 1", "a"], None)
