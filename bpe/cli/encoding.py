@@ -34,6 +34,7 @@ from bpe.corpus.blocks import Block
 from bpe.corpus.reading import character_cut, checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
+from bpe.data.literal_names import NameWarning, literal_names
 from bpe.decode.decoder import ByteDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.errors import FormatError
@@ -71,7 +72,7 @@ def encode(args: argparse.Namespace) -> None:
         check_output(idfiles.offsets_path(args.output), inputs)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     _note_separator(tokenizer, args, as_npy=as_npy)
-    batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, sources, args))
+    batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, sources, args, warn=True))
     if as_npy:
         idfiles.write_npy(args.output, batches)
     else:
@@ -106,14 +107,18 @@ def _as_npy(args: argparse.Namespace) -> bool:
 
 
 def _batches(
-    tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace
+    tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace, *, warn: bool = False
 ) -> Iterator[tuple[int, int, TokenBatch, bool]]:
-    """Encode the files in groups of documents: (index of the file, bytes, ids, whether the last document continues)."""
+    """Encode the files in groups of documents: (index of the file, bytes, ids, whether the last document continues).
+
+    With `warn`, a warning says where the text has the name of an end-of-text token.
+    """
     checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     engine, threads = engine_of(tokenizer), thread_count(args.threads)
     encoder = text_encoder_of(tokenizer)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
+    warning = NameWarning(literal_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
     streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
     with bar(args, "encode", sources.size) as advance:
@@ -121,7 +126,7 @@ def _batches(
             one = sources.one_file(number)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
             cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
-            with closing(one.blocks(cut, threads)) as blocks:
+            with closing(warning.watch(one.blocks(cut, threads))) as blocks:
                 if streamed:
                     parts = _streamed(tokenizer, blocks, allowed, around)
                 else:

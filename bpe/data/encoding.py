@@ -24,11 +24,13 @@ from bpe.data.formats.protocol import ShardInfo, WrittenFile
 from bpe.data.grouping import Group, encoded_groups
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, locked_folder, reached, refuse_difference, remove_temporary_files
+from bpe.data.literal_names import literal_names
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.data.options import Options, allowed_tokens, largest_id, shard_count
 from bpe.data.ordered import OrderedShards
 from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
+from bpe.data.shuffling import FOLDER as BUCKETS
 from bpe.data.steps import TRAIN, Target
 from bpe.errors import counted
 from bpe.tokenizer import Tokenizer, engine_of
@@ -157,7 +159,9 @@ class _Encoding:
         with locked_folder(self.out):
             if (self.out / MANIFEST).exists():
                 return self._finished()
-            journal = Journal(self.out, {**self.header, "modified": modified(self.sources)})
+            journal = Journal(
+                self.out, {**self.header, "modified": modified(self.sources)}, disposable=(TOKENIZER, BUCKETS)
+            )
             try:
                 self._check_files(journal)
                 if self.options.shuffle is None:
@@ -277,6 +281,7 @@ class _Encoding:
                     whole=options.shuffle is not None or options.validation > 0,
                     hashed=options.validation > 0,
                     check=thread.check,
+                    names=literal_names(self.tokenizer, options.around, self.allowed, sources.separators),
                 )
                 with closing(groups):
                     for group in groups:

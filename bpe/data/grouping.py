@@ -15,7 +15,7 @@ How documents are grouped depends on the threads and on chance, and changes noth
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from bpe.corpus.blocks import Block, Position, document_cut
 from bpe.corpus.reading import EndCut
 from bpe.corpus.sources import Sources
+from bpe.data.literal_names import NameWarning
 from bpe.data.splitting import content_hashes
 from bpe.encode.engine import Around, BlockIds, Engine
 
@@ -135,6 +136,7 @@ def encoded_groups(
     whole: bool,
     hashed: bool,
     check: Callable[[], None],
+    names: Collection[str] = (),
 ) -> Generator[Group, None, None]:
     """Encode sources from a position on, in groups.
 
@@ -148,11 +150,13 @@ def encoded_groups(
         whole: whether every document is in one group.
         hashed: whether groups have the documents' content hashes; only with `whole`.
         check: called before each block; an exception of it ends the encoding.
+        names: the special tokens that a warning names where they occur as ordinary text (`literal_names.py`).
 
     """
     cut = (document_cut if whole else _cut(engine, allowed))(sources.separators, sources.keep_separator)
     skip = start.skip
-    with closing(sources.blocks(cut, threads, start=start.position)) as blocks:  # an error leaves no file open
+    read = NameWarning(names).watch(sources.blocks(cut, threads, start=start.position))
+    with closing(read) as blocks:  # an error leaves no file open
         grouping = _Grouping(blocks, check, whole=whole, hashed=hashed, start=start)
         while (group := _next_group(grouping, engine, threads, allowed, around, sources.regular)) is not None:
             if skip:

@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, counted, shown
 
 fcntl: Any  # None on Windows
 try:
@@ -35,11 +37,15 @@ try:
 except ImportError:
     fcntl = None
 
+log = logging.getLogger("bpe")
+
 NAME = "journal.jsonl"
 VERSION = 1
 _LOCK = ".bpe-lock"
 _TEMPORARY = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
 _MOST_NAMES = 3
+#: The facts of a file in `Sources.plan`.
+_FILE_FACTS = ("name", "size", "format", "compression")
 
 #: For tests: called with the name of each event, between which a process may be killed.
 failpoint: Callable[[str], None] | None = None
@@ -107,7 +113,9 @@ class Journal:
 
     Args:
         out: the output folder, locked.
-        header: all that determines the output, name → JSON value. A journal with another header is refused.
+        header: all that determines the output, name → JSON value. A journal with another header is refused, unless no
+            step is finished: then the output begins anew.
+        disposable: names of files that an attempt without a finished step may leave.
 
     Attributes:
         steps: the records of finished steps.
@@ -118,15 +126,16 @@ class Journal:
 
     """
 
-    def __init__(self, out: Path, header: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, header: Mapping[str, Any], disposable: Collection[str] = ()) -> None:
         self.path = out / NAME
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as it is when it is read
         remove_temporary_files(out)
-        if self.path.exists():
-            self._read(out)
-        else:
+        if not self.path.exists():
             refuse_foreign(out)
+        elif not self._resumed(out, disposable):
+            self._remove_attempt(out, disposable)
+        if not self.path.exists():
             with atomic_write(self.path) as file:
                 file.write(_line({"version": VERSION, **self._header}))
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
@@ -160,7 +169,8 @@ class Journal:
         self.close()
         self.path.unlink()
 
-    def _read(self, out: Path) -> None:
+    def _resumed(self, out: Path, disposable: Collection[str]) -> bool:
+        """Read the journal; False if it has another header, no step is finished, and all files are disposable."""
         data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
         try:
@@ -172,10 +182,28 @@ class Journal:
                 f"this is no journal of version {VERSION}, or it is damaged; to start over, remove {out}",
                 path=self.path,
             )
-        refuse_difference(out, {name: value for name, value in lines[0].items() if name != "version"}, self._header)
+        before = {name: value for name, value in lines[0].items() if name != "version"}
+        try:
+            refuse_difference(out, before, self._header)
+        except ValueError:
+            if lines[1:] or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
+                raise
+            return False
         if whole < len(data):
             os.truncate(self.path, whole)
         self.steps = lines[1:]
+        return True
+
+    def _remove_attempt(self, out: Path, disposable: Collection[str]) -> None:
+        """Remove what an attempt without a finished step left."""
+        for name in disposable:
+            path = out / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        self.path.unlink()
+        log.info("%s has no finished shard; starting anew with the changed sources, options or tokenizer", out)
 
 
 def refuse_foreign(out: Path) -> None:
@@ -195,8 +223,8 @@ def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, An
         if before.get(name) == now[name]:
             continue
         raise ValueError(
-            f"{out} was made from other {_difference(name, before.get(name), now[name])}; use the same sources, "
-            "options and tokenizer, name another folder, or remove this one"
+            f"{out} was made {_difference(name, before.get(name), now[name])}; use the same sources, options and "
+            "tokenizer, name another folder, or remove this one"
         )
 
 
@@ -205,26 +233,29 @@ def _difference(name: str, before: Any, now: Any) -> str:
     if name == "options" and isinstance(before, dict):
         changed = [key for key in now if before.get(key) != now[key]]
         pairs = [f"{key} was {shown(before.get(key))} and is {shown(now[key])}" for key in changed]
-        return f"options: {'; '.join(pairs)}"
+        return f"with other options: {'; '.join(pairs)}"
     if name == "modified":
-        return "sources: a file has been modified since"
+        return "from other sources: a file has been modified since"
     if name == "tokenizer":
-        return f"tokens: the tokenizer's fingerprint was {shown(before, 20)} and is {shown(now, 20)}"
-    return f"sources: {_first_difference(before, now)}"
+        old, new = (f"{str(each)[:12]}…" for each in (before, now))
+        return f"with another tokenizer: the tokenizer's fingerprint was {old} and is {new}"
+    return f"from other sources: {_difference_of_sources(before, now)}"
 
 
-def _first_difference(before: Any, now: Any, where: str = "") -> str:
-    """Where two JSON values begin to differ, and how."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in [*now, *before]:
-            if before.get(key) != now.get(key):
-                return _first_difference(before.get(key), now.get(key), f"{where}.{key}" if where else str(key))
-    if isinstance(before, list) and isinstance(now, list):
-        for index, (old, new) in enumerate(zip(before, now, strict=False)):
-            if old != new:
-                return _first_difference(old, new, f"{where}[{index}]")
-        return f"{where} had {len(before)} items and has {len(now)}"
-    return f"{where or 'value'} was {shown(before)} and is {shown(now)}"
+def _difference_of_sources(before: Any, now: Any) -> str:
+    """The first difference between two plans of sources (`Sources.plan`)."""
+    if not isinstance(before, dict):
+        return "the plan of the sources is unknown"
+    key = next(key for key in [*now, *before] if before.get(key) != now.get(key))
+    old, new = before.get(key), now.get(key)
+    if key != "files" or not isinstance(old, list):
+        return f"{key} was {shown(old)} and is {shown(new)}"
+    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
+        for what, was, is_ in zip(_FILE_FACTS, one, other, strict=False):
+            if was != is_:
+                subject = f"file {number}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
+                return f"{subject} was {shown(was, 200)} and is {shown(is_, 200)}"
+    return f"there were {counted(len(old), 'file')}, and there are {len(new)} now"
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

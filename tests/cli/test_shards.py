@@ -55,6 +55,16 @@ def test_defects_are_printed_with_status_1(begun, capsys):
     fails(capsys, ["verify", "nowhere", "--quiet"], 1, "nowhere: there is no such folder of shards")
 
 
+@pytest.mark.parametrize("options", [["--format", "native"], [], ["--append", END]])
+def test_a_separator_that_is_not_given_is_warned_about(begun, capsys, options):
+    without = [each for each in begun if each not in ("--separator", END, "-o", "out")]
+    output = ["-o", "out"] if "--format" in options else ["-o", "ids.txt"]
+    assert main([*without, *options, *output]) == 0
+    assert f"bpe: corpus.txt: '{END}' occurs at least 4 times as ordinary text" in capsys.readouterr().err
+    assert main([*begun[:-3], "-o", "out2", "--format", "native", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_flags_of_encode(begun, tokenizer_file):
     tok = bpe.Tokenizer.load(tokenizer_file)
     end = tok.special_tokens[END]

@@ -169,6 +169,19 @@ def test_special_tokens_are_found_only_if_allowed(tmp_path, tokenizer):
 # Ids ------------------------------------------------------------------------------------------------------------------
 
 
+def test_a_name_of_a_special_token_in_the_text_is_warned_about(tmp_path, tokenizer, caplog):
+    paths = corpus(tmp_path / "c", ["low lower", "new", "wide", "low"], files=2)
+    encode_shards(paths, tokenizer, tmp_path / "plain", append=END)
+    (warning,) = caplog.messages
+    assert warning.startswith(f"{paths[0]}: '{END}' occurs at least 2 times as ordinary text")
+    assert "--separator" in warning
+    assert "--allow-special" in warning
+    caplog.clear()
+    encode_shards(sources(paths), tokenizer, tmp_path / "separated", append=END)
+    encode_shards(paths, tokenizer, tmp_path / "allowed", append=END, allow_special=True)
+    assert caplog.messages == []
+
+
 def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
     vocabulary = bpe.train(texts=["low"], vocab_size=256, special_tokens=[])
     far = vocabulary.with_tokens(special=["<s>"])
@@ -221,7 +234,7 @@ def test_a_finished_folder_is_left_alone(tmp_path, tokenizer, caplog):
 def test_other_options_are_refused(tmp_path, tokenizer, change, message):
     paths = corpus(tmp_path / "c", documents(5, 10))
     encode_shards(sources(paths), tokenizer, tmp_path / "out")
-    with pytest.raises(ValueError, match="made from other") as caught:
+    with pytest.raises(ValueError, match=r"made (with other options|from other sources)") as caught:
         encode_shards(sources(paths), tokenizer, tmp_path / "out", **change)
     assert message in str(caught.value)
 
@@ -229,15 +242,17 @@ def test_other_options_are_refused(tmp_path, tokenizer, change, message):
 def test_other_sources_and_tokenizers_are_refused(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(6, 10))
     encode_shards(sources(paths), tokenizer, tmp_path / "out")
-    with pytest.raises(ValueError, match=r"other sources: files"):
+    with pytest.raises(ValueError, match=r"other sources: there were 3 files, and there are 2 now"):
         encode_shards(sources(paths[:2]), tokenizer, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"other sources: file 1 was '.*0\.txt' and is '.*1\.txt'"):
+        encode_shards(sources(paths[1:]), tokenizer, tmp_path / "out")
     with pytest.raises(ValueError, match=r"other sources: separator"):
         encode_shards(bpe.Sources(paths, separator="|"), tokenizer, tmp_path / "out")
     other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
-    with pytest.raises(ValueError, match="tokenizer's fingerprint was"):
+    with pytest.raises(ValueError, match=r"made with another tokenizer: .* was \w+… and is \w+…; use"):
         encode_shards(sources(paths), other, tmp_path / "out")
     paths[0].write_text(paths[0].read_text() + "more")
-    with pytest.raises(ValueError, match=r"other sources: files\[0\]\[1\] was \d+ and is \d+"):
+    with pytest.raises(ValueError, match=r"other sources: the size of '.*0\.txt' was \d+ and is \d+"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import resource
@@ -161,6 +162,32 @@ def test_other_options_are_refused_while_unfinished(begun, tokenizer, arguments,
     paths, out = begun
     with pytest.raises(ValueError, match=message):
         encode_shards(sources(paths), tokenizer, out, **arguments)
+
+
+@pytest.mark.parametrize("shuffle", [None, 1])
+def test_an_attempt_without_a_finished_shard_does_not_block_others(tmp_path, tokenizer, caplog, shuffle):
+    path, out = tmp_path / "a.jsonl", tmp_path / "out"
+    path.write_text('{"text": "low"}\n{"content": "new"}\n')
+    other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
+    with pytest.raises(FormatError, match="line 2"):
+        encode_shards(bpe.Sources(path), other, out, shuffle=shuffle)
+    assert (out / journal.NAME).exists()
+    caplog.set_level(logging.INFO, "bpe")
+    encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, out)
+    assert "has no finished shard; starting anew" in caplog.text
+    encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, tmp_path / "whole")
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_other_files_in_a_failed_attempt_are_left_alone(tmp_path, tokenizer):
+    path, out = tmp_path / "a.jsonl", tmp_path / "out"
+    path.write_text('{"content": "new"}\n')
+    with pytest.raises(FormatError):
+        encode_shards(bpe.Sources(path), tokenizer, out)
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="other sources: field was 'text' and is 'content'"):
+        encode_shards(bpe.Sources(path, field="content"), tokenizer, out)
+    assert (out / "thesis.tex").exists()
 
 
 def test_a_source_that_was_written_again_is_refused(begun, tokenizer):
