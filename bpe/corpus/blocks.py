@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
-from bpe.corpus._separators import split
+from bpe.corpus._separators import find_last, split
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 
@@ -181,7 +181,8 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
     separator = separators[0]
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-        at = buffer.rfind(separator, max(low - len(separator) + 1, 0), end)
+        start = max(low - len(separator) + 1, 0)
+        at = buffer.rfind(separator, start, end) if len(separator) == 1 else find_last(buffer, start, end, separator)
         after = at + len(separator)
         return None if at < 0 else (after, after) if keep else (at, after)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.errors import counted, shown
+from bpe.vocab._spec import join_slices
 
 #: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2
@@ -207,4 +208,6 @@ def end_to_end(
     (b'efa', [0, 2, 3])
     """
     offsets = offsets_of(lengths)
-    return blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets
+    joined = np.empty(offsets[-1], dtype=np.uint8)
+    join_slices(blob, np.ascontiguousarray(starts), np.ascontiguousarray(lengths, dtype=np.int64), joined)
+    return joined, offsets

@@ -50,7 +50,7 @@ def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, fro
     for i, column in enumerate(columns):
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
     of_code: dict[int, frozenset[str]] = {}
-    for code in np.unique(codes).tolist():
+    for code in set(codes.tolist()):  # np.unique would import numpy.ma: 18 ms
         given = {flag: bool(code >> i & 1) for i, flag in enumerate(_TOKEN[2:])}
         own = {flag for flag in FLAGS[1:] if given[flag]}
         of_code[code] = frozenset(own if given["special"] else {*own, "ordinary"})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,17 @@ import numpy as np
 from bpe.errors import shown
 from bpe.formats.huggingface.added_tokens import write_added_tokens
 from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.lines import vocab_and_merges
 from bpe.formats.huggingface.model_write import write_model, write_own_model
 from bpe.formats.huggingface.normalizers import write_normalizer
 from bpe.formats.huggingface.post_processors import write_post_processor
 from bpe.formats.huggingface.pretokenizers import BYTE_LEVEL, write_pre_tokenizer
 from bpe.formats.huggingface.spelling import is_unspelled, mark_text, names_by_id
-from bpe.vocab.byte_letters import byte_letters
+from bpe.vocab._spec import wrong_merge
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, SPECIAL, end_to_end
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
-_LETTER_OF = dict(enumerate(byte_letters()))
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -35,7 +33,6 @@ def write(spec: TokenizerSpec) -> bytes:
 
     """
     _check(spec)
-    ordinary = _ordinary_texts(spec)
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     own = differs(spec) is not None
     mark = None if spec.end_of_word is None else mark_text(spec)
@@ -55,24 +52,18 @@ def write(spec: TokenizerSpec) -> bytes:
         "decoder": decoder,
     }
     model = write_own_model(spec, special) if own else write_model(spec, mark)
-    vocabulary = {
-        **ordinary,
-        **{number: name for number, name in special.items() if not own or is_unspelled(spec, name)},
-    }
-    quoted = {number: encode_basestring(vocabulary[number]) for number in sorted(vocabulary)}
-    entries = (f"{text}: {number}" for number, text in quoted.items())
+    names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
     _check_merges(spec)
-    pairs = (f"[{quoted[left]}, {quoted[right]}]" for left, right in spec.merges.tolist())
+    vocab, merges = vocab_and_merges(spec, names)
     added = "".join(write_added_tokens(spec))
-    text = (
+    start = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
             '"added_tokens": []', f'"added_tokens": [{added}]', 1
         )
         + ',\n  "model": {\n'
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
-        + f'    "vocab": {_lines("{", entries, "}")},\n    "merges": {_lines("[", pairs, "]")}\n  }}\n}}\n'
     )
-    return text.encode()
+    return b"".join((start.encode(), b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
@@ -87,17 +78,6 @@ def check_name(path: str | os.PathLike[str]) -> None:
     else:
         return
     raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
-
-
-def _ordinary_texts(spec: TokenizerSpec) -> dict[int, str]:
-    """Id → text of the ordinary tokens; of a byte model, in GPT-2's letters."""
-    vocabulary = spec.vocabulary
-    if spec.model != "byte":
-        return {number: token.decode() for number, token in vocabulary.items(ORDINARY)}
-    letters = vocabulary.blob.decode("latin-1").translate(_LETTER_OF)  # a letter for each byte
-    numbers = np.flatnonzero(vocabulary.kinds == ORDINARY)
-    bounds = (vocabulary.offsets[numbers].tolist(), vocabulary.offsets[numbers + 1].tolist())
-    return {number: letters[start:end] for number, start, end in zip(numbers.tolist(), *bounds, strict=True)}
 
 
 def _check(spec: TokenizerSpec) -> None:
@@ -138,21 +118,14 @@ def _check_merges(spec: TokenizerSpec) -> None:
         lengths = vocabulary.lengths.astype(np.int64)
         bad = lengths[left] + lengths[right] != lengths[result]
     if not bad.any():
-        blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-        pairs = spec.merges.ravel()
-        parts, _ = end_to_end(blob, vocabulary.offsets[pairs], lengths[pairs])
-        whole, offsets = end_to_end(blob, vocabulary.offsets[result], lengths[result])
-        wrong = np.flatnonzero(parts != whole)
-        if not len(wrong):
+        checked = np.ones(vocabulary.limit, dtype=np.uint8)
+        merges, results = (np.ascontiguousarray(each, dtype=np.int32) for each in (spec.merges, result))
+        wrong = wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, checked)
+        if wrong < 0:
             return
-        bad[np.searchsorted(offsets, wrong[0], side="right") - 1] = True
+        bad[wrong] = True
     first = int(np.argmax(bad))
     raise ValueError(
         f"the merge of ids {left[first]} and {right[first]} produces token {result[first]}, which is not spelled as "
         "their concatenation; it must be"
     )
-
-
-def _lines(start: str, lines: Iterable[str], end: str) -> str:
-    inside = ",\n".join("      " + line for line in lines)
-    return f"{start}\n{inside}\n    {end}" if inside else start + end
