@@ -18,12 +18,14 @@ import pytest
 import bpe
 from bpe.base._aho_corasick import Finder
 from bpe.corpus import _separators as documents
+from bpe.corpus._json_fields import read_fields
 from bpe.count._word_table import WordTable, scatter_words
 from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
 from bpe.encode._batch import EncodeJob
 from bpe.merge._dropout import Dropout
 from bpe.tokenizer import engine_of
+from bpe.vocab._spec import join_slices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -449,6 +451,19 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     for few in (int64s(), int64s(0)):
         with pytest.raises(ValueError, match="they must be as many"):
             documents.split(text, starts, few, [b"x"])
+
+
+def test_ranges_outside_their_buffers() -> None:
+    line, out, ends = b'{"text": "low"}', bytearray(23), int64s(0)
+    assert read_fields(line, 0, len(line), [b"text"], out, 0, ends) == (len(line), 3, 1)
+    for start, end, written in ((-1, 15, 0), (0, 16, 0), (9, 3, 0), (0, 15, 1), (0, 15, -1), (0, 15, 2**62)):
+        with pytest.raises(ValueError, match="it must fit"):
+            read_fields(line, start, end, [b"text"], out, written, ends)
+    for starts, lengths in (([3], [2]), ([-1], [2]), ([0], [-2]), ([0], [1]), ([0, 1], [2, 1]), ([0], [2**62])):
+        with pytest.raises(ValueError, match="they must lie within"):
+            join_slices(b"abcd", int64s(*starts), int64s(*lengths), np.empty(2, dtype=np.uint8))
+    assert documents.find_last(b"a<|b|>", -5, 99, b"<|") == 1
+    assert documents.find_last(b"", 0, 0, b"<|") == documents.find_last(b"<|", 1, 2, b"<|") == -1
 
 
 @pytest.mark.parametrize("wrong", [[0, 99, 4], [0, -1, 4], [0, 3, 2], [0, 3], [0, 3, 2**62], [1, 1, 1]], ids=str)

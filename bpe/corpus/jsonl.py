@@ -1,9 +1,8 @@
 """JSON Lines: one field of each record is a document.
 
 A record is a line: a JSON object that ends with \\n, or at the end of the file; \\r before it and blank lines are
-ignored. `msgspec` decodes the wanted field of whole blocks where it is installed. A block with anything unusual goes
-through the standard library line by line, which decides what is valid; so the documents do not depend on the package.
-Cost: linear. Not here: dividing the file into blocks of whole lines (`reading.py`).
+ignored. A kernel reads the wanted field of usual lines (`_json_fields.pyx`); the standard library reads any other line,
+and decides what is valid. Cost: linear. Not here: dividing the file into blocks of whole lines (`reading.py`).
 """
 
 from __future__ import annotations
@@ -11,18 +10,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bpe.base.utf8 import escape, unescape, utf8_error
+from bpe.base.utf8 import escape, to_bytes, unescape, utf8_error
+from bpe.corpus._json_fields import read_fields
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import UTF8_BOM, Buffers, Text
 from bpe.corpus.records import Run
 from bpe.errors import shown
 
 _SPACE = b" \t\r"
+#: The kernel reads so many lines at once.
+_LINES = 1 << 12
+#: The bytes that the kernel may write after the last text.
+_PADDING = 8
 
 
 class _BadRecordError(ValueError):
@@ -44,86 +48,64 @@ def record_blocks(
         FormatError: for a bad record, unless such records are skipped.
 
     """
-    decode, keys, done = _decoder(run.field), run.field.split("."), 0
+    keys, done = run.field.split("."), 0
     for text in texts:
-        valid = utf8_error(text.text) is None
-        found: list[str] | list[str | bytes] | None = None
-        count = _plain_records(text.text) if decode is not None and valid else 0
-        if decode is not None and count:
-            with suppress(Exception):  # of any kind: the standard library decides what is an error
-                found = decode(text.text)
-                if len(found) != count:
-                    found = None
-        if found is None:
-            whole = text.text.tobytes()
-            if text.offset == 0 and whole.startswith(UTF8_BOM):
-                whole = whole[len(UTF8_BOM) :]
-            lines = whole.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            del whole
-            found = list(_checked(lines, keys, decode if valid else None, run, done, line_of))
-            count = len(lines)
-            del lines
-        done += count
+        data = buffers.take(len(text.text) + _PADDING)
+        ends, lines = _fields(text, data, keys, run, done, line_of)
+        done += lines
         buffers.give_back(text.text)
-        block = run.block(found, text.offset, text.size)
-        del found
-        if block is not None:
+        view = memoryview(data)[: ends[-1]]
+        block = run.block_of(view, ends, text.offset, text.size, buffers)
+        if block is None:
+            buffers.give_back(view)
+        else:
             yield block
 
 
-def _plain_records(text: memoryview) -> int:
-    """The number of lines if each may be one object, without anything around it; otherwise 0.
+def _fields(
+    text: Text, out: bytearray, keys: list[str], run: Run, first: int, line_of: Callable[[int], str]
+) -> tuple[NDArray[np.int64], int]:
+    """Write the field of each line to `out`; returns the offsets of the texts, int64, and the number of lines.
 
-    Each newline then is after a } and before a {, which it cannot be within JSON. So if there are as many objects as
-    newlines, each line is one object.
+    `first` is the number of the first line.
     """
-    data = np.frombuffer(text, dtype=np.uint8)
-    newlines = np.flatnonzero(data == ord("\n"))
-    if not len(newlines) or newlines[0] == 0 or newlines[-1] != len(data) - 1 or data[0] != ord("{"):
-        return 0
-    between = (data[newlines - 1] == ord("}")).all() and (data[newlines[:-1] + 1] == ord("{")).all()
-    return len(newlines) if between else 0
+    data, end = text.text, len(text.text)
+    buffer: Any = data.obj
+    usual = utf8_error(data) is None
+    names = [key.encode("utf-8", "surrogatepass") for key in keys]
+    offsets = [np.zeros(1, dtype=np.int64)]
+    at = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
+    written = lines = 0
+    while at < end:
+        count = 0
+        if usual:
+            ends = np.empty(_LINES, dtype=np.int64)
+            at, written, count = read_fields(data, at, end, names, out, written, ends)
+            offsets.append(ends[:count])
+            lines += count
+        if count == _LINES or at == end:
+            continue
+        stop = buffer.find(b"\n", at, end)
+        line = data[at : end if stop < 0 else stop].tobytes()
+        found = _checked(line, keys, run, first + lines, line_of)
+        if found is not None:
+            out[written : written + len(found)] = found
+            written += len(found)
+            offsets.append(np.array([written]))
+        at += len(line) + 1
+        lines += 1
+    return np.concatenate(offsets), lines
 
 
-def _decoder(field: str) -> Callable[[bytes | memoryview], list[str]] | None:
-    """A function that returns the field of all objects of a text, and raises an exception for anything unusual."""
-    try:
-        import msgspec
-    except ImportError:
+def _checked(line: bytes, keys: list[str], run: Run, number: int, line_of: Callable[[int], str]) -> bytes | None:
+    """The field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
+    if not line.strip(_SPACE):
         return None
-    kind: Any = str
-    keys = field.split(".")
-    for key in reversed(keys):
-        kind = msgspec.defstruct("Record", [("value", kind, msgspec.field(name=key))], gc=False)
-    decode, value = msgspec.json.Decoder(kind).decode_lines, attrgetter(".".join(["value"] * len(keys)))
-    return lambda text: list(map(value, decode(text)))
-
-
-def _checked(
-    lines: list[bytes],
-    keys: list[str],
-    decode: Callable[[bytes | memoryview], list[str]] | None,
-    run: Run,
-    first: int,
-    line_of: Callable[[int], str],
-) -> Generator[str | bytes, None, None]:
-    """The field of each line that has it; the others are errors or skipped, but for blank ones."""
-    for number, line in enumerate(lines, first):
-        if not line.strip(_SPACE):
-            continue
-        found: list[str] = []
-        if decode is not None:
-            with suppress(Exception):  # as above
-                found = decode(line)
-        if len(found) == 1:
-            yield found[0]
-            continue
-        try:
-            yield _field(line, keys, run)
-        except _BadRecordError as error:
-            run.bad.add(str(error), run.source, line_of(number) if run.bad.raises else "")
+    try:
+        return to_bytes(_field(line, keys, run))
+    except _BadRecordError as error:
+        run.bad.add(str(error), run.source, line_of(number) if run.bad.raises else "")
+        return None
 
 
 def _field(line: bytes, keys: list[str], run: Run) -> str | bytes:

@@ -28,7 +28,7 @@ from bpe.corpus.streams import open_raw
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
-BATCH, AHEAD = 4 << 20, 16 << 20
+BATCH, AHEAD = 2 << 20, 16 << 20
 #: The most rows that are decoded at once.
 MOST_ROWS = 1 << 16
 

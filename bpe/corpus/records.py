@@ -9,10 +9,13 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import to_bytes
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import EncodingErrors
+from bpe.corpus.reading import Buffers, EncodingErrors
 from bpe.errors import FormatError
 
 OnError = Literal["raise", "skip"]
@@ -87,20 +90,26 @@ class Run:
 
     def block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
         """A block of whole documents, copied into one buffer; None if there are none."""
-        if not texts:
+        data, lengths = _joined(texts)
+        return self.block_of(memoryview(data), offsets_of(lengths), position, size, None)
+
+    def block_of(
+        self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: Buffers | None
+    ) -> Block | None:
+        """A block of whole documents that are end to end in `text`; None if there are none."""
+        if len(offsets) < 2:
             self.tally.bytes += size
             return None
-        data, lengths = _joined(texts)
-        bounds = offsets_of(lengths)
         return Block(
-            memoryview(data),
-            bounds[:-1],
-            bounds[1:],
+            text,
+            offsets[:-1],
+            offsets[1:],
             [],
             False,
             self.source,
             position,
             self.tally.taken(size),
+            buffers=buffers,
             file=self.number,
             position=position,
         )

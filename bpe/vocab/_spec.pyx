@@ -63,4 +63,4 @@ def join_slices(
                 memcpy(&out[0] + at, &blob[0] + starts[i], lengths[i])
                 at += lengths[i]
     if not fits or at != room:
-        raise ValueError(f"slices of {size} bytes do not fill {room} bytes; they must be within the bytes, and fill them")
+        raise ValueError(f"slices of {size} bytes do not fill {room} bytes; they must lie within the first")

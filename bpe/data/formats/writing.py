@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Arrays are converted, summed and written in pieces of this many bytes, which stay in the processor's cache.
 PIECE = 1 << 19
+#: A file goes to the disk after each so many bytes, while the next are made: the wait at its end is short.
+SYNC = 16 << 20
 #: The CRC-32 polynomial, reversed: bit 31 - k is the coefficient of x**k.
 _POLYNOMIAL = 0xEDB88320
 
@@ -39,7 +41,7 @@ class ShardFile:
         self._atomic = AtomicFile(path)
         self._file = self._atomic.file
         self._header_size = header_size
-        self._size = self._crc = 0  # without the header
+        self._size = self._crc = self._synced = 0  # without the header
         self._crc32 = crc32_function()
         self._buffer = np.empty(0, dtype=np.uint8)
         if header_size:
@@ -53,6 +55,9 @@ class ShardFile:
             self._crc = self._crc32(piece, self._crc)
             self._file.write(piece)
         self._size += len(view)
+        if self._size - self._synced >= SYNC:
+            self._atomic.sync()
+            self._synced = self._size
         return len(view)
 
     def write_array(self, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
