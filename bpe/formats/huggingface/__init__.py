@@ -19,10 +19,10 @@ A named pretokenizer is saved with a field `unicode_version` in the outermost ob
 `tokenizers` ignores it (at the top of the file it would not). A file with another version than this release's is
 rejected; a file without the field, as other programs write it, is accepted.
 
-The files: `reading.py` the whole file, with `kernel_lists.py` for its two long lists; `writing.py` and `expressible.py`
-(what `tokenizers` can express); one module for each part: `added_tokens.py`, `normalizers.py`, `patterns.py`,
-`pretokenizers.py`, `post_processors.py`, `model.py` with `model_write.py`, `decoders.py`; `spelling.py` has what they
-share.
+The files: `reading.py` the whole file, with `kernel_lists.py` for its two long lists; `writing.py` with `lines.py` for
+the same, and `expressible.py` (what `tokenizers` can express); one module for each part: `added_tokens.py`,
+`normalizers.py`, `patterns.py`, `pretokenizers.py`, `post_processors.py`, `model.py` with `model_write.py`,
+`decoders.py`; `spelling.py` has what they share.
 """
 
 from __future__ import annotations
