@@ -84,7 +84,9 @@ class Engine:
             numbers, vocabulary = np.flatnonzero(self._tokens_that_are_words()), spec.vocabulary
             blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
             tokens, offsets = end_to_end(blob, vocabulary.offsets[numbers], vocabulary.lengths[numbers])
-            self.kernel.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), False)
+            # With a glued mark, a word is looked up without it: merging the word's symbols never gives that token.
+            as_spelled = spec.end_of_word_glued
+            self.kernel.set_whole_words(tokens.tobytes(), offsets, numbers.astype(np.uint32), as_spelled)
         elif whole_words:
             offsets = offsets_of([len(word) for word, _ in whole_words])
             ids = np.array([number for _, number in whole_words], dtype=np.uint32)
@@ -174,6 +176,8 @@ class Engine:
         vocabulary, known = self.spec.vocabulary, self.spec.unreachable
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
         ordinary[list(self.spec.text_specials)] = True
+        if self.spec.end_of_word_glued:
+            return ordinary
         if known is None:
             known = self.kernel.unreachable_of(ordinary.astype(np.uint8))
         if known is None:
@@ -434,7 +438,8 @@ class Engine:
 
     def word_lengths(self, piece: bytes) -> list[int]:
         """For each token of one pretoken, the number of bytes of text that it stands for."""
-        if self.spec.ignore_merges and len(self.piece_ids(piece)) == 1:
+        ids = self.piece_ids(piece) if self.spec.ignore_merges else []
+        if len(ids) == 1 and self.spec.vocabulary[ids[0]] == piece:
             return [len(piece)]
         return self.words.lengths(piece)
 

@@ -211,7 +211,7 @@ def _merges_again(engine: Engine) -> bool:
     Byte tokens stand for one byte each; where no other rule changes lengths, that is enough.
     """
     spec = engine.spec
-    if spec.subword_prefix is not None or spec.drop_unknown or spec.text_specials:
+    if spec.subword_prefix is not None or spec.drop_unknown or spec.text_specials or engine.merger.merges_unknown:
         return True
     special = not engine.merger.can_split or spec.ignore_merges or spec.end_of_word is not None
     return spec.byte_fallback and special

@@ -18,6 +18,7 @@ cdef class Merger:
     cdef bytes prefix             # which the alphabets point to
     cdef bytes suffix
     cdef bint small_ranks
+    cdef readonly bint merges_unknown  # whether a merge has a token that stands for symbols outside the alphabet
     cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 
     cdef int merge(

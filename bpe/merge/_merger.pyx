@@ -97,18 +97,17 @@ cdef class Merger:
             self.table.index_bytes(inner)
         self.origins = Origins(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
         others = [] if symbols.of_bytes is None else symbols.of_bytes.tolist()
-        merges_unknown = False
         for token in {*others, unk} - {NO_TOKEN}:
             if token >= merges.limit:
                 raise ValueError(f"a byte is token {token}; ids are below {merges.limit}")
             if not is_symbol[token] and (np.any(merges.pairs == token) or np.any(merges.results == token)):
                 self.origins.ordered = False               # merging can go on from symbols that no alphabet has
-                merges_unknown = True
+                self.merges_unknown = True
         if self.prefix:
             self.origins.ordered = False                   # a token does not spell its text
         complete = symbols.of_bytes is not None and NO_TOKEN not in others
         depends = symbols.fuse_unk or symbols.drop_unknown or symbols.of_bytes is not None
-        self.can_split = not self.prefix and not merges_unknown and (complete or not depends)
+        self.can_split = not self.prefix and not self.merges_unknown and (complete or not depends)
         self.small_ranks = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 
     cdef int merge(

@@ -94,12 +94,19 @@ def symbol_tables(
     longest = (1 if spec.model == "byte" else 4) + len(mark) + len(prefix)  # bytes of a symbol
     tokens = {token: number for number, token in _own_tokens(spec, longest)}
     for token, number in tokens.items():
-        marked = bool(mark) and bool(ends_word[number])
         if not token.startswith(prefix):
             continue
-        code = _symbol_code(token[len(prefix) : len(token) - len(mark) * marked], spec.model == "char")
-        if code is not None:
-            (last if marked else inner)[code] = number
+        symbol = token[len(prefix) :]
+        if spec.subword_prefix:  # a token may be two symbols, with and without the mark
+            roles = [(inner, symbol), (last, symbol.removesuffix(mark))] if symbol.endswith(mark) else [(inner, symbol)]
+        elif mark and ends_word[number]:
+            roles = [(last, symbol[: len(symbol) - len(mark)])]
+        else:
+            roles = [(inner, symbol)]
+        for table_of_role, text in roles:
+            code = _symbol_code(text, spec.model == "char")
+            if code is not None:
+                table_of_role[code] = number
     size = 256 if spec.model == "byte" else max([0, *inner, *last]) + 1
     tables = []
     for codes in (inner, last if glued else inner):

@@ -1,19 +1,149 @@
-"""The decoder of a tokenizer.json."""
+"""The decoder of a tokenizer.json, read and written."""
 
 from __future__ import annotations
 
-from bpe.formats.json_fields import get, refuse, type_of
+from typing import Any
+
+from bpe.formats.huggingface.patterns import read_pattern
+from bpe.formats.huggingface.normalizers import MAX_DEPTH
+from bpe.formats.huggingface.spelling import mark_text
+from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
+from bpe.text.matching import compiled
+from bpe.vocab import decoding as d
 from bpe.vocab.spec import TokenizerSpec
 
+#: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+_KNOWN = "Sequence, Replace, Strip, Fuse, ByteFallback, Metaspace, BPEDecoder, ByteLevel and WordPiece"
 
-def check_decoder(value: object, byte: bool, spec: TokenizerSpec) -> None:
-    """Reject a decoder that gives other text than this package's; null means this package's."""
+
+def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+    """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
     if value is None:
-        return
-    kind = type_of(value, "decoder")
-    wanted = "ByteLevel" if byte else "Fuse" if spec.end_of_word is None else "BPEDecoder"
+        return None
+    if type_of(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
+        value = dict(value)
+        if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
+            return None  # this package's own files: a mark elsewhere in a token is text
+        del value["at_end_only"]
+    steps = tuple(_steps(value, "decoder", 0))
+    return None if steps == own_steps(spec) and not _has_inner_marks(spec) else steps
+
+
+def own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...]:
+    """The steps that give the text of a tokenizer whose `decoder` is None."""
+    if spec.model == "byte":
+        return (d.ByteLevel(),)
+    return (d.Fuse(),) if spec.end_of_word is None else (d.Suffix(mark_text(spec)),)
+
+
+def _has_inner_marks(spec: TokenizerSpec) -> bool:
+    """Whether a token spells the end-of-word mark elsewhere than where it ends a word: BPEDecoder replaces it, too."""
+    if spec.end_of_word is None or spec.ends_word is None or spec.model == "byte":
+        return False
+    mark = spec.end_of_word.encode()
+    return any(token.count(mark) != spec.ends_word[number] for number, token in spec.vocabulary.items())
+
+
+def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
+    kind = type_of(value, where)
     assert isinstance(value, dict)
-    suffix = get(value, "decoder", "suffix", str) if kind == "BPEDecoder" else None
-    if kind != wanted or (suffix is not None and suffix != spec.end_of_word):
-        mark = "" if suffix is None and wanted != "BPEDecoder" else f" with the suffix {spec.end_of_word!r}"
-        refuse("decoder", value, f"for this model it must be {wanted}{mark}", "set it to that or to null")
+    if kind == "Sequence":
+        if depth == MAX_DEPTH:
+            refuse(where, kind, f"it is nested more than {MAX_DEPTH} deep", "a Sequence of one level does the same")
+        inner = get(as_object(value, where, ("type", "decoders")), where, "decoders", list)
+        return [
+            step for i, each in enumerate(inner) for step in _steps(each, f"{where}.decoders[{i}]", depth + 1)
+        ]
+    if kind in ("Fuse", "ByteFallback"):
+        as_object(value, where, ("type",))
+        return [d.Fuse() if kind == "Fuse" else d.ByteFallback()]
+    if kind == "ByteLevel":
+        as_object(value, where, tuple(_BYTE_LEVEL))
+        return [d.ByteLevel()]
+    if kind == "BPEDecoder":
+        return [d.Suffix(_text(value, where, ("suffix",), "suffix"))]
+    if kind == "Replace":
+        return [_replace(as_object(value, where, ("type", "pattern", "content")), where)]
+    if kind == "Strip":
+        content = _character(value, where, ("content", "start", "stop"), "content")
+        return [d.Strip(content, _count(value, where, "start"), _count(value, where, "stop"))]
+    if kind == "Metaspace":
+        return [_metaspace(value, where)]
+    if kind == "WordPiece":
+        prefix = _text(value, where, ("prefix", "cleanup"), "prefix")
+        return [d.WordPiece(prefix, get(value, where, "cleanup", bool))]
+    refuse(where, value, f"a decoder of type {kind!r} is not supported: {LATER}", f"known are {_KNOWN}; or set it to null")
+
+
+def _text(value: dict[str, Any], where: str, fields: tuple[str, ...], name: str) -> str:
+    text = get(as_object(value, where, ("type", *fields)), where, name, str)
+    if not text:
+        refuse(f"{where}.{name}", text, "it must not be empty", "remove this step")
+    return text
+
+
+def _character(value: dict[str, Any], where: str, fields: tuple[str, ...], name: str) -> str:
+    text = _text(value, where, fields, name)
+    if len(text) != 1:
+        refuse(f"{where}.{name}", text, "it must be one character", "write a Replace for a longer text")
+    return text
+
+
+def _count(value: dict[str, Any], where: str, name: str) -> int:
+    count = value.get(name)
+    if type(count) is not int or not 0 <= count < 1 << 62:
+        refuse(f"{where}.{name}", count, "it must be an int of at least 0", "write 0 to strip nothing")
+    return count
+
+
+def _replace(item: dict[str, Any], where: str) -> d.Replace:
+    content = get(item, where, "content", str)
+    pattern = item.get("pattern")
+    if isinstance(pattern, dict) and len(pattern) == 1 and isinstance(pattern.get("String"), str) and pattern["String"]:
+        return d.Replace(pattern["String"], content)
+    expression = read_pattern(item, where)
+    make_at(f"{where}.pattern", lambda: compiled(expression))
+    return d.Replace(expression, content, literal=False)
+
+
+def _metaspace(value: dict[str, Any], where: str) -> d.Metaspace:
+    fields = ("replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep")
+    replacement = _character(value, where, fields, "replacement")
+    scheme = get(value, where, "prepend_scheme", str, "always")
+    if scheme not in ("always", "first", "never"):
+        refuse(f"{where}.prepend_scheme", scheme, "it must be always, first or never", "write one of them")
+    if value.get("add_prefix_space") is False and scheme != "never":
+        if "prepend_scheme" in value:
+            refuse(f"{where}.add_prefix_space", False, f"the prepend_scheme is {scheme}", "write never there")
+        refuse(f"{where}.add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
+    return d.Metaspace(replacement, scheme != "never")
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
+    """The decoder of a tokenizer as a JSON object."""
+    if spec.decoder is None and _has_inner_marks(spec):
+        return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
+    steps = [_written(step) for step in (own_steps(spec) if spec.decoder is None else spec.decoder)]
+    return steps[0] if len(steps) == 1 else {"type": "Sequence", "decoders": steps}
+
+
+def _written(step: d.DecoderStep) -> dict[str, Any]:
+    if isinstance(step, d.ByteLevel):
+        return dict(_BYTE_LEVEL)
+    if isinstance(step, d.Suffix):
+        return {"type": "BPEDecoder", "suffix": step.suffix}
+    if isinstance(step, d.Replace):
+        kind = "String" if step.literal else "Regex"
+        return {"type": "Replace", "pattern": {kind: step.pattern}, "content": step.content}
+    if isinstance(step, d.Strip):
+        return {"type": "Strip", "content": step.content, "start": step.start, "stop": step.stop}
+    if isinstance(step, d.Metaspace):
+        scheme = "always" if step.prepended else "never"
+        return {"type": "Metaspace", "replacement": step.replacement, "prepend_scheme": scheme, "split": True}
+    if isinstance(step, d.WordPiece):
+        return {"type": "WordPiece", "prefix": step.prefix, "cleanup": step.cleanup}
+    return {"type": type(step).__name__}

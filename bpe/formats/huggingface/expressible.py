@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,8 @@ from bpe.text import normalizers as n
 from bpe.text.unicode import normalized
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import word_symbols
+from bpe.vocab.vocabulary import NO_TOKEN
 
 
 def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
@@ -29,7 +32,7 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
     if mark is not None:
         if not spec.end_of_word_glued:
             return "its end-of-word mark is a symbol of its own"
-        if spec.ignore_merges:
+        if spec.ignore_merges and spec.model == "byte":
             return (
                 "it has ignore_merges and an end-of-word mark: this package looks words up with the mark, tokenizers "
                 "without"
@@ -42,11 +45,39 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
         if same:
             return f"its special token {min(same)!r} is spelled like an ordinary token"
+    if distinct and spec.model == "char":
+        return None  # `text_specials` has the special tokens that text can spell
     if not spec.ignore_merges:  # then text can become only such a name that needs no merge
         names = {name for name in names if len(name.removesuffix(mark) if mark else name) == 1}
         names -= set() if spec.fuse_unk else {spec.unk_token}
-    occurring = [name for name in names if _may_occur(spec, name)]
+    own = {spec.vocabulary[number].decode() for number in spec.text_specials}
+    occurring = [name for name in names - own if _may_occur(spec, name)]
     return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
+
+
+def has_all_bytes(spec: TokenizerSpec) -> bool:
+    """Whether every symbol outside the alphabet becomes byte tokens, so that none is unknown."""
+    of_bytes = word_symbols(spec).of_bytes
+    return of_bytes is not None and NO_TOKEN not in of_bytes
+
+
+def spelled_specials(
+    spec: TokenizerSpec, names: Mapping[str, int], flags: Mapping[str, frozenset[str]]
+) -> tuple[int, ...]:
+    """The ids of special tokens, of those in the model's vocab, that ordinary text can spell, as in `tokenizers`."""
+    prefix, mark = spec.subword_prefix or "", spec.end_of_word or ""
+
+    def is_symbol(name: str) -> bool:
+        ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
+        return any(len(end) == 1 for end in ends)
+
+    found = [
+        number
+        for name, number in names.items()
+        if (spec.ignore_merges or is_symbol(name))
+        and (flags.get(name, frozenset()) & {"ordinary", "single_word"} or _may_occur(spec, name))
+    ]
+    return tuple(sorted(found))
 
 
 def unreadable(spec: TokenizerSpec) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from operator import add
 from typing import Any, cast
@@ -11,23 +13,26 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
+from bpe.formats.huggingface.expressible import has_all_bytes, spelled_specials
 from bpe.formats.huggingface.kernel_lists import KernelLists
 from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, token_id
 from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
-from bpe.vocab.byte_letters import letter_bytes
+from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
 _MODEL = (
     "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-    "ignore_merges", "vocab", "merges",
+    "ignore_merges", "unknown_symbols", "vocab", "merges",
 )  # fmt: skip
 _OWN_MODEL = (
-    "type", "unk_token", "unk_id", "fuse_unk", "ignore_merges", "end_of_word", "end_of_word_glued", "ends_word", "clip",
-    "merge_ranks", "vocab", "merges",
+    "type", "unk_token", "unk_id", "fuse_unk", "byte_fallback", "dropout", "ignore_merges", "unknown_symbols",
+    "end_of_word", "end_of_word_glued", "ends_word", "clip", "merge_ranks", "vocab", "merges",
 )  # fmt: skip
+#: The most bytes of a prefix: each symbol of a text may need as many byte tokens.
+MAX_PREFIX = 64
 
 
 def check_kind(model: object) -> None:
@@ -35,12 +40,6 @@ def check_kind(model: object) -> None:
     kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
     if kind not in ("BPE", "bpe.BPE"):
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
-    if isinstance(model, dict) and model.get("byte_fallback") is True:
-        refuse(
-            "model.byte_fallback", True,
-            f"it must be false: the vocabulary is of SentencePiece's kind (Llama 2, Gemma), and {LATER}",
-            "use a tokenizer with a byte-level model",
-        )  # fmt: skip
 
 
 def read_model(
@@ -51,12 +50,15 @@ def read_model(
     pretokenizer: Pretokenizer | None,
     normalizer: n.Normalizer | None,
     listed: KernelLists | None,
+    flags: Mapping[str, frozenset[str]],
 ) -> TokenizerSpec:
     """The tokenizer that a model describes, without its post-processor."""
     item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
     model: Model = "byte" if byte else "char"
     unk = get_text(item, "model", "unk_token")
+    prefix = _prefix(item, byte)
     vocab = {} if listed is not None else _vocab(item)
+    everything = vocab if own or byte else dict(vocab)
     if own:
         special = dict(added)
         mark = get_text(item, "model", "end_of_word")
@@ -64,17 +66,22 @@ def read_model(
         if unk is not None:
             special[unk] = token_id(item.get("unk_id"), "model.unk_id")
     else:
-        _check_plain(item)
         suffix = get_text(item, "model", "end_of_word_suffix")
         mark = suffix and (make_at("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
         glued = mark is not None
         special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
+        if byte:
+            _check_bytes(item, vocab if listed is None else listed)
     if listed is not None:
         special = {**special, **listed.others}
         vocabulary = make_at("model.vocab", lambda: listed.vocabulary(special))
         merges, merge_results = listed.merges()
     else:
-        vocabulary, merges, merge_results = _tokens(item, model, byte, vocab, special)
+        vocabulary = _vocabulary(model, vocab, special)
+        if own or byte:
+            merges, merge_results = _merges(item, vocab, special)
+        else:
+            merges, merge_results = _merges(item, everything, {}, prefix or "")
     ends = None if mark is None else ending(vocabulary, mark, glued)
     if own and item.get("ends_word") is not None and ends is not None:
         ends = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -85,7 +92,8 @@ def read_model(
         raise FormatError(
             f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
         )
-    return TokenizerSpec(
+    fallback = get(item, "model", "byte_fallback", bool, False) and not byte
+    spec = TokenizerSpec(
         model=model,
         vocabulary=vocabulary,
         merges=merges,
@@ -94,20 +102,29 @@ def read_model(
         pretokenizer=pretokenizer,
         normalizer=normalizer,
         special_tokens=dict(added),
+        token_flags=flags,
         unk_token=unk,
         fuse_unk=get(item, "model", "fuse_unk", bool, False),
+        byte_fallback=fallback,
+        drop_unknown=not byte and unk is None and _drops_unknown(item, own),
+        subword_prefix=prefix,
+        dropout=_dropout(item),
         end_of_word=mark,
         end_of_word_glued=glued and mark is not None,
         ends_word=ends,
         ignore_merges=get(item, "model", "ignore_merges", bool, False),
         clip=None if clip is None else (clip[0], clip[1]),
     )
+    if own or byte:
+        return spec
+    if spec.drop_unknown and has_all_bytes(spec):
+        spec = replace(spec, drop_unknown=False)  # no symbol is unknown
+    names = {name: number for name, number in special.items() if everything.get(name) == number}
+    return replace(spec, text_specials=spelled_specials(spec, names, flags))
 
 
-def _tokens(
-    item: dict[str, Any], model: Model, byte: bool, vocab: dict[str, int], special: dict[str, int]
-) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32]]:
-    """(vocabulary, pairs of ids, merge results)."""
+def _vocabulary(model: Model, vocab: dict[str, int], special: dict[str, int]) -> Vocabulary:
+    byte = model == "byte"
     special = {**special, **(_take_unspelled(vocab) if byte else {})}
     vocabulary = _vocabulary_in_order(vocab, special) if byte else None
     if vocabulary is None:
@@ -115,16 +132,44 @@ def _tokens(
         vocabulary = make_at(
             "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
         )
-    return vocabulary, *_merges(item, vocab, special)
+    return vocabulary
 
 
-def _check_plain(item: dict[str, Any]) -> None:
-    """Reject options of Hugging Face's BPE that are not supported."""
-    if item.get("dropout") is not None and (type(item["dropout"]) not in (int, float) or item["dropout"] != 0):
-        refuse("model.dropout", item["dropout"], f"it must be null or 0: {LATER}", "set it to null")
-    get(item, "model", "byte_fallback", bool, False)  # checks the type; `_check_kind` has rejected true
-    if (prefix := get_text(item, "model", "continuing_subword_prefix")) is not None:
-        refuse("model.continuing_subword_prefix", prefix, f"it must be null: {LATER}", "train without it")
+def _prefix(item: dict[str, Any], byte: bool) -> str | None:
+    """The field continuing_subword_prefix."""
+    prefix = get_text(item, "model", "continuing_subword_prefix")
+    where = "model.continuing_subword_prefix"
+    if prefix is not None and byte:
+        refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
+    if prefix is not None and len(prefix.encode()) > MAX_PREFIX:
+        refuse(where, prefix, f"it must have at most {MAX_PREFIX} bytes", "train with a shorter one")
+    return prefix
+
+
+def _dropout(item: dict[str, Any]) -> float:
+    dropout = item.get("dropout")
+    if dropout is None:
+        return 0.0
+    if type(dropout) not in (int, float) or not 0 <= dropout <= 1:
+        refuse("model.dropout", dropout, "it must be null or a number from 0 to 1", "set it to null")
+    return float(dropout)
+
+
+def _drops_unknown(item: dict[str, Any], own: bool) -> bool:
+    """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
+    rule = get_text(item, "model", "unknown_symbols")
+    if rule not in (None, "error", "drop"):
+        refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
+    return rule == "drop" if own else rule != "error"
+
+
+def _check_bytes(item: dict[str, Any], vocab: dict[str, int] | KernelLists) -> None:
+    """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
+    if get(item, "model", "byte_fallback", bool, False):
+        lacking = [letter for letter in byte_letters() if letter not in vocab]
+        if lacking:
+            rule = f"the byte-level vocab lacks {counted(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
+            refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
 
 
 def _vocab(item: dict[str, Any]) -> dict[str, int]:
@@ -194,11 +239,13 @@ def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Voca
 
 
 def _merges(
-    item: dict[str, Any], vocab: dict[str, int], special: dict[str, int]
+    item: dict[str, Any], vocab: dict[str, int], special: dict[str, int], prefix: str = ""
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """(pairs of ids, merge results)."""
+    """(pairs of ids, merge results). The right part of a merge loses the prefix, as in `tokenizers`."""
     listed = get(item, "model", "merges", list)
     kinds = set(map(type, listed))
+    if prefix:
+        return _merges_one_by_one(listed, vocab, special, prefix)
     try:
         pairs = [merge.split(" ") for merge in listed] if kinds == {str} else listed if kinds == {list} else []
         texts = list(chain.from_iterable(pairs))
@@ -215,16 +262,16 @@ def _merges(
 
 
 def _merges_one_by_one(
-    listed: list[Any], vocab: dict[str, int], special: dict[str, int]
+    listed: list[Any], vocab: dict[str, int], special: dict[str, int], prefix: str = ""
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """(pairs of ids, merge results) of any list; errors name the position."""
     merges: dict[tuple[int, int], int] = {}
     for i, merge in enumerate(listed):
         try:
             left, right = merge.split(" ") if type(merge) is str else merge
-            pair, number = (vocab[left], vocab[right]), vocab[left + right]
+            pair, number = (vocab[left], vocab[right]), vocab[left + _without(prefix, right)]
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise FormatError(_merge_fault(merge, vocab, special), where=f"model.merges[{i}]") from None
+            raise FormatError(_merge_fault(merge, vocab, special, prefix), where=f"model.merges[{i}]") from None
         if type(merge) is dict or merges.setdefault(pair, number) != number or len(merges) != i + 1:
             fault = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
             raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
@@ -232,12 +279,31 @@ def _merges_one_by_one(
     return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 
 
-def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int]) -> str:
+def _without(prefix: str, right: str) -> str:
+    """The right part of a merge without as many bytes as the prefix has, whatever they are.
+
+    Raises:
+        ValueError: if nothing or no whole character is left.
+
+    """
+    if not prefix:
+        return right
+    rest = right.encode()[len(prefix.encode()) :]
+    if not rest:
+        raise ValueError(f"{right!r} is no longer than the prefix {prefix!r}")
+    return rest.decode()
+
+
+def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int], prefix: str) -> str:
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         return f'{shown(merge)} is not a merge; it must be ["left", "right"] or "left right"'
     left, right = pair
-    for token, role in ((left, "left part"), (right, "right part"), (left + right, "product")):
+    try:
+        product = left + _without(prefix, right)
+    except ValueError:
+        return f"{shown(merge)}: its right part must be longer than the prefix {prefix!r}"
+    for token, role in ((left, "left part"), (right, "right part"), (product, "product")):
         if token in special:
             return f"{shown(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
         if token not in vocab:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bpe.formats.huggingface.expressible import has_all_bytes
 from bpe.formats.huggingface.spelling import odd_ends
 from bpe.vocab.spec import TokenizerSpec
 
@@ -12,23 +13,42 @@ def write_model(spec: TokenizerSpec, mark: str | None) -> dict[str, Any]:
     """The settings of a model that `tokenizers` can express."""
     return {
         "type": "BPE",
-        "dropout": None,
+        "dropout": spec.dropout or None,
         "unk_token": spec.unk_token,
-        "continuing_subword_prefix": None,
+        "continuing_subword_prefix": spec.subword_prefix,
         "end_of_word_suffix": mark,
         "fuse_unk": spec.fuse_unk,
-        "byte_fallback": False,
+        "byte_fallback": spec.byte_fallback,
         "ignore_merges": spec.ignore_merges,
+        **({"unknown_symbols": "error"} if raises_unknown(spec) else {}),
     }
 
 
+def raises_unknown(spec: TokenizerSpec) -> bool:
+    """Whether a symbol without a token raises an error, where `tokenizers` leaves it out and ignores this field."""
+    return spec.model == "char" and spec.unk_token is None and not spec.drop_unknown and not has_all_bytes(spec)
+
+
 def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
-    """The fields of model `bpe.BPE`. Its vocab has no special tokens and no unknown token."""
+    """The fields of model `bpe.BPE`. Its vocab has no special tokens and no unknown token.
+
+    Raises:
+        ValueError: for a tokenizer with a subword prefix, or whose text can spell special tokens.
+
+    """
+    if spec.subword_prefix or spec.text_specials:
+        raise ValueError(
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r} and special tokens {spec.text_specials} that "
+            "text can spell; a tokenizer.json cannot hold that together with settings that `tokenizers` lacks"
+        )
     return {
         "type": "bpe.BPE",
         "unk_token": spec.unk_token,
         "unk_id": next((number for number, name in special.items() if name == spec.unk_token), None),
         "fuse_unk": spec.fuse_unk,
+        **({"byte_fallback": True} if spec.byte_fallback else {}),
+        **({"dropout": spec.dropout} if spec.dropout else {}),
+        **({"unknown_symbols": "drop"} if spec.drop_unknown else {}),
         "ignore_merges": spec.ignore_merges,
         "end_of_word": spec.end_of_word,
         "end_of_word_glued": spec.end_of_word_glued,

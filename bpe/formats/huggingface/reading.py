@@ -8,7 +8,7 @@ from dataclasses import replace
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface.added_tokens import read_added_tokens
-from bpe.formats.huggingface.decoders import check_decoder
+from bpe.formats.huggingface.decoders import read_decoder
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
 from bpe.formats.huggingface.model import check_kind, read_model
@@ -92,10 +92,9 @@ def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
     own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
     if listed is not None and (own or not byte):
         raise UnusualError
-    spec = read_model(top["model"], own, byte, added, pretokenizer, normalizer, listed)
+    spec = read_model(top["model"], own, byte, added, pretokenizer, normalizer, listed, flags)
     template = read_template(top.get("post_processor"), "post_processor", spec.vocabulary)
     spec = replace(spec, token_flags=flags, template=template if any(template) else None)
     if not own and (reason := differs(spec, distinct=True)) is not None:
         raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
-    check_decoder(top.get("decoder"), byte, spec)
-    return spec
+    return replace(spec, decoder=read_decoder(top.get("decoder"), spec))

@@ -11,16 +11,17 @@ import numpy as np
 
 from bpe.errors import shown
 from bpe.formats.huggingface.added_tokens import write_added_tokens
+from bpe.formats.huggingface.decoders import write_decoder
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.lines import vocab_and_merges
 from bpe.formats.huggingface.model_write import write_model, write_own_model
 from bpe.formats.huggingface.normalizers import write_normalizer
 from bpe.formats.huggingface.post_processors import write_post_processor
-from bpe.formats.huggingface.pretokenizers import BYTE_LEVEL, write_pre_tokenizer
+from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
 from bpe.formats.huggingface.spelling import is_unspelled, mark_text, names_by_id
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, SPECIAL
+from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -36,11 +37,6 @@ def write(spec: TokenizerSpec) -> bytes:
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     own = differs(spec) is not None
     mark = None if spec.end_of_word is None else mark_text(spec)
-    decoder: dict[str, Any]
-    if spec.model == "byte":
-        decoder = {**BYTE_LEVEL, "add_prefix_space": True, "use_regex": True}
-    else:
-        decoder = {"type": "Fuse"} if mark is None else {"type": "BPEDecoder", "suffix": mark}
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
@@ -49,11 +45,11 @@ def write(spec: TokenizerSpec) -> bytes:
         "normalizer": None if spec.normalizer is None else write_normalizer(spec.normalizer),
         "pre_tokenizer": write_pre_tokenizer(spec.model == "byte", spec.pretokenizer),
         "post_processor": write_post_processor(spec),
-        "decoder": decoder,
+        "decoder": write_decoder(spec),
     }
     model = write_own_model(spec, special) if own else write_model(spec, mark)
     names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
-    _check_merges(spec)
+    _check_merges(spec, own)
     vocab, merges = vocab_and_merges(spec, names)
     added = "".join(write_added_tokens(spec))
     start = (
@@ -104,13 +100,16 @@ def _check(spec: TokenizerSpec) -> None:
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
 
 
-def _check_merges(spec: TokenizerSpec) -> None:
-    """Raise ValueError for a merge whose result is not the concatenation of its tokens, or not of ordinary tokens."""
-    if not len(spec.merges):
+def _check_merges(spec: TokenizerSpec, own: bool) -> None:
+    """Raise ValueError for a merge whose result is not the concatenation of its tokens.
+
+    In a byte model, and in a model of this package's own, its tokens must be ordinary.
+    """
+    if not len(spec.merges) or (spec.subword_prefix and not own):
         return
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
-    known = np.append(vocabulary.kinds == ORDINARY, False)
+    known = np.append(vocabulary.kinds == ORDINARY if own or spec.model == "byte" else vocabulary.kinds != NONE, False)
     ids = np.stack((left, right, result))
     outside = (ids < 0) | (ids >= vocabulary.limit)
     bad = np.logical_not(known[np.where(outside, vocabulary.limit, ids)].all(axis=0, keepdims=True))[0]
