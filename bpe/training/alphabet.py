@@ -6,6 +6,7 @@ Not here: learning merges (`bpe/training/trainer.py`); the symbols of an existin
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpe.errors import counted
 from bpe.training.options import TrainOptions, given_codes
@@ -18,9 +19,10 @@ class Alphabet:
     """The initial symbols in id order, and tables that map a byte or code point to its token.
 
     Attributes:
-        symbols: (bytes, whether the symbol ends with the end-of-word mark) of each; ids follow the special tokens.
+        symbols: (bytes, whether the symbol ends with the end-of-word mark) of each; ids follow the special tokens and the
+            tokens of bytes.
         inner: uint32, by byte or code point: the token of a symbol that is not a word's last; NO_TOKEN outside the
-            alphabet.
+            alphabet, and for digits with `split_digits`, which take part in no merge.
         last: the same for the last symbol of a word, which differs only if the mark is glued.
         mark: the token of a mark that is a symbol of its own, else NO_TOKEN.
 
@@ -30,7 +32,7 @@ class Alphabet:
         chars = options.chars
         given, codes = _alphabet_codes(words, options)
         self.symbols = [(_symbol(code, chars), False) for code in codes]
-        lead = len(options.reserved)
+        lead = options.n_lead
         n_codes = max(len(words.inner), max(codes, default=0) + 1)
         self.inner = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
         self.inner[codes] = np.arange(lead, lead + len(codes), dtype=np.uint32)
@@ -46,6 +48,8 @@ class Alphabet:
             else:
                 self.mark = lead + len(codes)
                 self.symbols.append((mark, True))
+        for table in (self.inner, self.last):
+            table[[code for code in digit_codes(options) if code < len(table)]] = NO_TOKEN
         self._check_names(options)
 
     def _check_names(self, options: TrainOptions) -> None:
@@ -97,4 +101,29 @@ def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list
             )
         kept = set(sorted(found, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties keep order
         found = [code for code in found if code in kept]
-    return fixed, given + found
+    return fixed, given + _covering(found, fixed, occurring, options.character_coverage)
+
+
+def digit_codes(options: TrainOptions) -> list[int]:
+    """The digits that `split_digits` keeps apart: ASCII's and the full-width ones, as in SentencePiece."""
+    if not options.split_digits:
+        return []
+    return [*range(0x30, 0x3A), *(range(0xFF10, 0xFF1A) if options.chars else ())]
+
+
+def _covering(found: list[int], fixed: set[int], occurring: NDArray[np.int64], coverage: float) -> list[int]:
+    """The most frequent of the symbols found, until they and the fixed ones are that part of the corpus.
+
+    Of symbols that occur equally often, those of lower code points are taken first, as in SentencePiece.
+    """
+    if coverage >= 1:
+        return found
+    total = int(occurring.sum())
+    covered = sum(int(occurring[code]) for code in fixed if code < len(occurring))
+    kept: set[int] = set()
+    for code in sorted(found, key=lambda code: (-occurring[code], code)):
+        if covered >= coverage * total:
+            break
+        covered += int(occurring[code])
+        kept.add(code)
+    return [code for code in found if code in kept]

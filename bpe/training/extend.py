@@ -19,6 +19,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
+from bpe.training.alphabet import digit_codes
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.trainer import make_trainer, run_merges, training_of
@@ -36,6 +37,7 @@ def extend(
     tie_break: TieBreak = "id",
     min_frequency: int = 1,
     max_token_length: int | None = None,
+    split_digits: bool = False,
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
 ) -> Tokenizer:
@@ -54,6 +56,7 @@ def extend(
         tie_break: as for `bpe.train`.
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token longer than this many symbols; longer tokens of `tok` stay.
+        split_digits: as for `bpe.train`; tokens of `tok` that have digits stay.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.
         progress: as for `bpe.train`.
 
@@ -81,6 +84,7 @@ def extend(
         tie_break=tie_break,
         min_frequency=min_frequency,
         max_token_length=max_token_length,
+        split_digits=split_digits,
     )
     _check_size(tok, vocab_size)
     began = time.perf_counter()
@@ -149,13 +153,14 @@ def _start_trainer(
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
-    words = _encoded(words_of(counts, options), spec, ids)
+    apart = _digit_tokens(vocabulary, options)
+    of_bytes = word_symbols(spec).of_bytes
+    if of_bytes is not None:
+        apart += of_bytes[of_bytes != NO_TOKEN].tolist()
+    words = _encoded(words_of(counts, options), spec, ids, apart)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
-    of_bytes = word_symbols(spec).of_bytes
-    if of_bytes is not None:
-        reserved[of_bytes[of_bytes != NO_TOKEN]] = True
     start = Start(
         ENCODED,
         [
@@ -169,8 +174,11 @@ def _start_trainer(
     return make_trainer(words, options, start, more), ids, len(words.counts)  # frees the arrays of `words`
 
 
-def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words:
-    """The words as the tokenizer encodes them, as uint32 token numbers; NO_TOKEN for an unknown symbol."""
+def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int]) -> Words:
+    """The words as the tokenizer encodes them, as uint32 token numbers.
+
+    NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge.
+    """
     plain = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None)
     batch = Engine(plain).encode_words(words.blob, words.offsets)
     if len(batch.ids) + len(batch) + 1 > SYMBOL_LIMIT:
@@ -181,6 +189,7 @@ def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64]) -> Words
     numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
     numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
+    numbers[apart] = NO_TOKEN
     found = numbers[np.minimum(batch.ids, np.uint32(vocabulary.limit))]
     return replace(words, blob=found.view(np.uint8), offsets=batch.offsets * found.itemsize)
 
@@ -201,6 +210,12 @@ def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
         size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())
         lengths = lengths - spec.ends_word * (size - (not spec.end_of_word_glued))
     return np.where(occurs, np.clip(lengths, 1, 0xFFFFFFFF), 0)
+
+
+def _digit_tokens(vocabulary: Vocabulary, options: TrainOptions) -> list[int]:
+    """The tokens that are one digit, with `split_digits`: they take part in no new merge."""
+    digits = {chr(code).encode() for code in digit_codes(options)}
+    return [number for number, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
 
 
 def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:

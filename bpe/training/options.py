@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+import numpy as np
+
 from bpe.base.utf8 import to_bytes
 from bpe.errors import check_choice, check_int, shown, typed
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import Model
+from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.special_tokens import check_special_tokens
 from bpe.vocab.vocabulary import ID_LIMIT
 
@@ -38,6 +41,9 @@ class TrainOptions:
     limit_alphabet: int | None = None
     tie_break: TieBreak = "id"
     first_id: int = 0
+    byte_fallback: bool = False
+    character_coverage: float = 1.0
+    split_digits: bool = False
     reserved: dict[str, None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +58,7 @@ class TrainOptions:
                 check_int(name, getattr(self, name), least, ID_LIMIT)
         if isinstance(self.initial_alphabet, Iterable) and not isinstance(self.initial_alphabet, (str, bytes)):
             object.__setattr__(self, "initial_alphabet", tuple(self.initial_alphabet))
+        self._check_alphabet_options()
         check_int("min_frequency", self.min_frequency, 0)
         check_int("first_id", self.first_id, 0, ID_LIMIT)
         for name in ("end_of_word", "unk_token"):
@@ -71,12 +78,42 @@ class TrainOptions:
         reserved = dict.fromkeys(specials)
         if self.unk_token is not None:
             reserved[self.unk_token] = None
+        if self.byte_fallback and not reserved.keys().isdisjoint(BYTE_NAMES):
+            raise ValueError(
+                f"{shown(next(name for name in reserved if name in BYTE_NAMES))} is a special token; with byte_fallback "
+                "it is the token of a byte: leave it out"
+            )
         if self.end_of_word in reserved:
             raise ValueError(
                 f"end_of_word {self.end_of_word!r} is a special token too; it must differ from all of them"
             )
         object.__setattr__(self, "special_tokens", specials)
         object.__setattr__(self, "reserved", reserved)
+
+    def _check_alphabet_options(self) -> None:
+        """Check the options of SentencePiece's kind; normalize the coverage to a float."""
+        for name in ("byte_fallback", "split_digits"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} is {typed(getattr(self, name))}; it must be a bool")
+        coverage: object = self.character_coverage
+        if isinstance(coverage, bool) or not isinstance(coverage, (int, float, np.floating)):
+            raise TypeError(f"character_coverage is {typed(coverage)}; it must be a number from 0 to 1")
+        if not 0 < coverage <= 1:
+            raise ValueError(f"character_coverage is {coverage}; it must be above 0 and at most 1, such as 0.9995")
+        object.__setattr__(self, "character_coverage", float(coverage))
+        for name, value in (("byte_fallback", self.byte_fallback), ("character_coverage", self.character_coverage < 1)):
+            if value and self.model != "char":
+                raise ValueError(f'{name} is for models of characters; pass model="char" too, or leave it out')
+        if self.byte_fallback and self.end_of_word is not None:
+            raise ValueError(
+                f"end_of_word is {self.end_of_word!r} with byte_fallback; the bytes of a mark would be tokens of a "
+                "text: leave one of them out"
+            )
+
+    @property
+    def n_lead(self) -> int:
+        """The number of tokens before the alphabet: special tokens, the unknown token, tokens of bytes."""
+        return len(self.reserved) + 256 * self.byte_fallback
 
     @property
     def chars(self) -> bool:
@@ -87,6 +124,9 @@ class TrainOptions:
         """The options as name → JSON value, for a checkpoint."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reserved"}
         values["special_tokens"] = list(self.special_tokens)
+        for name in ("byte_fallback", "character_coverage", "split_digits"):
+            if values[name] == TrainOptions.__dataclass_fields__[name].default:
+                del values[name]  # checkpoints of earlier releases have no such option
         if isinstance(self.initial_alphabet, tuple):
             values["initial_alphabet"] = given_codes(self)
         return {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}

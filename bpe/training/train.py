@@ -38,7 +38,7 @@ def train(
     counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | None = None,
     vocab_size: int | None = None,
     num_merges: int | None = None,
-    model: Model = "byte",
+    model: Model | None = None,
     pretokenizer: Pretokenizer | str | None = "default",
     normalizer: NormalizerLike | None = None,
     special_tokens: Iterable[str] = (),
@@ -47,6 +47,9 @@ def train(
     end_of_word_glued: bool = False,
     initial_alphabet: str | Iterable[str | bytes | int] | None = None,
     limit_alphabet: int | None = None,
+    byte_fallback: bool = False,
+    character_coverage: float = 1.0,
+    split_digits: bool = False,
     min_frequency: int = 1,
     max_token_length: int | None = None,
     tie_break: TieBreak = "id",
@@ -71,7 +74,8 @@ def train(
         vocab_size: the number of tokens of the result, special tokens and alphabet included; or
         num_merges: the number of merges to learn. Give exactly one of the two. Training that runs out of pairs stops
             early, and `tok.training.stopped` gives the reason.
-        model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters).
+        model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters). The default is "byte",
+            and "char" with `byte_fallback`.
         pretokenizer: how texts are split into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a
             text is one word). The default is "gpt2" for a byte model and "whitespace" for a character model; a
             `WordCounts` has its own.
@@ -85,6 +89,11 @@ def train(
             characters. In a byte model a symbol is given as an int, bytes of length 1, an ASCII character, or
             GPT-2's letter for the byte.
         limit_alphabet: the most symbols to keep, by frequency; the others take part in no merge.
+        byte_fallback: add the tokens `<0x00>` to `<0xFF>` after the special tokens; a character outside the alphabet
+            becomes those of its UTF-8, as in SentencePiece's Llama 2, so that every text has ids.
+        character_coverage: the part of the corpus, in characters, that the alphabet of a character model must cover:
+            the most frequent characters are kept until they do. SentencePiece's default is 0.9995.
+        split_digits: let digits (ASCII's and the full-width ones) take part in no merge, so that each is a token.
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token longer than this many symbols (bytes or characters).
         tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
@@ -139,7 +148,7 @@ def train(
     options = TrainOptions(
         vocab_size=vocab_size,
         num_merges=num_merges,
-        model=model,
+        model=model if model is not None else "char" if byte_fallback is True else "byte",
         end_of_word=end_of_word,
         end_of_word_glued=bool(end_of_word_glued),
         unk_token=unk_token,
@@ -148,6 +157,9 @@ def train(
         min_frequency=min_frequency,
         max_token_length=max_token_length,
         limit_alphabet=limit_alphabet,
+        byte_fallback=byte_fallback,
+        character_coverage=character_coverage,
+        split_digits=split_digits,
         tie_break=tie_break,
         first_id=first_id,
     )

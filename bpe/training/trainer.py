@@ -23,13 +23,16 @@ from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
 from bpe.training.kernel_input import NARROW, MergeRule, Start, Tuning
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Words, words_of
+from bpe.vocab.decoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -106,7 +109,8 @@ def _start_trainer(
         counts.clear()
     alphabet = Alphabet(words, options)
     target = _target(options, alphabet)
-    tokens = [(name.encode(), False, True, 0) for name in options.reserved]
+    names = [*options.reserved, *(BYTE_NAMES if options.byte_fallback else ())]
+    tokens = [(name.encode(), False, True, 0) for name in names]
     tokens += [(*symbol, False, 1) for symbol in alphabet.symbols]
     start = Start(int(options.chars), tokens, alphabet.inner, alphabet.last, alphabet.mark)
     merges = max(target - len(tokens), 0)
@@ -121,7 +125,7 @@ def _start_trainer(
 
 def _target(options: TrainOptions, alphabet: Alphabet) -> int:
     """The most tokens that the result may have."""
-    base = len(options.reserved) + len(alphabet.symbols)
+    base = options.n_lead + len(alphabet.symbols)
     target = ID_LIMIT - options.first_id
     if target < base:
         raise ValueError(
@@ -132,7 +136,9 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
         if options.vocab_size < base:
             raise ValueError(
                 f"vocab_size is {options.vocab_size}, but the alphabet has {counted(len(alphabet.symbols), 'symbol')}, "
-                f"with {counted(len(options.reserved), 'special token')} beside it; it must be at least {base}"
+                f"with {counted(len(options.reserved), 'special token')} beside it"
+                + (" and the tokens of 256 bytes" if options.byte_fallback else "")
+                + f"; it must be at least {base}"
                 + (
                     ""
                     if options.chars or options.initial_alphabet is not None
@@ -298,6 +304,20 @@ def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: f
 # The result -----------------------------------------------------------------------------------------------------------
 
 
+def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) -> tuple[DecoderStep, ...] | None:
+    """The decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if there is neither."""
+    steps: list[DecoderStep] = []
+    strips: list[DecoderStep] = []
+    for step in getattr(pretokenizer, "steps", ()):
+        if type(step).__name__ == "Metaspace":
+            steps.append(Replace(step.replacement, " "))
+            if step.prepend_scheme != "never":
+                strips.append(Strip(" ", 1, 0))
+    if byte_fallback:
+        steps.append(ByteFallback())
+    return (*steps, Fuse(), *strips) if steps else None
+
+
 def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> TokenizerSpec:
     """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays only: tokens may be millions."""
     first, lead = options.first_id, len(options.reserved)
@@ -328,6 +348,8 @@ def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> Tokeni
         normalizer=counts.normalizer,
         special_tokens={name: special_ids[name] for name in options.special_tokens},
         unk_token=options.unk_token,
+        byte_fallback=options.byte_fallback,
+        decoder=decoder_of_training(counts.pretokenizer, options.byte_fallback),
         end_of_word=options.end_of_word,
         end_of_word_glued=options.end_of_word_glued,
         ends_word=ends_word,

@@ -202,7 +202,6 @@ def test_every_normalizer_round_trips(normalizer):
         make_spec("char", ["a"], special=["é"], unk="?", normalizer=n.NFC()),
         make_spec("char", ["a"], special=["K"], unk="?", normalizer=n.NFC()),
         make_spec("char", ["a"], special=["<"], unk="?", normalizer=n.NFD()),
-        make_spec("char", MARKED, MARKED_MERGES, mark="</w>", glued=True, ignore_merges=True),
         make_spec("char", ["a"], pretokenizer=Pretokenizer.from_regex("^a")),
         make_spec(pretokenizer=Pretokenizer("cl100k", add_prefix_space=True)),
         make_spec("char", ["a"], pretokenizer=Pretokenizer("gpt2", add_prefix_space=True)),
