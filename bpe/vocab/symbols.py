@@ -73,9 +73,7 @@ def word_symbols(spec: TokenizerSpec) -> WordSymbols:
     return WordSymbols(inner, last, mark, first, only, of_bytes)
 
 
-def symbol_tables(
-    spec: TokenizerSpec, *, prefixed: bool = True
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
+def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
     """The tokens of single symbols.
 
     Returns:

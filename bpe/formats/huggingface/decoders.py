@@ -52,9 +52,7 @@ def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
         if depth == MAX_DEPTH:
             refuse(where, kind, f"it is nested more than {MAX_DEPTH} deep", "a Sequence of one level does the same")
         inner = get(as_object(value, where, ("type", "decoders")), where, "decoders", list)
-        return [
-            step for i, each in enumerate(inner) for step in _steps(each, f"{where}.decoders[{i}]", depth + 1)
-        ]
+        return [step for i, each in enumerate(inner) for step in _steps(each, f"{where}.decoders[{i}]", depth + 1)]
     if kind in ("Fuse", "ByteFallback"):
         as_object(value, where, ("type",))
         return [d.Fuse() if kind == "Fuse" else d.ByteFallback()]
@@ -73,7 +71,9 @@ def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
     if kind == "WordPiece":
         prefix = _text(value, where, ("prefix", "cleanup"), "prefix")
         return [d.WordPiece(prefix, get(value, where, "cleanup", bool))]
-    refuse(where, value, f"a decoder of type {kind!r} is not supported: {LATER}", f"known are {_KNOWN}; or set it to null")
+    refuse(
+        where, value, f"a decoder of type {kind!r} is not supported: {LATER}", f"known are {_KNOWN}; or set it to null"
+    )
 
 
 def _text(value: dict[str, Any], where: str, fields: tuple[str, ...], name: str) -> str:
