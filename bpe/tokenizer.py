@@ -107,7 +107,7 @@ class Tokenizer:
         *,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
-        dropout: float = 0.0,
+        dropout: float | None = None,
         seed: int | None = None,
         template: bool = False,
     ) -> NDArray[np.uint32]:
@@ -121,7 +121,8 @@ class Tokenizer:
             allowed_special: names of special tokens that become their ids where they occur in the text, or "all".
             disallowed_special: names that are an error in the text, or "all" for all that are not allowed.
             dropout: the probability, at each step, that a possible merge is skipped (BPE-dropout); 0.1 is usual in
-                training. With 0, the default, the ids are always the same.
+                training. With 0 the ids are always the same; None, the default, is 0 unless the tokenizer's own file
+                names a dropout, which then applies to every method, with random choices.
             seed: an int that decides dropout's choices, the same on every machine; None for random choices.
             template: whether to add the ids of `template` before and after those of the text.
 
@@ -250,7 +251,7 @@ class Tokenizer:
         append: int | str | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
-        dropout: float = 0.0,
+        dropout: float | None = None,
         seed: int | None = None,
         template: bool = False,
     ) -> TokenBatch:

@@ -6,6 +6,7 @@ validation of users' arguments (`bpe/encode/text_encoder.py`).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from bpe.encode._batch import EncodeJob
 from bpe.encode._file_blocks import BlockJob
 from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
+from bpe.merge._dropout import Dropout
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
@@ -94,8 +96,8 @@ class Engine:
         self.kernel.finish()
         pretokenizer = spec.pretokenizer
         plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
-        #: Whether the kernel encodes texts unchanged: there is a scanner, no normalizer and no prefix space.
-        self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain
+        #: Whether the kernel encodes texts unchanged: there is a scanner, no normalizer, prefix space or dropout.
+        self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain and not spec.dropout
         #: Whether a normalizer is all that changes texts.
         self._normalized = spec.normalizer is not None and plain
 
@@ -242,12 +244,25 @@ class Engine:
 
     def encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
+        if self.spec.dropout:
+            return self._encode_with_dropout(to_bytes(data))
         pretokenizer = self.spec.pretokenizer
         if pretokenizer is None or pretokenizer.scanner is not None:
             ids, known = self.kernel.encode(data)
         else:
             data = data.encode() if isinstance(data, str) else data
             ids, known = self.kernel.encode_spans(data, *pretokenizer.spans(data))
+        if not known:
+            self.refuse_unknown(data)
+        return ids
+
+    def _encode_with_dropout(self, data: bytes) -> NDArray[np.uint32]:
+        """The ids of a prepared segment, with the tokenizer's own dropout and other random choices each time."""
+        starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
+        if self.spec.pretokenizer is not None:
+            starts, ends = self.spec.pretokenizer.spans(data)
+        chance, seed = int(self.spec.dropout * 2**53), int.from_bytes(os.urandom(8), "little")
+        ids, _, known = Dropout(self.merger).encode(data, starts, ends, chance, seed)
         if not known:
             self.refuse_unknown(data)
         return ids
@@ -287,7 +302,7 @@ class Engine:
         around: Around = NOTHING,
     ) -> TokenBatch:
         """The ids of many texts. A large batch is encoded by several threads."""
-        if scanner_of(self.spec.pretokenizer) is None:
+        if scanner_of(self.spec.pretokenizer) is None or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, around)
         job = EncodeJob(self.kernel, threads)
         job.surround(*around)
@@ -441,7 +456,7 @@ class Engine:
         ids = self.piece_ids(piece) if self.spec.ignore_merges else []
         if len(ids) == 1 and self.spec.vocabulary[ids[0]] == piece:
             return [len(piece)]
-        return self.words.lengths(piece)
+        return self.words.merged(piece)[1]
 
     def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
         """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""

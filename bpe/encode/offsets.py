@@ -136,6 +136,8 @@ class OffsetEncoder:
         else:
             starts, ends = pretokenizer.spans(data)
         if self._by_word:
+            if self._engine.spec.dropout:
+                return self._encode_words(data, starts, ends, len(data) - len(piece))
             spans = self._spans_by_word(data, starts, ends)
             return ids, np.maximum(spans - (len(data) - len(piece)), 0)
         bounds = offsets_of(ends - starts)
@@ -169,6 +171,22 @@ class OffsetEncoder:
                 spans.append((min(at, end), min(at + length, end)))
                 at += length
         return np.array(spans, dtype=np.int64).reshape(-1, 2)
+
+    def _encode_words(
+        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], shift: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Encode pretokens one by one with the tokenizer's own dropout; spans are moved to the left by `shift`."""
+        ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            tokens, lengths = self._engine.words.merged(data[start:end], self._engine.spec.dropout)
+            ids += tokens
+            at = start
+            for length in lengths:
+                spans.append((min(at, end), min(at + length, end)))
+                at += length
+        found = np.array(spans, dtype=np.int64).reshape(-1, 2)
+        return np.array(ids, dtype=np.uint32), np.maximum(found - shift, 0)
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""

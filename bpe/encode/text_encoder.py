@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,7 +46,7 @@ class TextOptions:
 
     allowed_special: Allowed = ()
     disallowed_special: Allowed = ()
-    dropout: float = 0.0
+    dropout: float | None = None
     seed: int | None = None
     template: bool = False
 
@@ -61,7 +61,7 @@ class BatchOptions:
     append: int | str | None = None
     allowed_special: Allowed = ()
     disallowed_special: Allowed = ()
-    dropout: float = 0.0
+    dropout: float | None = None
     seed: int | None = None
     template: bool = False
 
@@ -83,11 +83,11 @@ class TextEncoder:
     def encode(self, text: TextLike, options: TextOptions) -> NDArray[np.uint32]:
         """As `Tokenizer.encode`."""
         allowed = self._policy([text], options.allowed_special, options.disallowed_special)
-        if options.dropout:
-            dropout, seed = check_dropout(options.dropout, options.seed)
+        if chance := self._dropout(options.dropout):
+            dropout, seed = check_dropout(chance, options.seed)
             ids = self._dropout_encoder.encode(text, allowed, dropout, seed)
         else:
-            ids = self.engine.encode(text, allowed)
+            ids = self._without_dropout.engine.encode(text, allowed)
         if not options.template or self._spec.template is None:
             return ids
         before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
@@ -141,11 +141,13 @@ class TextEncoder:
 
     def _encode_texts(self, texts: Iterable[TextLike], around: Around, options: BatchOptions) -> TokenBatch:
         """As `encode_batch`, without the template and `out`."""
+        if self._spec.dropout and options.dropout == 0:
+            return self._without_dropout._encode_texts(texts, around, options)
         documents = arrow_documents(texts)
         threads = thread_count(options.threads)
-        if options.dropout:
+        if chance := self._dropout(options.dropout):
             listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
-            return self._encode_with_dropout(listed, threads, around, options)
+            return self._encode_with_dropout(listed, threads, around, replace(options, dropout=chance))
         if documents is not None:
             return self._encode_documents(documents, threads, around, options)
         listed = listed_texts(texts)
@@ -267,6 +269,18 @@ class TextEncoder:
     def offset_encoder(self) -> OffsetEncoder:
         """What encodes with offsets; made at the first use."""
         return OffsetEncoder(self.engine)
+
+    def _dropout(self, given: float | None) -> float | None:
+        """The dropout of a call: the one given, or the tokenizer's own."""
+        return self._spec.dropout if given is None else given
+
+    @cached_property
+    def _without_dropout(self) -> TextEncoder:
+        """The same without the tokenizer's own dropout."""
+        if not self._spec.dropout:
+            return self
+        engine = Engine(replace(self._spec, dropout=0.0), cache_memory=self.engine.cache_memory)
+        return TextEncoder(engine)
 
     @cached_property
     def _dropout_encoder(self) -> DropoutEncoder:

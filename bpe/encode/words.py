@@ -7,6 +7,7 @@ This follows the model of Hugging Face's `tokenizers`, whose symbols may have a 
 from __future__ import annotations
 
 import heapq
+import random
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,8 +75,11 @@ class WordModel:
             return None
         return [Symbol(bytes([byte]), token, 1) for byte, token in zip(data, tokens, strict=True)]
 
-    def lengths(self, word: bytes) -> list[int]:
-        """For each token of a word, the number of bytes of text that it stands for."""
+    def merged(self, word: bytes, dropout: float = 0.0) -> tuple[list[int], list[int]]:
+        """The tokens of a word, and for each the number of bytes of text that it stands for.
+
+        With `dropout`, each merge that could be next is left out with that probability until another was applied.
+        """
         symbols = self.symbols(word)
         tokens, lengths = [symbol.token for symbol in symbols], [symbol.length for symbol in symbols]
         following = [*range(1, len(tokens)), -1]
@@ -92,18 +96,26 @@ class WordModel:
 
         for index in range(len(tokens)):
             enter(index)
+        skipped: list[tuple[int, int, int]] = []
         while queue:
-            rank, at, result = heapq.heappop(queue)
+            rank, at, result = merge = heapq.heappop(queue)
             right = -1 if gone[at] else following[at]
             if right < 0 or ranks.get((tokens[at], tokens[right])) != (rank, result):
                 continue
+            if dropout and random.random() < dropout:
+                skipped.append(merge)
+                continue
+            for each in skipped:
+                heapq.heappush(queue, each)
+            skipped.clear()
             tokens[at], lengths[at], gone[right] = result, lengths[at] + lengths[right], True
             following[at] = following[right]
             if following[at] >= 0:
                 before[following[at]] = at
             enter(before[at])
             enter(at)
-        return [length for length, merged in zip(lengths, gone, strict=True) if not merged]
+        kept = [index for index, merged in enumerate(gone) if not merged]
+        return [tokens[index] for index in kept], [lengths[index] for index in kept]
 
     @cached_property
     def _ranks(self) -> dict[tuple[int, int], tuple[int, int]]:

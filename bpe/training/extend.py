@@ -179,7 +179,9 @@ def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: l
 
     NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge.
     """
-    plain = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None)
+    plain = replace(
+        spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None, dropout=0.0
+    )
     batch = Engine(plain).encode_words(words.blob, words.offsets)
     if len(batch.ids) + len(batch) + 1 > SYMBOL_LIMIT:
         raise ValueError(

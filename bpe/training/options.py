@@ -15,8 +15,8 @@ from bpe.base.utf8 import to_bytes
 from bpe.errors import check_choice, check_int, shown, typed
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import Model
-from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.special_tokens import check_special_tokens
+from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import ID_LIMIT
 
 TieBreak = Literal["id", "first", "smallest", "greatest"]

@@ -66,6 +66,7 @@ class _Reachability:
     """Finds the tokens that occur in the ids of some pretoken."""
 
     def __init__(self, spec: TokenizerSpec, make_encoder: MakeEncoder) -> None:
+        spec = replace(spec, dropout=0.0)
         self.spec = spec
         self.encoder = make_encoder(spec)
         # Encodes text inside a word, which has no end-of-word mark.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bpe.formats.huggingface.patterns import read_pattern
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
+from bpe.formats.huggingface.patterns import read_pattern
 from bpe.formats.huggingface.spelling import mark_text
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.text.matching import compiled
