@@ -24,6 +24,7 @@ from bpe.base._id_lists import as_array, as_list, as_lists
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
+from bpe.compat.id_objects import id_objects
 from bpe.errors import check_int, typed
 from bpe.named import encodings
 from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
@@ -38,11 +39,8 @@ NotSpecial = Literal["all"] | Collection[str]
 _NO_NAMES: frozenset[str] = frozenset()
 #: A longer text with special tokens is encoded faster as a batch, which has all parts of it in one call of the kernel.
 _LONG_TEXT = 1 << 14
-#: The most ids for which int objects are kept, for lists of ids; they take 40 bytes each.
-_MOST_NUMBERS = 1 << 20
 
 _lock = threading.RLock()
-_numbers: list[int] = []  # 0, 1, 2, …: the ints in the lists of ids; replaced by a longer list, never changed
 _registered: dict[str, Encoding] = {}
 
 
@@ -458,11 +456,7 @@ class Encoding:
     @cached_property
     def _numbers(self) -> list[int]:
         """The ints that lists of ids are made of."""
-        global _numbers
-        wanted = min(self.max_token_value + 1, _MOST_NUMBERS)
-        if len(_numbers) < wanted:
-            _numbers = list(range(wanted))
-        return _numbers
+        return id_objects(self.max_token_value + 1)
 
     def _lists(self, batch: TokenBatch) -> list[list[int]]:
         """A batch as lists."""

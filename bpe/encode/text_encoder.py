@@ -291,8 +291,8 @@ class TextEncoder:
         if options.template and (options.prepend is not None or options.append is not None):
             given = "prepend" if options.append is None else "append"
             raise ValueError(
-                f"{given} is {shown(getattr(options, given))}, and template is True; pass one of them: the template has "
-                "ids before and after a text already"
+                f"{given} is {shown(getattr(options, given))}, and template is True; pass one of them: the "
+                "template has ids before and after a text already"
             )
         return self.named_id("prepend", options.prepend), self.named_id("append", options.append)
 

@@ -1,0 +1,540 @@
+"""`Encoding`, the result of encoding with Hugging Face's interface: ids at once, all other columns when they are read.
+
+An encoding is a list of parts: ranges of an input sequence, template tokens, and padding. Truncating, merging and
+padding work on parts; tokens, offsets and word ids of a sequence are computed once, for all encodings that share it.
+
+Not here: reading a sequence's columns (`sequences.py`), template tokens and truncation (`processing.py`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from bpe.errors import check_int
+
+Direction = Literal["left", "right"]
+Offsets = tuple[int, int]
+#: (tokens, offsets, word ids) of a sequence, one entry for each id.
+Columns = tuple[list[str], list[Offsets], list[int | None]]
+#: (length, direction, id, type id, token) of padding.
+Padding = tuple[int, str, int, int, str]
+
+
+class InputSequence(Protocol):
+    """One input text, or one list of words, with its ids."""
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids."""
+
+    def columns(self) -> Columns:
+        """Tokens, offsets and word ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """A sequence whose columns are known."""
+
+    ids: list[int]
+    stored: Columns
+
+    def columns(self) -> Columns:
+        """Tokens, offsets and word ids."""
+        return self.stored
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePart:
+    """Tokens `start` to `stop` of an input sequence.
+
+    Attributes:
+        trims: for each post-processor that removes white space from offsets: whether the text has a prefix space, and
+            the token that was the first of the part.
+
+    """
+
+    sequence: InputSequence
+    start: int
+    stop: int
+    type_id: int = 0
+    trims: tuple[tuple[bool, int], ...] = ()
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def cut(self, start: int, stop: int) -> SequencePart:
+        """A range of this part."""
+        return replace(self, start=self.start + start, stop=self.start + stop)
+
+    def ids(self) -> list[int]:
+        """The ids."""
+        return self.sequence.ids[self.start : self.stop]
+
+    def offsets(self) -> list[Offsets]:
+        """The offsets, trimmed."""
+        tokens, offsets, _ = self.sequence.columns()
+        found = offsets[self.start : self.stop]
+        for prefixed, first in self.trims:
+            found = [
+                trimmed(token, span, prefixed and (index == first or span[0] == 0))
+                for index, (token, span) in enumerate(
+                    zip(tokens[self.start : self.stop], found, strict=True), self.start
+                )
+            ]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPart:
+    """Tokens that no input produced: a template's, or padding."""
+
+    numbers: tuple[int, ...]
+    tokens: tuple[str, ...]
+    type_id: int = 0
+    attention: int = 1
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def cut(self, start: int, stop: int) -> FixedPart:
+        """A range of this part."""
+        return replace(self, numbers=self.numbers[start:stop], tokens=self.tokens[start:stop])
+
+    def ids(self) -> list[int]:
+        """The ids."""
+        return list(self.numbers)
+
+
+Part = SequencePart | FixedPart
+
+
+def trimmed(token: str, span: Offsets, prefixed: bool) -> Offsets:
+    """The offsets of a token without the white space at its ends, as a ByteLevel post-processor gives them.
+
+    Args:
+        token: the token, in GPT-2's letters.
+        span: its offsets.
+        prefixed: whether its first space is one that the pretokenizer inserted.
+
+    >>> trimmed("Ġlow", (3, 7), False)
+    (4, 7)
+
+    """
+    start, end = span
+    leading = len(token) - len(token.lstrip("Ġ \t\n\r\v\f\x85\xa0\u2028\u2029"))
+    trailing = len(token) - len(token.rstrip("Ġ \t\n\r\v\f\x85\xa0\u2028\u2029"))
+    if leading > 1 or (leading and not prefixed):  # the pretokenizer inserts one space at most
+        start = min(start + leading, end)
+    if trailing and end >= trailing:
+        end = max(end - trailing, start)
+    return start, end
+
+
+_new = object.__new__
+
+
+class Encoding:
+    """The ids of one input with everything known about them; the interface of `tokenizers.Encoding`.
+
+    Attributes are computed when they are read. An encoding is changed only by its methods `pad`, `truncate` and
+    `set_sequence_id`, which must not run while another thread uses the same encoding.
+
+    >>> import bpe
+    >>> from bpe.compat.huggingface import Tokenizer
+    >>> tok = Tokenizer.from_native(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    >>> enc = tok.encode("lowest low")
+    >>> enc.tokens, enc.offsets, enc.word_ids
+    (['low', 'e', 's', 't', 'Ġlow'], [(0, 3), (3, 4), (4, 5), (5, 6), (6, 10)], [0, 0, 0, 0, 1])
+    """
+
+    __slots__ = ("_call", "_ids", "_overflowing", "_padding", "_parts", "_ranges", "_row")
+
+    def __init__(self) -> None:
+        self._call: Any = None  # a `processing.Call`, if this is its row `_row` and nothing else was computed
+        self._row = 0
+        self._ids: list[int] | None = None
+        self._padding: Padding | None = None  # to be added to the parts
+        self._parts: list[Part] = []
+        self._ranges: dict[int, Offsets] = {}
+        self._overflowing: list[Encoding] = []
+
+    @classmethod
+    def of(
+        cls, parts: Iterable[Part], ranges: dict[int, Offsets] | None = None, overflowing: Iterable[Encoding] = ()
+    ) -> Encoding:
+        """An encoding of these parts."""
+        made = cls()
+        made._parts = [part for part in parts if len(part)]
+        made._ranges = ranges or {}
+        made._overflowing = list(overflowing)
+        return made
+
+    @classmethod
+    def row(cls, call: Any, row: int) -> Encoding:
+        """The encoding of a row of a `processing.Call`."""
+        made = _new(cls)
+        made._call, made._row, made._ids, made._padding = call, row, None, None
+        return made
+
+    def parts(self) -> list[Part]:
+        """The parts, with padding; computed at the first call."""
+        call, padding = self._call, self._padding
+        if call is not None:
+            whole = call.whole(self._row)
+            self._parts, self._ranges, self._overflowing = whole._parts, whole._ranges, whole._overflowing
+            self._call = None
+        if padding is not None:
+            self._padding = None
+            self._pad(padding)
+        return self._parts
+
+    def copy(self) -> Encoding:
+        """A copy that shares the input sequences."""
+        made = Encoding.of(self.parts(), dict(self._ranges))
+        made._overflowing = [each.copy() for each in self._overflowing]
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        stored: dict[int, StoredColumns] = {}
+        for each in (self, *self.overflowing):
+            for part in each.parts():
+                if isinstance(part, SequencePart) and id(part.sequence) not in stored:
+                    stored[id(part.sequence)] = StoredColumns(part.sequence.ids, part.sequence.columns())
+        return _rebuilt, self._state(stored)
+
+    def _state(self, stored: dict[int, StoredColumns]) -> tuple[Any, ...]:
+        parts = [
+            replace(part, sequence=stored[id(part.sequence)]) if isinstance(part, SequencePart) else part
+            for part in self.parts()
+        ]
+        return parts, self._ranges, [each._state(stored) for each in self._overflowing]
+
+    def __len__(self) -> int:
+        if self._call is not None:
+            length: int = self._call.length(self._row)
+            return length if self._padding is None else max(length, self._padding[0])
+        return sum(map(len, self.parts()))
+
+    def __repr__(self) -> str:
+        names = "ids, type_ids, tokens, offsets, attention_mask, special_tokens_mask, overflowing"
+        return f"Encoding(num_tokens={len(self)}, attributes=[{names}])"
+
+    # Columns ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids."""
+        found = self._ids
+        if found is None:
+            if self._call is not None:
+                found = self._call.row_ids(self._row, self._padding)
+            else:
+                found = [number for part in self.parts() for number in part.ids()]
+            self._ids = found
+        return found[:]
+
+    @property
+    def tokens(self) -> list[str]:
+        """The spelling of each token in the vocabulary."""
+        found: list[str] = []
+        for part in self.parts():
+            found += part.tokens if isinstance(part, FixedPart) else part.sequence.columns()[0][part.start : part.stop]
+        return found
+
+    @property
+    def offsets(self) -> list[Offsets]:
+        """The first character of each token in its input, and the one after its last; (0, 0) for others' tokens."""
+        found: list[Offsets] = []
+        for part in self.parts():
+            found += [(0, 0)] * len(part) if isinstance(part, FixedPart) else part.offsets()
+        return found
+
+    @property
+    def word_ids(self) -> list[int | None]:
+        """The number of the word, in its input, that each token is a part of; None for tokens of no input."""
+        found: list[int | None] = []
+        for part in self.parts():
+            nothing: list[int | None] = [None] * len(part)
+            found += nothing if isinstance(part, FixedPart) else part.sequence.columns()[2][part.start : part.stop]
+        return found
+
+    @property
+    def words(self) -> list[int | None]:
+        """The former name of `word_ids`."""
+        warnings.warn("Encoding.words is deprecated; use Encoding.word_ids", DeprecationWarning, stacklevel=2)
+        return self.word_ids
+
+    @property
+    def type_ids(self) -> list[int]:
+        """The type id of each token, as the post-processor gives it."""
+        return [number for part in self.parts() for number in [part.type_id] * len(part)]
+
+    @property
+    def attention_mask(self) -> list[int]:
+        """0 for padding, 1 for other tokens."""
+        if self._call is not None:
+            n = self._call.length(self._row)
+            if self._padding is None or (missing := self._padding[0] - n) <= 0:
+                return [1] * n
+            return [1] * n + [0] * missing if self._padding[1] == "right" else [0] * missing + [1] * n
+        found: list[int] = []
+        for part in self.parts():
+            found += [part.attention if isinstance(part, FixedPart) else 1] * len(part)
+        return found
+
+    @property
+    def special_tokens_mask(self) -> list[int]:
+        """1 for template tokens and padding, 0 for tokens of an input."""
+        return [mark for part in self.parts() for mark in [int(isinstance(part, FixedPart))] * len(part)]
+
+    @property
+    def overflowing(self) -> list[Encoding]:
+        """What truncation cut off, as encodings."""
+        self.parts()
+        return list(self._overflowing)
+
+    @property
+    def n_sequences(self) -> int:
+        """The number of inputs, 1 or 2."""
+        return 1 if self._call is not None else len(self._ranges) or 1
+
+    @property
+    def sequence_ids(self) -> list[int | None]:
+        """The number of the input of each token; None for tokens of no input."""
+        self.parts()
+        found: list[int | None] = [None] * len(self)
+        for sequence in range(self.n_sequences):
+            start, stop = self._range(sequence)
+            found[start:stop] = [sequence] * (stop - start)
+        return found
+
+    # Positions --------------------------------------------------------------------------------------------------------
+
+    def _range(self, sequence: int) -> Offsets:
+        """The first token of an input and the one after its last."""
+        self.parts()
+        return self._ranges.get(sequence, (0, len(self)))
+
+    def token_to_sequence(self, token_index: int) -> int | None:
+        """The number of the input that a token belongs to."""
+        if token_index > len(self):
+            return None
+        self.parts()
+        if not self._ranges:
+            return 0
+        return next((each for each, (start, stop) in self._ranges.items() if start <= token_index < stop), None)
+
+    def token_to_chars(self, token_index: int) -> Offsets | None:
+        """The offsets of a token; None if it belongs to no input."""
+        if self.token_to_sequence(token_index) is None or token_index >= len(self):
+            return None
+        return self.offsets[token_index]
+
+    def token_to_word(self, token_index: int) -> int | None:
+        """The number of the word that a token is a part of; None if it belongs to no input."""
+        if self.token_to_sequence(token_index) is None or token_index >= len(self):
+            return None
+        return self.word_ids[token_index]
+
+    def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
+        """The token that a character of an input is a part of."""
+        start, stop = self._range(sequence_index)
+        offsets = self.offsets
+        return next(
+            (i for i in range(start, min(stop, len(offsets))) if offsets[i][0] <= char_pos < offsets[i][1]), None
+        )
+
+    def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
+        """The word that a character of an input is a part of."""
+        token = self.char_to_token(char_pos, sequence_index)
+        return None if token is None else self.token_to_word(token)
+
+    def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
+        """The first token of a word and the one after its last."""
+        start, stop = self._range(sequence_index)
+        found = []
+        for index, word in enumerate(self.word_ids[start:stop], start):
+            if word is not None and word > word_index:
+                break
+            if word == word_index:
+                found.append(index)
+        return (found[0], found[-1] + 1) if found else None
+
+    def word_to_chars(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
+        """The offsets of a word."""
+        tokens = self.word_to_tokens(word_index, sequence_index)
+        if tokens is None:
+            return None
+        offsets = self.offsets
+        return offsets[tokens[0]][0], offsets[tokens[1] - 1][1]
+
+    # Changes ----------------------------------------------------------------------------------------------------------
+
+    def set_sequence_id(self, sequence_id: int) -> None:
+        """Give all tokens the number of an input."""
+        self.parts()
+        self._ranges = {sequence_id: (0, len(self))}
+
+    def set_type_ids(self, type_id: int) -> None:
+        """Give all tokens a type id."""
+        self._parts = [replace(part, type_id=type_id) for part in self.parts()]
+
+    def trim_offsets(self, prefixed: bool) -> None:
+        """Remove white space from the offsets of all tokens of inputs, here and in `overflowing`."""
+        self._parts = [
+            replace(part, trims=(*part.trims, (prefixed, part.start))) if isinstance(part, SequencePart) else part
+            for part in self.parts()
+        ]
+        for each in self._overflowing:
+            each.trim_offsets(prefixed)
+
+    def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
+        """Keep `max_length` tokens; the others go to `overflowing`, in pieces of the same length.
+
+        Args:
+            max_length: the number of tokens to keep.
+            stride: how many tokens each piece shares with the one before.
+            direction: the side from which tokens are removed, "left" or "right".
+
+        Raises:
+            ValueError: for another direction, or a stride that is not less than `max_length`.
+
+        """
+        if direction not in ("left", "right"):
+            raise ValueError(f"Invalid truncation direction value : {direction}")
+        most, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
+        length = len(self)
+        if most >= length:
+            return
+        if most == 0:
+            whole = self.copy()
+            self._set([], [*self._overflowing, whole])
+            return
+        if stride >= most:
+            raise ValueError(
+                f"stride is {stride}; it must be less than max_length, which is {most} without template tokens"
+            )
+        first, *rest = [self._cut(start, stop) for start, stop in _pieces(length, most, stride, direction)]
+        self._set(first, [Encoding.of(parts) for parts in rest])
+
+    def _set(self, parts: list[Part], overflowing: list[Encoding]) -> None:
+        self._parts, self._ranges, self._overflowing, self._ids = parts, {}, overflowing, None
+
+    def _cut(self, start: int, stop: int) -> list[Part]:
+        """The parts of a range of tokens."""
+        found: list[Part] = []
+        at = 0
+        for part in self.parts():
+            first, last = max(start - at, 0), min(stop - at, len(part))
+            if first < last:
+                found.append(part.cut(first, last))
+            at += len(part)
+        return found
+
+    def pad(
+        self, length: int, direction: str = "right", pad_id: int = 0, pad_type_id: int = 0, pad_token: str = "[PAD]"
+    ) -> None:
+        """Add padding up to a length, here and in `overflowing`.
+
+        Args:
+            length: the length.
+            direction: the side to pad, "left" or "right".
+            pad_id: the id of the padding.
+            pad_type_id: its type id.
+            pad_token: its token.
+
+        Raises:
+            ValueError: for another direction.
+
+        """
+        if direction not in ("left", "right"):
+            raise ValueError(f"Unknown side: `{direction}`. Use `left` or `right`")
+        padding = (check_int("length", length, 0), direction, pad_id, pad_type_id, pad_token)
+        if self._call is not None and self._padding is None:
+            self._padding, self._ids = padding, None
+        else:
+            self.parts()
+            self._pad(padding)
+
+    def _pad(self, padding: Padding) -> None:
+        length, direction, pad_id, type_id, token = padding
+        for each in self._overflowing:
+            each.pad(*padding)
+        missing = length - sum(map(len, self._parts))
+        if missing <= 0:
+            return
+        part = FixedPart((pad_id,) * missing, (token,) * missing, type_id, 0)
+        self._ids = None
+        if direction == "right":
+            self._parts = [*self._parts, part]
+        else:
+            self._parts = [part, *self._parts]
+            self._ranges = {each: (start + missing, stop + missing) for each, (start, stop) in self._ranges.items()}
+
+    @staticmethod
+    def merge(encodings: Sequence[Encoding], growing_offsets: bool = True) -> Encoding:
+        """One encoding of several.
+
+        Args:
+            encodings: the encodings.
+            growing_offsets: whether each continues at the last offset of the one before.
+
+        >>> Encoding.merge([]).ids
+        []
+
+        """
+        merged = Encoding()
+        for each in encodings:
+            merged = merged._with(each, growing_offsets)
+        return merged
+
+    def _with(self, other: Encoding, growing: bool) -> Encoding:
+        """This encoding followed by another; `overflowing` has all combinations."""
+        combined = [each._with(pair, growing) for each in self.overflowing for pair in (other, *other.overflowing)]
+        combined += [self._with(pair, growing) for pair in other.overflowing]
+        merged = self._with_parts(other, growing)
+        merged._overflowing = combined
+        return merged
+
+    def _with_parts(self, other: Encoding, growing: bool) -> Encoding:
+        """The same without `overflowing`."""
+        parts, length = other.parts(), len(self)
+        if growing and length and (shift := self.offsets[-1][1]):
+            moved = [(start + shift, end + shift) for start, end in other.offsets]
+            columns = StoredColumns(other.ids, (other.tokens, moved, other.word_ids))
+            at, parts = 0, []
+            for part in other.parts():
+                own = (
+                    replace(part, sequence=columns, start=at, stop=at + len(part), trims=())
+                    if isinstance(part, SequencePart)
+                    else part
+                )
+                parts.append(own)
+                at += len(part)
+        moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other._ranges.items()}
+        return Encoding.of([*self.parts(), *parts], self._ranges | moved_ranges)
+
+
+def _rebuilt(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:
+    made = Encoding.of(parts, ranges)
+    made._overflowing = [_rebuilt(*state) for state in overflowing]
+    return made
+
+
+def _pieces(length: int, most: int, stride: int, direction: str) -> list[Offsets]:
+    """The ranges that truncation divides `length` tokens into; the first is the one that stays."""
+    step, found = most - stride, []
+    if direction == "right":
+        for start in range(0, length, step):
+            found.append((start, min(start + most, length)))
+            if start + most >= length:
+                break
+    else:
+        for stop in range(length, 0, -step):
+            found.append((max(stop - most, 0), stop))
+            if stop <= most:
+                break
+    return found

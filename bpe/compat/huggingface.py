@@ -1,0 +1,857 @@
+"""The interface of Hugging Face's `tokenizers` 0.23, on a native `Tokenizer`.
+
+`Tokenizer` works as `PreTrainedTokenizerFast(tokenizer_object=…)` of transformers 5. Names, arguments, defaults and
+results are those of `tokenizers`; so are errors, ids, tokens, offsets and masks. Components (normalizer, pre_tokenizer,
+post_processor, decoder) are real components of `tokenizers`, which must be installed to read or set one; everything
+else works without it, where the native tokenizer can read the model.
+
+Not here: the result of encoding (`encodings.py`), truncation and templates (`processing.py`), what encodes
+(`sequences.py`), acceleration of transformers (`transformers.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from bpe.base.atomic_files import atomic_write
+from bpe.base.utf8 import read_file
+from bpe.compat.document import FLAGS, Added, Model, compact, parse
+from bpe.compat.encodings import Encoding, SequencePart
+from bpe.compat.processing import (
+    DIRECTIONS,
+    STRATEGIES,
+    Call,
+    PaddingRule,
+    Rules,
+    Truncation,
+    encoded,
+    n_added,
+    padded,
+)
+from bpe.compat.sequences import Core, TextSequence, WordsSequence, load_tokenizers
+from bpe.errors import check_int, error_context, shown, typed
+from bpe.formats import huggingface as format_huggingface
+from bpe.tokenizer import Tokenizer as NativeTokenizer
+
+__all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
+
+_STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
+_COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+
+
+class AddedToken:
+    """A token to add, with `tokenizers`' flags. `tokenizers.AddedToken` is accepted everywhere too.
+
+    Args:
+        content: its name.
+        single_word: found only where no letter or digit is adjacent.
+        lstrip: white space before it is part of it.
+        rstrip: white space after it is part of it.
+        normalized: found in normalized text; None means if it is not special.
+        special: left out when decoding skips special tokens.
+
+    """
+
+    def __init__(
+        self,
+        content: str = "",
+        single_word: bool = False,
+        lstrip: bool = False,
+        rstrip: bool = False,
+        normalized: bool | None = None,
+        special: bool = False,
+    ) -> None:
+        self.content, self.single_word, self.lstrip, self.rstrip = content, single_word, lstrip, rstrip
+        self.special, self._normalized = special, normalized
+
+    @property
+    def normalized(self) -> bool:
+        """Whether it is found in normalized text."""
+        return not self.special if self._normalized is None else self._normalized
+
+    def __str__(self) -> str:
+        return self.content
+
+    def __repr__(self) -> str:
+        flags = ", ".join(f"{name}={getattr(self, name)}" for name in ("rstrip", "lstrip", "single_word", "normalized"))
+        return f'AddedToken("{self.content}", {flags}, special={self.special})'
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AddedToken) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+
+class BPE:
+    """The settings of a model, as the attributes of `tokenizers.models.BPE`. Read-only."""
+
+    def __init__(self, model: Model | None = None) -> None:
+        self._model = model or Model({"type": "BPE"}, {}, "[]")
+
+    def __getattr__(self, name: str) -> Any:
+        model = self.__dict__.get("_model")
+        if model is None or name.startswith("__"):
+            raise AttributeError(name)
+        defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
+        settings = {**defaults, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, **model.settings}
+        if name not in settings or name == "type":
+            raise AttributeError(f"a BPE model has no attribute {name!r}; it has {', '.join(settings)}")
+        return settings[name]
+
+    def __getstate__(self) -> bytes:
+        return self._model.text().encode()
+
+    def __setstate__(self, state: bytes) -> None:
+        self._model = _model_of(state)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a token of the model."""
+        return self._model.vocab.get(token)
+
+    def id_to_token(self, id: int) -> str | None:  # noqa: A002
+        """The token of an id of the model."""
+        return next((token for token, number in self._model.vocab.items() if number == id), None)
+
+    def __repr__(self) -> str:
+        return f"BPE({len(self._model.vocab)} tokens)"
+
+
+@dataclass(frozen=True)
+class _State:
+    """The configuration of a `Tokenizer`. Immutable: a change makes another one."""
+
+    core: Core
+    rules: Rules
+    decoder: Any = None
+    as_text: bool = False
+
+    def value(self, name: str) -> Any:
+        """A component as JSON."""
+        if name == "decoder":
+            return self.decoder
+        return self.rules.processor if name == "post_processor" else getattr(self.core, name)
+
+    def with_core(self, **changes: Any) -> _State:
+        """The state with another model, added tokens, normalizer or pretokenizer."""
+        core = self.core
+        names = ("model", "added", "normalizer", "pre_tokenizer", "special")
+        fields = {name: getattr(core, name) for name in names} | changes
+        return replace(self, core=Core(**fields))
+
+    def text(self) -> str:
+        """The tokenizer.json."""
+        fields = {
+            "version": "1.0",
+            "truncation": _truncation_json(self.rules.truncation),
+            "padding": _padding_json(self.rules.padding),
+            "added_tokens": [each.to_json() for each in self.core.added],
+            "normalizer": self.core.normalizer,
+            "pre_tokenizer": self.core.pre_tokenizer,
+            "post_processor": self.rules.processor,
+            "decoder": self.decoder,
+        }
+        head = "".join(f'"{name}":{compact(value)},' for name, value in fields.items())
+        return f'{{{head}"model":{self.core.model.text()}}}'
+
+
+class Tokenizer:
+    """A tokenizer with the interface of `tokenizers.Tokenizer`.
+
+    Each call works with the configuration that it found when it began, so threads may encode while another one changes
+    padding, truncation or added tokens.
+
+    Args:
+        model: a `bpe.Tokenizer`, or a BPE model of `tokenizers`.
+
+    Raises:
+        TypeError: for anything else.
+
+    >>> import bpe
+    >>> tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    >>> tok.add_special_tokens(["<s>"])
+    1
+    >>> tok.encode("<s>low").ids, tok.decode([260, 257, 258])
+    ([260, 257], 'low low')
+
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._lock = threading.RLock()
+        self._handed: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
+        if isinstance(model, NativeTokenizer):
+            self._state = _parsed(format_huggingface.write(model.spec).decode(), model)
+        elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
+            self._state = _State(Core(_model_of(model.__getstate__()), (), None, None), Rules())
+        else:
+            raise TypeError(f"model is {typed(model)}; it must be a bpe.Tokenizer or a BPE model")
+
+    @classmethod
+    def _of(cls, state: _State) -> Tokenizer:
+        made = cls.__new__(cls)
+        made._lock, made._handed, made._state = threading.RLock(), {}, state
+        return made
+
+    @classmethod
+    def from_native(cls, tokenizer: NativeTokenizer) -> Tokenizer:
+        """The same tokenizer as a native one."""
+        return cls(tokenizer)
+
+    @classmethod
+    def from_str(cls, json: str) -> Tokenizer:
+        """Read a tokenizer.json from a str.
+
+        Raises:
+            FormatError: for anything that is not one, and for a model that the native tokenizer cannot read, if
+                `tokenizers` is not installed.
+
+        """
+        state = _parsed(json)
+        if state.core.model.vocab:
+            state.core.refuse()
+        return cls._of(state)
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Tokenizer:
+        """Read a tokenizer.json from bytes; errors are those of `from_str`."""
+        return cls.from_str(bytes(buffer).decode())
+
+    @classmethod
+    def from_file(cls, path: str) -> Tokenizer:
+        """Read a tokenizer.json; errors are those of `from_str`, and OSError."""
+        with error_context(os.fspath(path)):
+            return cls.from_str(read_file(path).decode())
+
+    @classmethod
+    def from_pretrained(cls, identifier: str, revision: str = "main", token: str | None = None) -> Tokenizer:
+        """Read the tokenizer.json of a repository of the Hugging Face Hub, or of its cache (needs huggingface_hub)."""
+        try:
+            from huggingface_hub import hf_hub_download
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "from_pretrained needs huggingface_hub; pip install huggingface_hub", name=error.name
+            ) from None
+        return cls.from_file(hf_hub_download(identifier, "tokenizer.json", revision=revision, token=token))
+
+    # Configuration ----------------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> _State:
+        """The current state; a component that was read and then changed in place is part of it."""
+        if self._handed:
+            with self._lock:
+                for name, (component, before) in list(self._handed.items()):
+                    if component.__getstate__() != before:
+                        setattr(self, name, component)
+        return self._state
+
+    def _rules(self, **changes: Any) -> None:
+        with self._lock:
+            self._state = replace(self._state, rules=replace(self._state.rules, **changes))
+
+    @property
+    def native(self) -> NativeTokenizer | None:
+        """The `bpe.Tokenizer` that encodes; None if only `tokenizers` can read the model."""
+        return self._snapshot().core.native
+
+    @property
+    def truncation(self) -> dict[str, Any] | None:
+        """The arguments of `enable_truncation`, or None."""
+        rule = self._state.rules.truncation
+        if rule is None:
+            return None
+        names = ("max_length", "stride", "strategy", "direction")
+        return {name: getattr(rule, name) for name in names}
+
+    def enable_truncation(
+        self, max_length: int, stride: int = 0, strategy: str = "longest_first", direction: str = "right"
+    ) -> None:
+        """Truncate what is encoded from now on.
+
+        Args:
+            max_length: the largest number of tokens, template tokens included.
+            stride: how many tokens each overflowing encoding shares with the one before.
+            strategy: which one of a pair is shortened: "longest_first", "only_first" or "only_second".
+            direction: the side from which tokens are removed, "right" or "left".
+
+        Raises:
+            ValueError: for an unknown strategy or direction, or a stride that `max_length` leaves no room for.
+
+        """
+        if strategy not in STRATEGIES:
+            raise ValueError(
+                f"Unknown `strategy`: `{strategy}`. Use one of `longest_first`, `only_first`, or `only_second`"
+            )
+        if direction not in DIRECTIONS:
+            raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
+        most, shared = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
+        n_template = n_added(self._snapshot().rules.processor, pair=False)
+        if shared > max(most - n_template, 0):
+            raise ValueError(
+                f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
+                f"{max(most - n_template, 0)} (= {most} original max length - {n_template} added special tokens), "
+            )
+        self._rules(truncation=Truncation(most, shared, strategy, direction))
+
+    def no_truncation(self) -> None:
+        """Do not truncate."""
+        self._rules(truncation=None)
+
+    @property
+    def padding(self) -> dict[str, Any] | None:
+        """The arguments of `enable_padding`, or None."""
+        rule = self._state.rules.padding
+        if rule is None:
+            return None
+        names = ("length", "pad_to_multiple_of", "pad_id", "pad_token", "pad_type_id", "direction")
+        return {name: getattr(rule, name) for name in names}
+
+    def enable_padding(
+        self,
+        direction: str = "right",
+        pad_id: int = 0,
+        pad_type_id: int = 0,
+        pad_token: str = "[PAD]",
+        length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+    ) -> None:
+        """Pad what is encoded from now on.
+
+        Args:
+            direction: the side to pad, "right" or "left".
+            pad_id: the id of the padding.
+            pad_type_id: its type id.
+            pad_token: its token.
+            length: the length to pad to; None means that of the longest text of a batch.
+            pad_to_multiple_of: pad further, to a multiple of this number.
+
+        Raises:
+            ValueError: for an unknown direction.
+
+        """
+        if direction not in DIRECTIONS:
+            raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
+        rule = PaddingRule(
+            direction, check_int("pad_id", pad_id, 0), pad_type_id, pad_token, length, pad_to_multiple_of
+        )
+        self._rules(padding=rule)
+
+    def no_padding(self) -> None:
+        """Do not pad."""
+        self._rules(padding=None)
+
+    @property
+    def encode_special_tokens(self) -> bool:
+        """Whether special tokens in texts are encoded as text."""
+        return self._state.as_text
+
+    @encode_special_tokens.setter
+    def encode_special_tokens(self, value: bool) -> None:
+        with self._lock:
+            self._state = replace(self._state, as_text=bool(value))
+
+    # Components -------------------------------------------------------------------------------------------------------
+
+    def _component(self, name: str) -> Any:
+        """A component of `tokenizers`; changes that are made in it are noticed by the next call."""
+        value = self._snapshot().value(name)
+        if value is None:
+            return None
+        with self._lock:
+            if name not in self._handed:
+                document = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": [], name: value}
+                component = getattr(load_tokenizers().Tokenizer.from_str(json.dumps(document)), name)
+                self._handed[name] = component, component.__getstate__()
+            return self._handed[name][0]
+
+    def _set_component(self, name: str, component: Any) -> None:
+        state = None if component is None else component.__getstate__()
+        value = None if state is None else json.loads(state)
+        with self._lock:
+            self._handed.pop(name, None)
+            if state is not None:
+                self._handed[name] = component, state
+            if name == "decoder":
+                self._state = replace(self._state, decoder=value)
+            elif name == "post_processor":
+                self._rules(processor=value)
+            elif value != self._state.value(name):
+                self._state = self._state.with_core(**{name: value})
+
+    @property
+    def normalizer(self) -> Any:
+        """The normalizer, a component of `tokenizers`, or None."""
+        return self._component("normalizer")
+
+    @normalizer.setter
+    def normalizer(self, component: Any) -> None:
+        self._set_component("normalizer", component)
+
+    @property
+    def pre_tokenizer(self) -> Any:
+        """The pretokenizer, a component of `tokenizers`, or None."""
+        return self._component("pre_tokenizer")
+
+    @pre_tokenizer.setter
+    def pre_tokenizer(self, component: Any) -> None:
+        self._set_component("pre_tokenizer", component)
+
+    @property
+    def post_processor(self) -> Any:
+        """The post-processor, a component of `tokenizers`, or None."""
+        return self._component("post_processor")
+
+    @post_processor.setter
+    def post_processor(self, component: Any) -> None:
+        self._set_component("post_processor", component)
+
+    @property
+    def decoder(self) -> Any:
+        """The decoder, a component of `tokenizers`, or None."""
+        return self._component("decoder")
+
+    @decoder.setter
+    def decoder(self, component: Any) -> None:
+        self._set_component("decoder", component)
+
+    @property
+    def model(self) -> BPE:
+        """The settings of the model."""
+        return BPE(self._state.core.model)
+
+    @model.setter
+    def model(self, model: Any) -> None:
+        with self._lock:
+            self._state = self._state.with_core(model=_model_of(model.__getstate__()))
+
+    def num_special_tokens_to_add(self, is_pair: bool) -> int:
+        """The number of template tokens of one text, or of a pair."""
+        return n_added(self._snapshot().rules.processor, is_pair)
+
+    # Encoding ---------------------------------------------------------------------------------------------------------
+
+    def encode(
+        self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
+    ) -> Encoding:
+        """The encoding of a text, or of a pair of texts.
+
+        Args:
+            sequence: a str; with `is_pretokenized`, a list of words.
+            pair: the second one of a pair, or None.
+            is_pretokenized: whether the input is words, which are encoded one by one.
+            add_special_tokens: whether to add the template's tokens.
+
+        Raises:
+            TypeError: for other inputs.
+            ValueError: for a truncation that the strategy cannot do.
+
+        """
+        state = self._snapshot()
+        if pair is None and not is_pretokenized and isinstance(sequence, str):
+            ids = state.core.encode(sequence, state.as_text)
+            call = Call(
+                state.core, (sequence,), ids, [0, len(ids)], state.rules, add_special=add_special_tokens,
+                as_text=state.as_text,
+            )  # fmt: skip
+            return call.encodings()[0]
+        inputs = [_checked_input(sequence, is_pretokenized)]
+        if pair is not None:
+            inputs.append(_checked_input(pair, is_pretokenized))
+        return padded(_encoded_inputs(state, [inputs], add_special_tokens), state.rules.padding)[0]
+
+    def encode_batch(
+        self,
+        input: Sequence[Any],  # noqa: A002
+        is_pretokenized: bool = False,
+        add_special_tokens: bool = True,
+    ) -> list[Encoding]:
+        """The encodings of several texts or pairs.
+
+        Args:
+            input: a sequence of what `encode` takes, or of pairs of it.
+            is_pretokenized: as for `encode`.
+            add_special_tokens: as for `encode`.
+
+        Raises:
+            TypeError, ValueError: as for `encode`.
+
+        """
+        state = self._snapshot()
+        if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
+            raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
+        texts = list(input)
+        if not is_pretokenized and all(isinstance(text, str) for text in texts):
+            batch = state.core.encode_batch(texts, state.as_text)
+            call = Call(
+                state.core, texts, batch.ids, batch.offsets.tolist(), state.rules, add_special=add_special_tokens,
+                as_text=state.as_text,
+            )  # fmt: skip
+            return call.encodings()
+        rows = [_checked_row(each, is_pretokenized) for each in texts]
+        return padded(_encoded_inputs(state, rows, add_special_tokens), state.rules.padding)
+
+    def encode_batch_fast(
+        self,
+        input: Sequence[Any],  # noqa: A002
+        is_pretokenized: bool = False,
+        add_special_tokens: bool = True,
+    ) -> list[Encoding]:
+        """As `encode_batch`; offsets cost nothing until they are read."""
+        return self.encode_batch(input, is_pretokenized, add_special_tokens)
+
+    async def async_encode(
+        self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
+    ) -> Encoding:
+        """As `encode`, in another thread."""
+        return await asyncio.to_thread(self.encode, sequence, pair, is_pretokenized, add_special_tokens)
+
+    async def async_encode_batch(
+        self,
+        input: Sequence[Any],  # noqa: A002
+        is_pretokenized: bool = False,
+        add_special_tokens: bool = True,
+    ) -> list[Encoding]:
+        """As `encode_batch`, in another thread."""
+        return await asyncio.to_thread(self.encode_batch, input, is_pretokenized, add_special_tokens)
+
+    async_encode_batch_fast = async_encode_batch
+
+    def post_process(
+        self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
+    ) -> Encoding:
+        """Truncate encodings, combine them with the template's tokens, and pad the result."""
+        rules = self._snapshot().rules
+        parts = [each.copy() for each in (encoding, pair) if each is not None]
+        return padded([encoded(parts, rules, add_special_tokens)], rules.padding)[0]
+
+    # Decoding ---------------------------------------------------------------------------------------------------------
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """The text of ids. Ids that no token has are left out.
+
+        Args:
+            ids: the ids.
+            skip_special_tokens: whether to leave out special tokens.
+
+        Raises:
+            TypeError, OverflowError: for ids that are no sequence of int from 0 to 2**32 - 1.
+
+        """
+        state = self._snapshot()
+        return state.core.decode(ids, skip_special_tokens, state.decoder, lambda: self.decoder)
+
+    def decode_batch(self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True) -> list[str]:
+        """The texts of several sequences of ids."""
+        return [self.decode(ids, skip_special_tokens) for ids in sequences]
+
+    async def async_decode_batch(
+        self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
+    ) -> list[str]:
+        """As `decode_batch`, in another thread."""
+        return await asyncio.to_thread(self.decode_batch, sequences, skip_special_tokens)
+
+    # Vocabulary -------------------------------------------------------------------------------------------------------
+
+    def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
+        """The tokens with their ids."""
+        core = self._state.core
+        return {**core.model.vocab, **core.added_ids} if with_added_tokens else dict(core.model.vocab)
+
+    def get_vocab_size(self, with_added_tokens: bool = True) -> int:
+        """The number of tokens."""
+        core = self._state.core
+        return len(core.model.vocab) + (sum(map(core.is_new, core.added_ids)) if with_added_tokens else 0)
+
+    def get_added_tokens_decoder(self) -> dict[int, Any]:
+        """The added tokens by id; of the class of `tokenizers`, if it is installed."""
+        made: Any = AddedToken
+        with contextlib.suppress(ModuleNotFoundError):
+            made = load_tokenizers().AddedToken
+        return {
+            each.id: made(each.content, **dict(zip(FLAGS, each.flags, strict=True))) for each in self._state.core.added
+        }
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a token, or None."""
+        core = self._state.core
+        found = core.added_ids.get(token)
+        return core.model.vocab.get(token) if found is None else found
+
+    def id_to_token(self, id: int) -> str | None:  # noqa: A002
+        """The token of an id, or None."""
+        strings = self._state.core.strings
+        if id < 0:
+            raise OverflowError(f"id is {id}; it must be at least 0")
+        return strings[id] if id < len(strings) else None
+
+    def add_tokens(self, tokens: Iterable[Any]) -> int:
+        """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
+        return self._add(tokens, special=False)
+
+    def add_special_tokens(self, tokens: Iterable[Any]) -> int:
+        """Add special tokens, given as str or `AddedToken`. Returns how many are new or were changed."""
+        return self._add(tokens, special=True)
+
+    def _add(self, tokens: Iterable[Any], special: bool) -> int:
+        count = 0
+        with self._lock:
+            core = self._snapshot().core
+            by_id = {each.id: each for each in core.added}
+            ids, vocab, names = dict(core.added_ids), core.model.vocab, set(core.special)
+            for token in tokens:
+                fields = _added_fields(token, special)
+                content = fields["content"]
+                number = ids.get(content, vocab.get(content))
+                if number is None:
+                    number = max(max(ids.values(), default=-1) + 1, len(vocab))
+                made = Added(number, **fields)
+                if not content or by_id.get(number) == made:
+                    continue
+                ids[content], by_id[number] = number, made
+                names |= {content} if made.special else set()
+                count += 1
+            if count:
+                added = tuple(by_id[number] for number in sorted(by_id))
+                self._state = self._state.with_core(added=added, special=frozenset(names))
+        return count
+
+    # Training ---------------------------------------------------------------------------------------------------------
+
+    def train(self, files: Sequence[str], trainer: Any = None) -> None:
+        """Train on files, with a trainer of `tokenizers`, which must be installed."""
+        self._train(lambda reference: reference.train(files, trainer))
+
+    def train_from_iterator(self, iterator: Iterable[Any], trainer: Any = None, length: int | None = None) -> None:
+        """Train on texts, with a trainer of `tokenizers`, which must be installed."""
+        self._train(lambda reference: reference.train_from_iterator(iterator, trainer, length))
+
+    def _train(self, train: Any) -> None:
+        reference = load_tokenizers().Tokenizer.from_str(self.to_str())
+        train(reference)
+        trained = _parsed(reference.to_str())
+        with self._lock:
+            self._handed.clear()
+            self._state = trained
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def to_str(self, pretty: bool = False) -> str:
+        """The tokenizer.json as a str."""
+        text = self._snapshot().text()
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
+
+    def save(self, path: str, pretty: bool = True) -> None:
+        """Write the tokenizer.json, whole or not at all."""
+        with atomic_write(path) as file:
+            file.write(self.to_str(pretty).encode())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_text, (self.to_str(),)
+
+    def __copy__(self) -> Tokenizer:
+        return self._of(replace(self._snapshot(), as_text=False))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        state = self._state
+        return (
+            f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, '
+            f"model=BPE({len(state.core.model.vocab)} tokens), added_tokens={len(state.core.added)})"
+        )
+
+
+class DecodeStream:
+    """Decodes ids that come one by one; the interface of `tokenizers.decoders.DecodeStream`.
+
+    Args:
+        ids: ids before the first one, whose text is not returned.
+        skip_special_tokens: whether to leave out special tokens.
+
+    >>> import bpe
+    >>> tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    >>> stream = DecodeStream()
+    >>> [stream.step(tok, token) for token in tok.encode("lowé").ids]
+    ['low', None, 'é']
+
+    """
+
+    def __init__(self, ids: Sequence[int] | None = None, skip_special_tokens: bool = False) -> None:
+        self._ids = list(ids or ())
+        self._skip = skip_special_tokens
+        self._prefix = ""
+        self._prefix_index = 0
+
+    def __copy__(self) -> DecodeStream:
+        made = DecodeStream(self._ids, self._skip)
+        made._prefix, made._prefix_index = self._prefix, self._prefix_index
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DecodeStream:
+        return self.__copy__()
+
+    def step(self, tokenizer: Any, id: int | Sequence[int]) -> str | None:  # noqa: A002
+        """The text that one id or several complete; None while a character is incomplete.
+
+        Args:
+            tokenizer: a `Tokenizer`, the same at each step.
+            id: the next id, or several.
+
+        Raises:
+            ValueError: if the text of the ids before changed, which the decoder of the tokenizer does not allow.
+
+        """
+        ids = self._ids
+        if not self._prefix and ids:
+            before = tokenizer.decode(ids, self._skip)
+            if not before.endswith("\ufffd"):
+                self._prefix, self._prefix_index = before, len(ids)
+        ids = [*ids, *([id] if isinstance(id, (int, np.integer)) else id)]
+        self._ids = ids
+        text: str = tokenizer.decode(ids, self._skip)
+        if len(text.encode()) <= len(self._prefix.encode()) or text.endswith("\ufffd"):
+            return None
+        if not text.startswith(self._prefix):
+            raise ValueError(
+                f"Invalid prefix encountered while decoding stream: the text of the ids is {shown(text)}, which does "
+                f"not begin with {shown(self._prefix)}; begin a new stream"
+            )
+        new, index = text[len(self._prefix) :], len(ids) - self._prefix_index
+        self._ids = ids[self._prefix_index :]
+        self._prefix, self._prefix_index = tokenizer.decode(self._ids, self._skip), index
+        return new
+
+
+# Private --------------------------------------------------------------------------------------------------------------
+
+
+def _from_text(text: str) -> Tokenizer:
+    return Tokenizer._of(_parsed(text))
+
+
+def _model_of(state: bytes | str) -> Model:
+    text = state.decode() if isinstance(state, bytes) else state
+    return parse(f'{{"model":{text}}}')[0]
+
+
+def _parsed(text: str, native: NativeTokenizer | None = None) -> _State:
+    """The state that a tokenizer.json describes."""
+    model, top = parse(text)
+    names = {"id", "content", *FLAGS}
+    tokens = [
+        Added(**{key: value for key, value in each.items() if key in names}) for each in top.get("added_tokens") or ()
+    ]
+    added = tuple(sorted(tokens, key=lambda each: each.id))
+    core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
+    rules = Rules(top.get("post_processor"), _truncation_of(top.get("truncation")), _padding_of(top.get("padding")))
+    return _State(core, rules, top.get("decoder"))
+
+
+def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    return {
+        "direction": rule.direction.capitalize(),
+        "max_length": rule.max_length,
+        "strategy": _STRATEGY_NAMES[rule.strategy],
+        "stride": rule.stride,
+    }
+
+
+def _truncation_of(value: dict[str, Any] | None) -> Truncation | None:
+    if value is None:
+        return None
+    strategies = {theirs: ours for ours, theirs in _STRATEGY_NAMES.items()}
+    return Truncation(
+        value["max_length"], value["stride"], strategies[value["strategy"]], value.get("direction", "Right").lower()
+    )
+
+
+def _padding_json(rule: PaddingRule | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    return {
+        "strategy": "BatchLongest" if rule.length is None else {"Fixed": rule.length},
+        "direction": rule.direction.capitalize(),
+        "pad_to_multiple_of": rule.pad_to_multiple_of,
+        "pad_id": rule.pad_id,
+        "pad_type_id": rule.pad_type_id,
+        "pad_token": rule.pad_token,
+    }
+
+
+def _padding_of(value: dict[str, Any] | None) -> PaddingRule | None:
+    if value is None:
+        return None
+    strategy = value["strategy"]
+    length = strategy["Fixed"] if isinstance(strategy, dict) else None
+    return PaddingRule(
+        value["direction"].lower(), value["pad_id"], value["pad_type_id"], value["pad_token"], length,
+        value.get("pad_to_multiple_of"),
+    )  # fmt: skip
+
+
+def _added_fields(token: Any, special: bool) -> dict[str, Any]:
+    """The fields of `Added` without its id."""
+    if isinstance(token, str):
+        return {"content": token, "normalized": not special, "special": special}
+    if not hasattr(token, "content"):
+        raise TypeError("Input must be a List[Union[str, AddedToken]]")
+    if special:
+        token.special = True
+    return {"content": token.content} | {flag: getattr(token, flag) for flag in FLAGS}
+
+
+def _checked_input(value: Any, words: bool) -> str | list[str]:
+    """A str, or a list of words; TypeError for anything else."""
+    if not words:
+        if not isinstance(value, str):
+            raise TypeError("TextInputSequence must be str")
+        return value
+    if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value):
+        return [str(word) for word in value]
+    raise TypeError("PreTokenizedInputSequence must be Union[List[str], Tuple[str]]")
+
+
+def _checked_row(value: Any, words: bool) -> list[str | list[str]]:
+    """One input of a batch, or two for a pair."""
+    single = (
+        isinstance(value, str)
+        if not words
+        else (isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value))
+    )
+    if single:
+        return [_checked_input(value, words)]
+    if isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2:
+        return [_checked_input(each, words) for each in value]
+    if words:
+        raise TypeError(
+            "PreTokenizedEncodeInput must be Union[PreTokenizedInputSequence, Tuple[PreTokenizedInputSequence, "
+            "PreTokenizedInputSequence]]"
+        )
+    raise TypeError("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]")
+
+
+def _encoded_inputs(state: _State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
+    """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
+    core, as_text = state.core, state.as_text
+    texts = [text for row in rows for each in row for text in ([each] if isinstance(each, str) else each)]
+    ids = map(core.as_list, core.encode_batch(texts, as_text))
+    sequences = (TextSequence(core, text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
+    made = []
+    for row in rows:
+        encodings = []
+        for each in row:
+            whole = next(sequences) if isinstance(each, str) else WordsSequence([next(sequences) for _ in each])
+            encodings.append(Encoding.of([SequencePart(cast("Any", whole), 0, len(whole.ids))]))
+        made.append(encoded(encodings, state.rules, add_special))
+    return made

@@ -1,0 +1,317 @@
+"""What happens to encoded sequences: truncation, the post-processor of a tokenizer.json, and padding.
+
+The rules are those of `tokenizers`, for every type of post-processor that it has. A `Call` holds the rows of one
+`encode_batch`; rows that only get template tokens stay as they are until more than their ids is read.
+
+Not here: the parts that encodings consist of (`encodings.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.compat.encodings import Encoding, FixedPart, Padding, Part, SequencePart, StoredColumns
+from bpe.compat.sequences import Core, TextSequence
+from bpe.errors import FormatError, shown
+
+STRATEGIES = ("longest_first", "only_first", "only_second")
+DIRECTIONS = ("right", "left")
+NO_ENDS: tuple[list[int], list[int]] = ([], [])
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The arguments of `enable_truncation`."""
+
+    max_length: int
+    stride: int = 0
+    strategy: str = "longest_first"
+    direction: str = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingRule:
+    """The arguments of `enable_padding`."""
+
+    direction: str = "right"
+    pad_id: int = 0
+    pad_type_id: int = 0
+    pad_token: str = "[PAD]"
+    length: int | None = None
+    pad_to_multiple_of: int | None = None
+
+    def to(self, longest: int) -> Padding:
+        """The padding of a batch with a text of `longest` tokens."""
+        length = longest if self.length is None else self.length
+        if self.pad_to_multiple_of and length % self.pad_to_multiple_of:
+            length += self.pad_to_multiple_of - length % self.pad_to_multiple_of
+        return length, self.direction, self.pad_id, self.pad_type_id, self.pad_token
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How sequences become encodings: the snapshot of a tokenizer's configuration that a call works with.
+
+    Attributes:
+        processor: the post-processor, as JSON.
+
+    """
+
+    processor: Any = None
+    truncation: Truncation | None = None
+    padding: PaddingRule | None = None
+
+    def n_added(self, pair: bool) -> int:
+        """The number of template tokens."""
+        return n_added(self.processor, pair)
+
+    @cached_property
+    def ends(self) -> tuple[list[int], list[int]]:
+        """The ids that the post-processor puts before and after a single text."""
+        return ends_of_template(self.processor)
+
+
+# Post-processors ------------------------------------------------------------------------------------------------------
+
+
+def n_added(processor: Any, pair: bool) -> int:
+    """The number of tokens that a post-processor adds to one text, or to a pair."""
+    kind = None if processor is None else processor["type"]
+    if kind == "Sequence":
+        return sum(n_added(each, pair) for each in processor["processors"])
+    if kind == "BertProcessing":
+        return 3 if pair else 2
+    if kind == "RobertaProcessing":
+        return 4 if pair else 2
+    if kind == "TemplateProcessing":
+        known, pieces = processor["special_tokens"], processor["pair" if pair else "single"]
+        return sum(len(known[each["SpecialToken"]["id"]]["ids"]) for each in pieces if "SpecialToken" in each)
+    return 0
+
+
+def processed(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
+    """One encoding made of the encodings of one text or of a pair. These are changed."""
+    if processor is None:
+        if len(encodings) == 1:
+            return encodings[0]
+        for index, encoding in enumerate(encodings):
+            for each in (encoding, *encoding.overflowing):
+                each.set_type_ids(index)
+            encoding.set_sequence_id(index)
+        return Encoding.merge(encodings, growing_offsets=False)
+    for index, each in enumerate(encodings):
+        for part in (each, *each.overflowing):
+            part.set_sequence_id(index)
+            part.set_type_ids(index)
+    return Encoding.merge(_steps(processor, encodings, add_special), growing_offsets=False)
+
+
+def _steps(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
+    """The encodings, and those of added tokens between them, in the order of the result."""
+    kind = processor["type"]
+    if kind == "Sequence":
+        for each in processor["processors"]:
+            encodings = _steps(each, encodings, add_special)
+        return encodings
+    if kind == "ByteLevel":
+        for index, encoding in enumerate(encodings):
+            if processor.get("trim_offsets", True):
+                encoding.trim_offsets(processor.get("add_prefix_space", True))
+            encoding.set_sequence_id(index)
+        return encodings
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        return _classifier(processor, encodings, add_special)
+    if kind == "TemplateProcessing":
+        return _templated(processor, encodings, add_special)
+    raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
+
+
+def _classifier(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
+    """BERT's and RoBERTa's post-processors: a token before the first text, and one after each."""
+    roberta = processor["type"] == "RobertaProcessing"
+    if roberta:
+        for encoding in encodings:
+            if processor.get("trim_offsets", True):
+                encoding.trim_offsets(processor.get("add_prefix_space", True))
+            for each in (encoding, *(encoding.overflowing if add_special else ())):
+                each.set_type_ids(0)
+    if not add_special:
+        return encodings
+    made = []
+    for index, encoding in enumerate(encodings):
+        type_id = 0 if roberta else index
+        cls, sep = (FixedPart((number,), (token,), type_id) for token, number in (processor["cls"], processor["sep"]))
+        before = [cls] if index == 0 else [sep] if roberta else []
+        rest = [_surrounded(each, before, sep, index) for each in encoding.overflowing]
+        made.append(_surrounded(encoding, before, sep, index, rest))
+    return made
+
+
+def _surrounded(
+    encoding: Encoding, before: list[FixedPart], after: FixedPart, index: int, overflowing: Sequence[Encoding] = ()
+) -> Encoding:
+    parts: list[Part] = [*before, *encoding.parts(), after]
+    return Encoding.of(parts, {index: (len(before), len(before) + len(encoding))}, overflowing)
+
+
+def _templated(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
+    """A template's sequences and special tokens."""
+    made = []
+    for piece in processor["pair" if len(encodings) > 1 else "single"]:
+        ((kind, content),) = piece.items()
+        if kind == "Sequence":
+            index = int(content["id"] != "A")
+            encodings[index].set_type_ids(content["type_id"])
+            encodings[index].set_sequence_id(index)
+            made.append(encodings[index].copy())
+        elif add_special:
+            token = processor["special_tokens"][content["id"]]
+            made.append(Encoding.of([FixedPart(tuple(token["ids"]), tuple(token["tokens"]), content["type_id"])]))
+    return made
+
+
+# Truncation -----------------------------------------------------------------------------------------------------------
+
+
+def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> None:
+    """Shorten the encodings of one text or of a pair to `max_length` tokens, of which a template takes `n_template`.
+
+    Raises:
+        ValueError: if the strategy leaves too many tokens, or is for a pair, and there is one text.
+
+    """
+    most = rule.max_length - n_template
+    if most < 0:  # as in `tokenizers`, where the difference becomes a very large number
+        return
+    lengths = [len(each) for each in encodings]
+    excess = sum(lengths) - most
+    if most == 0:
+        targets = [0] * len(lengths)
+    elif excess <= 0:
+        return
+    elif rule.strategy == "longest_first":
+        targets = [most] if len(lengths) == 1 else _shared(lengths[0], lengths[1], most)
+    else:
+        index = int(rule.strategy == "only_second")
+        if index >= len(lengths):
+            raise ValueError("Truncation error: Second sequence not provided")
+        if lengths[index] <= excess:
+            raise ValueError("Truncation error: Sequence to truncate too short to respect the provided max_length")
+        targets = list(lengths)
+        targets[index] -= excess
+    for encoding, target in zip(encodings, targets, strict=True):
+        encoding.truncate(target, rule.stride, rule.direction)
+
+
+def _shared(first: int, second: int, most: int) -> list[int]:
+    """How many tokens each of a pair keeps: the longer one is shortened to the other, then both alike."""
+    short, long = sorted((first, second))
+    long = short if short > most else max(short, most - short)
+    if short + long > most:
+        short = most // 2
+        long = short + most % 2
+    return [long, short] if first > second else [short, long]
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+class Call:
+    """The rows of one call: their texts, and their ids as the native tokenizer gave them. Immutable.
+
+    Args:
+        core: what encoded them.
+        texts: the texts.
+        ids: the ids of all texts, end to end.
+        bounds: the first id of each text, and the number of ids.
+        rules: the configuration.
+        add_special: whether template tokens are added.
+        as_text: whether special tokens in texts are text.
+
+    """
+
+    __slots__ = ("_after", "_before", "add_special", "as_text", "bounds", "core", "ids", "n_template", "rules", "texts")
+
+    def __init__(
+        self,
+        core: Core,
+        texts: Sequence[str],
+        ids: NDArray[np.uint32],
+        bounds: list[int],
+        rules: Rules,
+        *,
+        add_special: bool,
+        as_text: bool,
+    ) -> None:
+        self.core, self.texts, self.ids, self.bounds, self.rules = core, texts, ids, bounds, rules
+        self.add_special, self.as_text = add_special, as_text
+        self._before, self._after = rules.ends if add_special else NO_ENDS
+        #: The number of tokens that the template adds to each row.
+        self.n_template = len(self._before) + len(self._after)
+
+    def length(self, row: int) -> int:
+        """The number of ids of a row."""
+        return self.bounds[row + 1] - self.bounds[row] + self.n_template
+
+    def row_ids(self, row: int, padding: Padding | None) -> list[int]:
+        """The ids of a row, with template tokens and padding."""
+        ids = self.core.as_list(self.ids[self.bounds[row] : self.bounds[row + 1]])
+        if self.n_template:
+            ids = [*self._before, *ids, *self._after]
+        if padding is not None and padding[0] > len(ids):
+            filling = [padding[2]] * (padding[0] - len(ids))
+            ids = ids + filling if padding[1] == "right" else filling + ids
+        return ids
+
+    def whole(self, row: int) -> Encoding:
+        """The encoding of a row, not padded."""
+        ids = self.core.as_list(self.ids[self.bounds[row] : self.bounds[row + 1]])
+        sequence = TextSequence(self.core, self.texts[row], ids, self.as_text)
+        return encoded([Encoding.of([SequencePart(sequence, 0, len(ids))])], self.rules, self.add_special)
+
+    def encodings(self) -> list[Encoding]:
+        """The encodings of all rows, padded."""
+        made = [Encoding.row(self, row) for row in range(len(self.texts))]
+        rule = self.rules.truncation
+        if rule is not None:
+            most, bounds = rule.max_length - self.n_template, self.bounds
+            for row in range(len(made)):
+                if bounds[row + 1] - bounds[row] > most or most <= 0:
+                    made[row] = self.whole(row)
+        return padded(made, self.rules.padding)
+
+
+def encoded(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
+    """The encoding of one sequence or a pair, truncated and with template tokens."""
+    if rules.truncation is not None:
+        truncate(encodings, rules.truncation, rules.n_added(len(encodings) == 2) if add_special else 0)
+    return processed(rules.processor, encodings, add_special)
+
+
+def padded(encodings: list[Encoding], rule: PaddingRule | None) -> list[Encoding]:
+    """The encodings, padded as the rule says."""
+    if rule is None or not encodings:
+        return encodings
+    padding = rule.to(max(map(len, encodings)))
+    for each in encodings:
+        each.pad(*padding)
+    return encodings
+
+
+def ends_of_template(processor: Any) -> tuple[list[int], list[int]]:
+    """The ids that a post-processor puts before and after a single text."""
+    if processor is None:
+        return NO_ENDS
+    marker = StoredColumns([0], ([""], [(0, 0)], [None]))
+    parts = processed(processor, [Encoding.of([SequencePart(marker, 0, 1)])], add_special=True).parts()
+    middle = [index for index, part in enumerate(parts) if isinstance(part, SequencePart)]
+    if len(middle) != 1:
+        raise FormatError("the template of a single text must have it once", where="post_processor.single")
+    before, after = parts[: middle[0]], parts[middle[0] + 1 :]
+    return [i for part in before for i in part.ids()], [i for part in after for i in part.ids()]

@@ -1,0 +1,351 @@
+"""What encodes and decodes for Hugging Face's interface: a native `Tokenizer`, or `tokenizers` where it must.
+
+A `Core` belongs to one vocabulary with its added tokens, normalizer and pretokenizer. It makes the native tokenizer and
+the tables when they are first needed, and is shared by all configurations of padding, truncation and templates.
+
+Ids come from the native tokenizer. If it cannot read the model, or a text has a symbol that `tokenizers` drops because
+there is no unknown token, the `tokenizers` package encodes, if it is installed; without it, that is an error. Tokens,
+offsets and word ids are computed here for byte-level models without a normalizer; for all others they come from
+`tokenizers` where it is installed, and otherwise from the native tokenizer, whose offsets differ where a normalizer
+composes or inserts characters.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._id_lists import as_array, as_list
+from bpe.base.threads import thread_count
+from bpe.batch import TokenBatch
+from bpe.compat.document import Added, Model, compact
+from bpe.compat.encodings import Columns, Offsets
+from bpe.compat.id_objects import id_objects
+from bpe.errors import FormatError
+from bpe.formats import huggingface
+from bpe.tokenizer import Tokenizer, decoder_of, engine_of
+from bpe.vocab.byte_letters import letter_bytes
+
+#: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
+_SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
+
+
+def load_tokenizers() -> Any:
+    """The package `tokenizers`.
+
+    Raises:
+        ModuleNotFoundError: if it is not installed.
+
+    """
+    try:
+        import tokenizers
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "this needs Hugging Face's tokenizers, which is not installed; pip install tokenizers", name=error.name
+        ) from None
+    return tokenizers
+
+
+class Core:
+    """The immutable part of a compat `Tokenizer`, with what is computed from it at the first use.
+
+    Args:
+        model: the model of the tokenizer.json.
+        added: its added tokens, by ascending id.
+        normalizer: the JSON value, or None.
+        pre_tokenizer: the JSON value, or None.
+        native: the native tokenizer, if it is known.
+        special: names that decoding skips although they are no longer special; as in `tokenizers`, adding a special
+            token again without the flag does not change that.
+
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        added: tuple[Added, ...],
+        normalizer: Any,
+        pre_tokenizer: Any,
+        *,
+        native: Tokenizer | None = None,
+        special: frozenset[str] = frozenset(),
+    ) -> None:
+        self.model, self.added, self.normalizer, self.pre_tokenizer = model, added, normalizer, pre_tokenizer
+        self.added_ids = {each.content: each.id for each in added}
+        self.special = special.union(each.content for each in added if each.special)
+        self._lock = threading.RLock()
+        self._native: Tokenizer | None = native
+        self._refused: FormatError | None = None
+        self._reference: Any = None
+        self._strings: list[str | None] | None = None
+        self._prepared = False
+
+    def text(self) -> str:
+        """The tokenizer.json of this part alone."""
+        added = compact([each.to_json() for each in self.added])
+        return (
+            f'{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added},'
+            f'"normalizer":{compact(self.normalizer)},"pre_tokenizer":{compact(self.pre_tokenizer)},'
+            f'"post_processor":null,"decoder":null,"model":{self.model.text()}}}'
+        )
+
+    def is_new(self, name: str) -> bool:
+        """Whether an added token is not in the vocab of the model."""
+        return name not in self.model.vocab
+
+    # What encodes -----------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the native tokenizer, unless it was made, or the reader refused it."""
+        with self._lock:
+            if self._prepared:
+                return
+            try:
+                if self._native is None:
+                    self._native = Tokenizer.from_spec(huggingface.read(self.text().encode()))
+                self._set_tables(self._native)
+            except FormatError as error:
+                self._native, self._refused = None, error
+            self._prepared = True
+
+    def _set_tables(self, native: Tokenizer) -> None:
+        spec, specials = native.spec, engine_of(native).specials
+        self._engine, self._decoder = engine_of(native), decoder_of(native)
+        names = frozenset(self.added_ids) & frozenset(specials.ids)
+        self._all = names | specials.always
+        self._ordinary = specials.always
+        self._prefix = _common_prefix(names) if not specials.always else ""
+        self._numbers = id_objects(native.n_vocab)
+        byte = spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None
+        self._own_columns = byte and spec.normalizer is None
+        self._skipped = np.zeros(native.n_vocab + 1, dtype=np.bool_)
+        skipped = [number for name, number in self.added_ids.items() if name in self.special]
+        self._skipped[skipped] = True
+        self._known = np.append(spec.vocabulary.kinds != 0, False)
+        self._own_decoding = spec.model == "byte" and all(
+            _byte_level(each.content) == native.token_bytes(each.id) for each in self.added
+        )
+
+    @property
+    def native(self) -> Tokenizer | None:
+        """The native tokenizer; None if it cannot read the model."""
+        if not self._prepared:
+            self.prepare()
+        return self._native
+
+    @property
+    def reference(self) -> Any:
+        """The same tokenizer of the `tokenizers` package.
+
+        Raises:
+            ModuleNotFoundError: if that is not installed.
+
+        """
+        if self._reference is None:
+            made = load_tokenizers().Tokenizer.from_str(self.text())
+            with self._lock:
+                self._reference = self._reference or made
+        return self._reference
+
+    def refuse(self) -> None:
+        """Raise the error of the native reader, unless `tokenizers` can take its place."""
+        self.prepare()
+        if self._refused is not None:
+            try:
+                load_tokenizers()
+            except ModuleNotFoundError:
+                raise self._refused from None
+
+    def referred(self, text: str, as_text: bool) -> Any:
+        """The encoding of a text by `tokenizers`; `as_text` leaves special tokens in it as text."""
+        reference = self.reference
+        with self._lock:  # one call at a time, because the option is an attribute
+            reference.encode_special_tokens = as_text
+            return reference.encode(text, add_special_tokens=False)
+
+    def _allowed(self, as_text: bool) -> frozenset[str]:
+        return self._ordinary if as_text else self._all
+
+    def encode(self, text: str, as_text: bool) -> NDArray[np.uint32]:
+        """The ids of a text; with `as_text`, special tokens in it are encoded as text."""
+        native = self.native
+        if native is not None:
+            try:
+                if self._plain(text, as_text):
+                    return native.encode(text)
+                return self._engine.encode(text, self._allowed(as_text))
+            except ValueError:
+                if not _can_import_tokenizers():
+                    raise
+        return np.array(self.referred(text, as_text).ids, dtype=np.uint32)
+
+    def _plain(self, text: str, as_text: bool) -> bool:
+        """Whether it is certain that a text has no special token."""
+        prefix = self._prefix
+        return bool(prefix and (as_text or prefix not in text)) or not self._allowed(as_text)
+
+    def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
+        """The ids of several texts."""
+        native = self.native
+        if native is not None:
+            threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _SWITCHED_OFF else None
+            try:
+                if all(self._plain(text, as_text) for text in texts):
+                    return native.encode_batch(texts, threads=threads)
+                return self._engine.encode_batch(texts, thread_count(threads), self._allowed(as_text))
+            except ValueError:
+                if not _can_import_tokenizers():
+                    raise
+        return TokenBatch.from_lists([self.encode(text, as_text) for text in texts])
+
+    def as_list(self, ids: NDArray[np.uint32]) -> list[int]:
+        """Ids as a list; equal ints are one object."""
+        return as_list(np.ascontiguousarray(ids), self._numbers) if self.native is not None else ids.tolist()
+
+    # Columns ----------------------------------------------------------------------------------------------------------
+
+    def columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
+        """Tokens, offsets and word ids of an encoded text."""
+        native = self.native
+        if native is not None and (self._own_columns or not _can_import_tokenizers()):
+            return self._native_columns(text, ids, as_text)
+        found = self.referred(text, as_text)
+        assert found.ids == ids, "the ids of tokenizers differ"
+        return found.tokens, found.offsets, found.word_ids
+
+    def _native_columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
+        native, allowed = self.native, self._allowed(as_text)
+        assert native is not None
+        _, spans = native.encode_with_offsets(text, allowed_special=allowed)
+        words: list[int | None] = []
+        pieces = 0
+        for piece in self._engine.pieces(text, allowed):
+            n = 1 if isinstance(piece, int) else len(self._engine.piece_ids(piece))
+            words += [pieces] * n
+            pieces += bool(n) and piece != b""
+        if native.pretokenizer is not None and native.pretokenizer.add_prefix_space:
+            spans[:, 1] += (spans[:, 0] == spans[:, 1]) & (spans[:, 0] < len(text))  # the first character's offsets
+        offsets: list[Offsets] = list(map(tuple, spans.tolist()))
+        strings, strips = self.strings, {each.id for each in self.added if each.lstrip or each.rstrip}
+        tokens = [strings[number] or "" for number in ids]
+        if strips:
+            for index, number in enumerate(ids):
+                if number in strips:
+                    tokens[index] = text[offsets[index][0] : offsets[index][1]]
+        return tokens, offsets, words
+
+    @property
+    def strings(self) -> list[str | None]:
+        """The spelling of each token, by id."""
+        if self._strings is None:
+            vocab = self.model.vocab
+            size = max([*vocab.values(), *self.added_ids.values()], default=-1) + 1
+            strings: list[str | None] = [None] * size
+            for token, number in vocab.items():
+                strings[number] = token
+            for token, number in self.added_ids.items():
+                strings[number] = token
+            self._strings = strings
+        return self._strings
+
+    # Decoding ---------------------------------------------------------------------------------------------------------
+
+    def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
+        """The text of ids; ids without a token are left out.
+
+        Args:
+            ids: the ids.
+            skip_special: whether to leave out special tokens.
+            decoder: the decoder as JSON, or None.
+            component: returns the decoder as a component of `tokenizers`.
+
+        """
+        kind = decoder.get("type") if isinstance(decoder, dict) else None
+        if kind == "ByteLevel" and self.native is not None and self._own_decoding:
+            return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
+        strings, special = self.strings, self.special if skip_special else frozenset()
+        tokens = [token for i in ids if i < len(strings) and (token := strings[i]) is not None and token not in special]
+        if kind is None:
+            return " ".join(tokens)
+        if kind == "ByteLevel":
+            return b"".join(map(_byte_level, tokens)).decode("utf-8", "replace")
+        text: str = component().decode(tokens)
+        return text
+
+    def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:
+        array = as_array(ids if type(ids) is list else list(ids))
+        if skip_special:
+            array = array[~self._skipped[np.minimum(array, len(self._skipped) - 1)]]
+        try:
+            return self._decoder.pieces_of(array)
+        except ValueError:
+            return self._decoder.pieces_of(array[self._known[np.minimum(array, len(self._known) - 1)]])
+
+
+class TextSequence:
+    """An encoded text. Its columns are computed once."""
+
+    __slots__ = ("_as_text", "_columns", "_core", "_text", "ids")
+
+    def __init__(self, core: Core, text: str, ids: list[int], as_text: bool) -> None:
+        self._core, self._text, self.ids, self._as_text = core, text, ids, as_text
+        self._columns: Columns | None = None
+
+    def columns(self) -> Columns:
+        """Tokens, offsets and word ids."""
+        if self._columns is None:
+            self._columns = self._core.columns(self._text, self.ids, self._as_text)
+        return self._columns
+
+
+class WordsSequence:
+    """A list of words that were encoded one by one. Offsets are positions in a word, and its index is the word id."""
+
+    __slots__ = ("_columns", "_words", "ids")
+
+    def __init__(self, words: list[TextSequence]) -> None:
+        self._words = words
+        self.ids = [number for word in words for number in word.ids]
+        self._columns: Columns | None = None
+
+    def columns(self) -> Columns:
+        """Tokens, offsets and word ids."""
+        if self._columns is None:
+            tokens: list[str] = []
+            offsets: list[Offsets] = []
+            numbers: list[int | None] = []
+            for index, word in enumerate(self._words):
+                own = word.columns()
+                tokens += own[0]
+                offsets += own[1]
+                numbers += [index] * len(own[0])
+            self._columns = tokens, offsets, numbers
+        return self._columns
+
+
+def _common_prefix(names: frozenset[str]) -> str:
+    """What all names begin with; "" if there is none."""
+    first, last = min(names, default=""), max(names, default="")
+    return next((first[:i] for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), first)
+
+
+def _byte_level(token: str) -> bytes:
+    """The bytes that a ByteLevel decoder gives for a token."""
+    table = letter_bytes()
+    try:
+        return bytes([table[letter] for letter in token])
+    except KeyError:
+        return token.encode()
+
+
+def _can_import_tokenizers() -> bool:
+    try:
+        load_tokenizers()
+    except ModuleNotFoundError:
+        return False
+    return True

@@ -1,0 +1,362 @@
+"""The interface of `tokenizers`: the same results as that package, for every shape and configuration."""
+
+import asyncio
+import copy
+import json
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Tokenizer
+
+theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+sys.path.insert(0, str(Path(__file__).parent))
+from shapes import HOSTILE, SHAPES, shape  # noqa: E402
+
+COLUMNS = (
+    "ids", "tokens", "offsets", "type_ids", "attention_mask", "special_tokens_mask", "word_ids", "sequence_ids",
+    "n_sequences",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tok() -> Tokenizer:
+    return Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "</s>"]))
+
+
+def columns(encoding: Any) -> dict[str, Any]:
+    found = {name: getattr(encoding, name) for name in COLUMNS}
+    return {**found, "length": len(encoding), "overflowing": [columns(each) for each in encoding.overflowing]}
+
+
+def outcome(call: Any) -> Any:
+    """The result of a call; for an error, what it is about."""
+    try:
+        return call()
+    except BaseException as error:  # noqa: BLE001  # tokenizers panics where a stride is too large
+        return "error", "stride" if "stride" in str(error) else str(error).split(":")[0]
+
+
+def configure(tokenizer: Any, rng: random.Random) -> None:
+    if rng.random() < 0.5:
+        tokenizer.enable_padding(
+            length=rng.choice([None, 12, 3]), direction=rng.choice(["left", "right"]), pad_id=2,
+            pad_type_id=rng.choice([0, 3]), pad_token="<pad>", pad_to_multiple_of=rng.choice([None, 4]),
+        )  # fmt: skip
+    if rng.random() < 0.6:
+        arguments = {
+            "max_length": rng.choice([2, 3, 4, 5, 8, 20]), "stride": rng.choice([0, 0, 1, 2]),
+            "strategy": rng.choice(["longest_first", "longest_first", "only_first"]),
+            "direction": rng.choice(["left", "right"]),
+        }  # fmt: skip
+        outcome(lambda: tokenizer.enable_truncation(**arguments))
+    tokenizer.encode_special_tokens = rng.random() < 0.3
+
+
+def encodings(tokenizer: Any, rng: random.Random) -> Any:
+    one, two, rows = rng.choice(HOSTILE), rng.choice(HOSTILE), rng.sample(HOSTILE, 5)
+    add = rng.random() < 0.7
+    kind = rng.randrange(6)
+    if kind == 0:
+        return outcome(lambda: [tokenizer.encode(one, add_special_tokens=add)])
+    if kind == 1:
+        return outcome(lambda: [tokenizer.encode(one, two, add_special_tokens=add)])
+    if kind == 2:
+        return outcome(lambda: tokenizer.encode_batch(rows, add_special_tokens=add))
+    if kind == 3:
+        pairs = [(a, b) for a, b in zip(rows, rows[::-1], strict=True)]
+        return outcome(lambda: tokenizer.encode_batch(pairs, add_special_tokens=add))
+    if kind == 4:
+        return outcome(lambda: [tokenizer.encode(one.split(), is_pretokenized=True, add_special_tokens=add)])
+    words = [one.split(), (one.split(), two.split())]
+    return outcome(lambda: tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=add))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_encodings_are_those_of_tokenizers(name: str) -> None:
+    for seed in range(30):
+        results = []
+        for made in (theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))):
+            rng = random.Random(f"{name}{seed}")
+            configure(made, rng)
+            found = encodings(made, rng)
+            if isinstance(found, list):
+                asked = [position for each in found for position in positions(each)]
+                texts = [made.decode(each.ids, skip_special_tokens=skip) for each in found for skip in (True, False)]
+                found = [*map(columns, found), asked, texts]
+            results.append(found)
+        assert results[1] == results[0]
+
+
+def positions(encoding: Any) -> list[Any]:
+    found = []
+    for i in range(9):
+        found.append((encoding.token_to_sequence(i), encoding.token_to_chars(i), encoding.token_to_word(i)))
+        for sequence in (0, 1):
+            found.append((encoding.char_to_token(i, sequence), encoding.char_to_word(i, sequence)))
+            found.append((encoding.word_to_tokens(i, sequence), encoding.word_to_chars(i, sequence)))
+    return found
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_added_tokens_and_streams_are_those_of_tokenizers(name: str) -> None:
+    for seed in range(8):
+        logs: list[list[Any]] = [[], []]
+        made = [theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))]
+        streams = [theirs.decoders.DecodeStream, DecodeStream]
+        for tokenizer, stream, log in zip(made, streams, logs, strict=True):
+            add_tokens(tokenizer, random.Random(seed), log)
+            ids = tokenizer.encode("naïve 한국어 😀<s> the").ids
+            for skip in (True, False):
+                begun, later = stream(skip_special_tokens=skip), stream(ids[:3], skip)
+                log.append([outcome(partial(begun.step, tokenizer, i)) for i in ids])
+                log.append([outcome(partial(later.step, tokenizer, i)) for i in ids[3:]])
+                log.append(outcome(partial(copy.copy(later).step, tokenizer, ids[:4])))
+        assert logs[1] == logs[0]
+
+
+def add_tokens(tokenizer: Any, rng: random.Random, log: list[Any]) -> None:
+    added = theirs.AddedToken
+    for _ in range(3):
+        candidates = [
+            "<x>", "the", "C++", "<s>", " low", "", "é", "Ġz", added("<m>", lstrip=True, rstrip=rng.random() < 0.5),
+            added("the", special=True), added("<y>", single_word=True, normalized=False),
+        ]  # fmt: skip
+        tokens = [rng.choice(candidates) for _ in range(rng.randint(1, 3))]
+        log.append(rng.choice([tokenizer.add_tokens, tokenizer.add_special_tokens])(tokens))
+        log.append((tokenizer.get_vocab_size(), [tokenizer.token_to_id(each) for each in ("<x>", "the", "zzz")]))
+        log.append({number: repr(token) for number, token in tokenizer.get_added_tokens_decoder().items()})
+    for text in ("the <x> low <m> C++<y>x <y> the é Ġz", "<s>the <m> "):
+        found = tokenizer.encode(text)
+        log.append((found.ids, found.tokens, found.offsets, found.word_ids))
+        log.append([tokenizer.decode(found.ids, skip_special_tokens=skip) for skip in (True, False)])
+    log.append(json.loads(tokenizer.to_str())["added_tokens"])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_files_components_and_vocabulary(name: str, tmp_path: Path) -> None:
+    other, own = theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))
+    assert json.loads(own.to_str()) == json.loads(other.to_str()) == json.loads(own.to_str(pretty=True))
+    own.save(str(tmp_path / "tokenizer.json"))
+    assert theirs.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).to_str() == other.to_str()
+    assert json.loads(Tokenizer.from_file(str(tmp_path / "tokenizer.json")).to_str()) == json.loads(own.to_str())
+    assert own.get_vocab() == other.get_vocab()
+    assert own.get_vocab(with_added_tokens=False) == other.get_vocab(with_added_tokens=False)
+    assert own.get_vocab_size(with_added_tokens=False) == other.get_vocab_size(with_added_tokens=False)
+    assert [own.id_to_token(i) for i in range(405)] == [other.id_to_token(i) for i in range(405)]
+    assert [own.num_special_tokens_to_add(pair) for pair in (False, True)] == [
+        other.num_special_tokens_to_add(pair) for pair in (False, True)
+    ]
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        component, expected = getattr(own, part), getattr(other, part)
+        assert type(component) is type(expected)
+        if component is not None:
+            assert component.__getstate__() == expected.__getstate__()
+    if own.pre_tokenizer is not None:
+        text = "the lowest café"
+        assert own.pre_tokenizer.pre_tokenize_str(text) == other.pre_tokenizer.pre_tokenize_str(text)
+        assert own.decoder.decode(["Ġlow", "er"]) == other.decoder.decode(["Ġlow", "er"])
+
+
+def test_components_are_set_and_changed_in_place() -> None:
+    own, other = Tokenizer.from_str(shape("gpt2")), theirs.Tokenizer.from_str(shape("gpt2"))
+    for made in (own, other):
+        made.normalizer = theirs.normalizers.Lowercase()
+        made.pre_tokenizer.add_prefix_space = True
+        made.post_processor = theirs.processors.TemplateProcessing("<s> $A", "$A $B", [("<s>", 0)])
+    assert columns(own.encode("The LOW")) == columns(other.encode("The LOW"))
+    assert own.to_str() == other.to_str()
+    for made in (own, other):
+        made.normalizer = made.post_processor = None
+        made.decoder = theirs.decoders.Fuse()
+    assert columns(own.encode("The LOW")) == columns(other.encode("The LOW"))
+    assert own.decode([80, 81]) == other.decode([80, 81])
+
+
+def test_merge_truncate_and_pad_encodings() -> None:
+    own, other = Tokenizer.from_str(shape("roberta")), theirs.Tokenizer.from_str(shape("roberta"))
+    for growing in (True, False):
+        found = []
+        for made, kind in ((own, Encoding), (other, theirs.Encoding)):
+            parts = [made.encode(text) for text in ("the low", "lower prices", "<mask> x")]
+            merged = kind.merge(parts, growing)
+            merged.truncate(7, stride=2, direction="left")
+            merged.pad(9, pad_id=3, pad_token="?", direction="left", pad_type_id=1)
+            merged.set_sequence_id(1)
+            found.append(columns(merged))
+        assert found[0] == found[1]
+    encoding = own.encode("the low")
+    with pytest.raises(ValueError, match="Invalid truncation direction value : up"):
+        encoding.truncate(1, direction="up")
+    with pytest.raises(ValueError, match="stride is 3; it must be less than max_length, which is 2"):
+        encoding.truncate(2, stride=3)
+    with pytest.warns(DeprecationWarning, match="word_ids"):
+        assert encoding.words == encoding.word_ids
+
+
+@pytest.mark.parametrize("name", ["llama3", "nfc"])
+def test_pickles_and_copies(name: str) -> None:
+    made = Tokenizer.from_str(shape(name))
+    made.enable_truncation(8, stride=1)
+    made.enable_padding(pad_id=2, pad_token="<pad>")
+    for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made), copy.copy(made)):
+        assert other.to_str() == made.to_str()
+        for text in HOSTILE:
+            assert columns(other.encode(text)) == columns(made.encode(text))
+        other.add_tokens(["new"])
+        other.no_truncation()
+        assert made.token_to_id("new") is None
+        assert made.truncation is not None
+    encoding = made.encode("the lowest price of the lazy dog", "a pair")
+    assert columns(pickle.loads(pickle.dumps(encoding))) == columns(encoding)
+
+
+def test_post_process_is_that_of_tokenizers() -> None:
+    found = []
+    for made in (Tokenizer.from_str(shape("bert")), theirs.Tokenizer.from_str(shape("bert"))):
+        made.enable_padding(length=12)
+        parts = [made.encode(text, add_special_tokens=False) for text in ("the low", "price")]
+        made.no_padding()
+        parts = [made.encode(text, add_special_tokens=False) for text in ("the low", "price")]
+        made.enable_padding(length=12)
+        found.append([columns(made.post_process(parts[0])), columns(made.post_process(*parts))])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("bad", [None, 3, ["a"], b"a"])
+def test_wrong_inputs_are_refused(tok: Tokenizer, bad: Any) -> None:
+    with pytest.raises(TypeError, match="TextInputSequence must be str"):
+        tok.encode(bad)
+    with pytest.raises(TypeError, match="TextEncodeInput must be Union"):
+        tok.encode_batch(["a", bad])
+    with pytest.raises(TypeError, match="input is "):
+        tok.encode_batch("abc")
+    with pytest.raises(TypeError, match="PreTokenizedInputSequence must be Union"):
+        tok.encode("a", is_pretokenized=True)
+
+
+def test_wrong_arguments_are_refused(tok: Tokenizer) -> None:
+    with pytest.raises(ValueError, match="Unknown `strategy`: `x`"):
+        tok.enable_truncation(3, strategy="x")
+    with pytest.raises(ValueError, match="Unknown `direction`: `x`"):
+        tok.enable_padding(direction="x")
+    with pytest.raises(ValueError, match="stride set to 5, which is greater"):
+        tok.enable_truncation(3, stride=5)
+    with pytest.raises(TypeError, match="a BPE model"):
+        Tokenizer(3)
+    with pytest.raises(bpe.FormatError, match="it is not JSON"):
+        Tokenizer.from_str("{")
+    with pytest.raises(bpe.FormatError, match="it must be BPE"):
+        Tokenizer.from_str('{"model": {"type": "Unigram", "vocab": []}}')
+    with pytest.raises(OverflowError):
+        tok.decode([-1])
+    assert tok.decode([10_000_000, 257]) == tok.decode([257])
+
+
+def test_threads_see_whole_configurations() -> None:
+    """Each result is that of one configuration, while another thread changes all of them."""
+    made = Tokenizer.from_str(shape("llama3"))
+    plain = made.encode_batch(HOSTILE)
+    made.enable_truncation(6)
+    made.enable_padding(length=8)
+    short = made.encode_batch(HOSTILE)
+    known = [[each.ids for each in batch] for batch in (plain, short)]
+    done = threading.Event()
+    wrong: list[Any] = []
+
+    def encode() -> None:
+        while not done.is_set():
+            found = [each.ids for each in made.encode_batch(HOSTILE)]
+            lengths = {len(ids) for ids in found}
+            if found not in known and lengths != {8} and max(lengths) > 6 and found[0] != known[0][0]:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=encode) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        made.no_truncation()
+        made.no_padding()
+        made.enable_truncation(6)
+        made.enable_padding(length=8)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_asynchronous_calls(tok: Tokenizer) -> None:
+    async def run() -> list[Any]:
+        batch = await tok.async_encode_batch(["low", "lower"])
+        one = await tok.async_encode("low")
+        return [[each.ids for each in batch], one.ids, await tok.async_decode_batch([[257], [66]])]
+
+    assert asyncio.run(run()) == [[tok.encode("low").ids, tok.encode("lower").ids], tok.encode("low").ids, [
+        tok.decode([257]), tok.decode([66])
+    ]]  # fmt: skip
+
+
+def test_numpy_inputs(tok: Tokenizer) -> None:
+    texts = np.array(["low", "lower"])
+    assert [each.ids for each in tok.encode_batch(texts)] == [tok.encode("low").ids, tok.encode("lower").ids]
+    pairs = np.array([["low", "lower"], ["a", "b"]])
+    assert [each.ids for each in tok.encode_batch(pairs)] == [tok.encode("low", "lower").ids, tok.encode("a", "b").ids]
+
+
+def test_training_and_model_settings() -> None:
+    made = Tokenizer(theirs.models.BPE(unk_token="<unk>"))
+    assert (type(made.model).__name__, made.model.unk_token, made.model.fuse_unk) == ("BPE", "<unk>", False)
+    made.pre_tokenizer = theirs.pre_tokenizers.Whitespace()
+    made.train_from_iterator(["low lower lowest"] * 3, theirs.trainers.BpeTrainer(vocab_size=15, show_progress=False))
+    assert made.encode("low lowest").tokens == ["low", "lowest"]
+    assert made.model.token_to_id("low") == made.token_to_id("low")
+    made.model = theirs.models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")])
+    assert made.encode("abab").ids == [2, 2]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        made.model.nothing  # noqa: B018
+    assert isinstance(pickle.loads(pickle.dumps(made.model)), BPE)
+
+
+def test_own_added_token(tok: Tokenizer) -> None:
+    made = copy.copy(tok)
+    assert made.add_tokens([AddedToken("<mask>", lstrip=True), "C++"]) == 2
+    assert made.encode("low  <mask>").tokens == ["low", "  <mask>"]
+    assert repr(AddedToken("x")) == repr(theirs.AddedToken("x"))
+    assert made.get_added_tokens_decoder()[262] == theirs.AddedToken("<mask>", lstrip=True)
+
+
+WITHOUT = """
+import sys
+sys.modules["tokenizers"] = None
+from bpe.compat.huggingface import Tokenizer
+text = open(sys.argv[1]).read()
+tok = Tokenizer.from_str(text)
+enc = tok.encode("the <mask> low C++", "e\\u0301")
+print(enc.ids, enc.tokens, enc.offsets, enc.word_ids, tok.decode(enc.ids), repr(tok.get_added_tokens_decoder()[400]))
+try:
+    tok.pre_tokenizer
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_without_tokenizers(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(shape("roberta"))
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(path)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    other = theirs.Tokenizer.from_str(shape("roberta"))
+    enc = other.encode("the <mask> low C++", "e\u0301")
+    parts = (enc.ids, enc.tokens, enc.offsets, enc.word_ids, other.decode(enc.ids))
+    assert found[0] == " ".join([*map(str, parts), repr(other.get_added_tokens_decoder()[400])])
+    assert "which is not installed; pip install tokenizers" in found[1]
