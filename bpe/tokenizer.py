@@ -1272,6 +1272,12 @@ class Tokenizer:
         return f"<bpe.Tokenizer: {self.model} model{cutting}, {size}, {self.fingerprint[:12]}>"
 
 
+def check_tokenizer(tokenizer: object) -> None:
+    """Raise TypeError for an argument that is no tokenizer, such as the path of one."""
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer: use bpe.Tokenizer.load(path)")
+
+
 def engine_of(tokenizer: Tokenizer) -> Engine:
     """The engine of a tokenizer, for other modules of this package."""
     return tokenizer._texts.engine

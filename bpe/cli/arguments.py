@@ -105,6 +105,25 @@ def _add_convert_shards(command: Parser) -> None:
     command.add_argument("folder", metavar="IN", help="a folder of shards, or one file")
     _add_folder(command)
     command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
+    command.add_argument(
+        "--end-of-text",
+        metavar="ID_OR_TOKEN",
+        help="the id, or the special token, that separates documents in nanogpt (after each) and llmc (before each); "
+        "a token is looked up in the copy of the tokenizer in IN",
+    )
+    command.add_argument(
+        "--shard-size",
+        metavar="TOKENS",
+        type=at_least(1),
+        help="a shard ends after the first document with which it has so many tokens; by default each shard becomes "
+        "one, and all become train.bin and val.bin for nanogpt",
+    )
+    command.add_argument(
+        "--drop-boundaries",
+        action="store_true",
+        help="the new format need not keep where documents begin; of shards without boundaries, each is one document",
+    )
+    command.add_argument("--drop-masks", action="store_true", help="the new format need not keep loss masks")
 
 
 def _add_merge_manifests(command: Parser) -> None:

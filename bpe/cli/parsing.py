@@ -68,11 +68,15 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
     '--vocab-size is 12; it must be at least 256, or pass --corpus-alphabet'
     >>> in_flags("end_of_word='</w>' is given, but separator=None", train)
     "--end-of-word '</w>' is given, but no --separator"
+    >>> in_flags("name one with end_of_word=, or pass separator=''", train)
+    "name one with --end-of-word, or pass --separator ''"
     """
     flags = dict(_OTHER_NAMES)
     for action in parser._actions:
         if action.option_strings:
             flags.setdefault(action.dest, max(action.option_strings, key=len))
+    if "input_format" in flags:  # the library's argument is of the sources
+        flags["format"] = flags["input_format"]
     switches = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
     message = message.replace("initial_alphabet='corpus'", "--corpus-alphabet")
     message = message.replace("initial_alphabet=None", "no --corpus-alphabet")
@@ -81,6 +85,8 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
 
     def assigned(match: re.Match[str]) -> str:
         flag, value = flags[match[1]], match[2] or ""
+        if not value:
+            return flag
         if value == "True" or (flag in switches and value == "1"):
             return flag
         if value in ("None", "False") or (flag in switches and value == "0"):

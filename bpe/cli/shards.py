@@ -93,7 +93,16 @@ def verify(args: argparse.Namespace) -> int:
 
 def convert_shards(args: argparse.Namespace) -> None:
     """Write shards in another format."""
-    manifest = convert(args.folder, args.output, args.format)
+    end = args.end_of_text
+    manifest = convert(
+        args.folder,
+        args.output,
+        args.format,
+        shard_size=args.shard_size,
+        end_of_text=int(end) if end is not None and end.isdecimal() else end,
+        drop_boundaries=args.drop_boundaries,
+        drop_masks=args.drop_masks,
+    )
     _log_counts(args.output, manifest)
 
 

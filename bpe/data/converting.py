@@ -38,7 +38,7 @@ def convert_shards(
     *,
     shard_size: int | None = None,
     largest_id: int | None = None,
-    end_of_text: int | None = None,
+    end_of_text: int | str | None = None,
     drop_boundaries: bool = False,
     drop_masks: bool = False,
 ) -> Manifest:
@@ -52,11 +52,13 @@ def convert_shards(
         source: a folder of shards, with or without a manifest, or one file, in any format.
         out: the folder for the new shards, made if absent. It must not hold a manifest.
         format: the new format.
-        shard_size: a new shard begins once a shard has this many tokens. None: each shard becomes one shard.
+        shard_size: a new shard begins once a shard has this many tokens. None: each shard becomes one shard; for
+            nanogpt, all shards become `train.bin`, and those of a validation split `val.bin`.
         largest_id: the largest id that may occur, which decides the dtype. None: it is found by reading all ids once.
-        end_of_text: the id that separates documents in nanogpt (after each) and llmc (before each). Shards of these
-            formats are divided into documents by it; in these formats, each document is written with it, unless it has
-            the id already. Between the two, it moves from one end of each document to the other.
+        end_of_text: the id that separates documents in nanogpt (after each) and llmc (before each), or the name of
+            the special token, if the shards have a copy of their tokenizer. Shards of these formats are divided into
+            documents by it; in these formats, each document is written with it, unless it has the id already. Between the
+            two, it moves from one end of each document to the other.
         drop_boundaries: whether the boundaries of documents may be lost, or, if they are lost already, each shard may
             become one document.
         drop_masks: whether loss masks may be lost.
@@ -83,6 +85,7 @@ def convert_shards(
         shard_size = check_int("shard_size", shard_size, 1)
     path = Path(source)
     found = find_shards(path, "all" if path.is_dir() else None)
+    end_of_text = found.end_of_text_id(path, end_of_text)
     shards = [FORMATS[found.format].open(each.path, end_of_text=end_of_text) for each in found.shards]
     masks = _keeps_masks(path, shards, form, drop_masks)
     _check_boundaries(found.format, form, end_of_text, drop_boundaries)
@@ -96,8 +99,9 @@ def convert_shards(
     read = _Reader(found.format, form, end_of_text, masks)
     old = found.manifest or Manifest(found.format, dtype.name, ())
     info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
-    written = _write(read, _groups(found.shards, shards, shard_size), folder, dtype, shard_size, info)
-    if shard_size is None:
+    groups = _groups(found.shards, shards, shard_size, form.name)
+    written = _write(read, groups, folder, dtype, shard_size, info)
+    if shard_size is None and len(written) == len(found.shards):
         written = _with_starts(written, found, read.changes)
     tokenizer = _copied_tokenizer(old.tokenizer, path, folder)
     sources = {} if read.changes else old.sources
@@ -158,13 +162,13 @@ def _check_boundaries(source: str, form: ShardFormat, end_of_text: int | None, d
         return
     if "documents" not in FORMATS[source].holds and (form.name != source):
         raise ValueError(
-            f"{source} shards do not record where documents begin; pass end_of_text, the id that separates them, or "
-            "drop_boundaries=True to take each shard as one document"
+            f"{source} shards do not record where documents begin; pass end_of_text, the id or the name of the "
+            "token that separates them, or drop_boundaries=True to take each shard as one document"
         )
     if "documents" not in form.holds and form.name != source:
         raise ValueError(
-            f"{form.name} shards do not record where documents begin; pass end_of_text, the id to separate them with, "
-            "or drop_boundaries=True"
+            f"{form.name} shards do not record where documents begin; pass end_of_text, the id or the name of the "
+            "token to separate them with, or drop_boundaries=True"
         )
 
 
@@ -174,17 +178,18 @@ def _largest_in(shard: Shard) -> int:
 
 
 def _groups(
-    found: list[FoundShard], shards: list[Shard], shard_size: int | None
+    found: list[FoundShard], shards: list[Shard], shard_size: int | None, form: str
 ) -> Iterator[tuple[str, str | None, list[Shard]]]:
     """(stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
     splits = [each.split for each in found]
-    if shard_size is None:
+    whole = shard_size is None and form == "nanogpt"  # nanoGPT opens train.bin and val.bin
+    if shard_size is None and not whole:
         for each, shard in zip(found, shards, strict=True):
             yield each.stem, each.split, [shard]
         return
     for split in dict.fromkeys(splits):
         group = [shard for shard, each in zip(shards, splits, strict=True) if each == split]
-        yield split or "tokens", split, group
+        yield split or ("train" if whole else "tokens"), split, group
 
 
 def _placed(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:

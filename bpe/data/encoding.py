@@ -33,7 +33,7 @@ from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
 from bpe.data.shuffling import FOLDER as BUCKETS
 from bpe.data.steps import TRAIN, Target
 from bpe.errors import counted
-from bpe.tokenizer import Tokenizer, engine_of
+from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of
 
 log = logging.getLogger("bpe")
 
@@ -89,6 +89,7 @@ def encode_shards(
         The manifest: counts, files and checksums.
 
     Raises:
+        TypeError: for a tokenizer that is no `Tokenizer`, such as its path.
         ValueError: for an invalid argument, an id that the format cannot hold, a folder that is not empty, or one that
             was begun with other sources, options or tokenizer, or is in use; FormatError for a damaged source.
         OSError: for a file that cannot be read or written, such as a full disk; it names the file.
@@ -105,6 +106,7 @@ def encode_shards(
     (1, 'uint16')
 
     """
+    check_tokenizer(tokenizer)
     check_progress(progress)
     n_threads = thread_count(threads)
     options = Options.of(

@@ -13,8 +13,9 @@ from pathlib import Path
 from bpe.data import manifest
 from bpe.data.formats import FORMATS
 from bpe.data.manifest import Manifest, ShardEntry
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, check_int, shown
 from bpe.formats.npy import MAGIC
+from bpe.tokenizer import Tokenizer
 
 #: llm.c's magic numbers, as the first four bytes of a file.
 _LLMC = tuple(number.to_bytes(4, "little") for number in (20240520, 20240801))
@@ -51,6 +52,29 @@ class Found:
     dtype: str | None = None
     fingerprint: str | None = None
     manifest: Manifest | None = None
+
+    def end_of_text_id(self, path: Path, given: object) -> int | None:
+        """The argument `end_of_text` as an id: a name is looked up in the shards' copy of the tokenizer.
+
+        Raises:
+            TypeError, ValueError: for what is neither an id nor the name of a special token of that tokenizer.
+
+        """
+        if given is None or not isinstance(given, str):
+            return None if given is None else check_int("end_of_text", given, 0, (1 << 32) - 1)
+        file = None if self.manifest is None else self.manifest.tokenizer.get("file")
+        if not isinstance(file, str) or not manifest.is_inner_path(file) or not (path / file).is_file():
+            raise ValueError(
+                f"end_of_text is {given!r}, a name, and {path} has no copy of its tokenizer to look it up in; "
+                "pass the id"
+            )
+        special = Tokenizer.load(path / file).special_tokens
+        if given not in special:
+            raise ValueError(
+                f"end_of_text is {given!r}; it must be an id, or one of the special tokens of {path / file}: "
+                f"{shown(list(special), 200)}"
+            )
+        return special[given]
 
 
 def find_shards(path: Path, split: str | None = None) -> Found:

@@ -6,6 +6,7 @@ requires, is imported for batches in Arrow's format only.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -70,9 +71,13 @@ class MapFunction:
             `large_list<int32>`, lengths as int64. No Python list is made. For a data frame, that frame with the new
             columns. Otherwise a dict of the new columns: a list of int32 arrays, and an int64 array of lengths.
 
+        Raises:
+            KeyError: for a batch without the column.
+
         """
         if hasattr(batch, "column_names") and hasattr(batch, "set_column"):
             return self.encode_table(batch)
+        self._check_column(batch)
         texts = batch[self.column]
         if texts is None or isinstance(texts, (str, bytes)):
             ids = self._encode([texts or ""])[0].view(np.int32)
@@ -92,8 +97,7 @@ class MapFunction:
             ModuleNotFoundError: without pyarrow.
 
         """
-        if self.column not in batch.column_names:
-            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(batch.column_names)}")
+        self._check_column(batch.column_names)
         encoded = self._encode(batch.column(self.column), threads)
         arrow = load_pyarrow("map_function")
         ids = arrow.array(encoded.ids.view(np.int32))
@@ -102,6 +106,13 @@ class MapFunction:
             new[self.length] = arrow.array(encoded.lengths)
         kept = [name for name in batch.column_names if name not in new] if self.keep_columns else []
         return arrow.table({**{name: batch.column(name) for name in kept}, **new})
+
+    def _check_column(self, names: Collection[str]) -> None:
+        """Raise KeyError, which names the columns of the batch, if it has not the one to encode."""
+        if self.column not in names:
+            found = list(names)
+            fix = f"column={found[0]!r}" if len(found) == 1 else "one of these as column="
+            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(found, 200)}; pass {fix}")
 
     def _encode(self, texts: Any, threads: int | None = None) -> TokenBatch:
         append, prepend, allowed = self._encoding

@@ -36,7 +36,8 @@ class TokenShards:
             (or their common prefix), nanoGPT and llm.c `.bin`, datatrove `.ds`, dolma `.npy`.
         split: "train" or "val" for a corpus that is divided, "all" for both parts.
         end_of_text: the id that separates documents in formats that do not record them, nanogpt (it ends each
-            document) and llmc (it begins each document). Without it, each shard of these formats is one document.
+            document) and llmc (it begins each document), or the name of the special token, if the folder has a copy of
+            its tokenizer. Without it, each shard of these formats is one document.
         validate: whether to check that all offsets rise, which reads them once. Headers and sizes are always checked.
 
     Attributes:
@@ -75,11 +76,12 @@ class TokenShards:
         path: str | os.PathLike[str],
         split: str | None = None,
         *,
-        end_of_text: int | None = None,
+        end_of_text: int | str | None = None,
         validate: bool = True,
     ) -> None:
-        self.path, self._split, self._end_of_text = Path(path), split, end_of_text
+        self.path, self._split = Path(path), split
         found = find_shards(self.path, split)
+        self._end_of_text = end_of_text = found.end_of_text_id(self.path, end_of_text)
         self.format = found.format
         form = FORMATS[found.format]
         self.shards: tuple[Shard, ...] = tuple(

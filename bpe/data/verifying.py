@@ -5,6 +5,7 @@ Not here: reading the formats (`formats/`), the manifest's own checks (`manifest
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,7 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
         The defects; an empty list if there is none.
 
     Raises:
-        OSError: for a folder that does not exist.
+        OSError: for a folder that does not exist, or a file.
 
     >>> import bpe, tempfile
     >>> from bpe.data import encode_shards, verify
@@ -63,8 +64,12 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
     check_progress(progress)
     samples = check_int("samples", samples, 0)
     folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(
+            errno.ENOTDIR, f"it is a file; give the folder of the shards, {folder.parent}", str(folder)
+        )
     if not folder.is_dir():
-        raise FileNotFoundError(2, "there is no such folder of shards", str(folder))
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder of shards", str(folder))
     if not (folder / MANIFEST).exists():
         unfinished = (folder / JOURNAL).exists()
         why = "the shards are not finished; run the same bpe encode again" if unfinished else "the file is missing"

@@ -47,12 +47,26 @@ def test_encode_verify_convert_and_merge(begun, tokenizer_file, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_convert_shards_has_the_flags_that_its_errors_name(begun, capsys):
+    assert main([*begun, "--format", "native"]) == 0
+    convert = ["convert-shards", "out", "--format", "nanogpt", "--quiet", "-o"]
+    line = fails(capsys, [*convert, "a"], 1, "pass --end-of-text, the id or the name .*, or --drop-boundaries$")
+    assert "drop_boundaries" not in line
+    assert main([*convert, "nano", "--end-of-text", END]) == 0
+    assert sorted(path.name for path in Path("nano").iterdir()) == ["manifest.json", "tokenizer.json", "train.bin"]
+    assert main([*convert, "joined", "--drop-boundaries", "--drop-masks"]) == 0
+    assert main([*convert, "small", "--end-of-text", "0", "--shard-size", "2"]) == 0
+    assert len(Manifest.read("small").shards) > 1
+
+
 def test_defects_are_printed_with_status_1(begun, capsys):
     assert main([*begun, "--format", "native"]) == 0
     Path("out/tokens-00000.npy").unlink()
     assert main(["verify", "out", "--quiet"]) == 1
     assert capsys.readouterr().out == "tokens-00000.npy: the file is missing\n"
     fails(capsys, ["verify", "nowhere", "--quiet"], 1, "nowhere: there is no such folder of shards")
+    file = "out/tokens-00000.offsets.npy"
+    fails(capsys, ["verify", file, "--quiet"], 1, f"{file}: it is a file; give the folder of the shards, out")
 
 
 @pytest.mark.parametrize("options", [["--format", "native"], [], ["--append", END]])
@@ -96,6 +110,12 @@ def test_refusals(begun, capsys, tokenizer_file):
     fails(capsys, [*begun, "--format", "native", "--shards", "2"], 1, "--shards is 2, but the shards are not shuffled")
     fails(capsys, [*begun, "--format", "native", "--part", "2/2"], 2, "2/2")
     fails(capsys, [*begun, "--format", "native", "--append", "<nil>"], 1, "'<nil>', which is no special token")
+    Path("d.csv").write_text("text\nlow\n")
+    fails(capsys, ["encode", "d.csv", *begun[2:], "--format", "native"], 1,
+          "leave it out, or pass --input-format text")  # fmt: skip
+    plain = bpe.train(texts=["low"], vocab_size=257)
+    plain.save("plain.json")
+    fails(capsys, [*begun, "-t", "plain.json", "--format", "nanogpt"], 1, "with --append or --prepend, or pass ")
     Path("out").mkdir()
     Path("out/mine.txt").write_text("")
     fails(capsys, [*begun, "--format", "native"], 1, r"out is not empty \(mine.txt\)")

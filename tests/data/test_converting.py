@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,47 @@ def test_splits_and_folders_stay(tmp_path: Path) -> None:
     parts = convert_shards(tmp_path / "d", tmp_path / "e", "dolma")
     assert [file.name for file in parts.shards[0].files] == ["part-0/tokens-00000.npy", "part-0/tokens-00000.csv.gz"]
     assert TokenShards(tmp_path / "e").tokens(0, 2).tolist() == [1, 2]
+
+
+def with_tokenizer(folder: Path, docs: list[list[int]], **options: Any) -> bpe.Tokenizer:
+    """Shards with a copy of a tokenizer, whose end of text is 0."""
+    tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|endoftext|>"])
+    written = write_shards(docs, folder, **options)
+    tok.save(folder / "tokenizer.json")
+    module.replace(written, tokenizer={"fingerprint": tok.fingerprint, "file": "tokenizer.json"}).write(folder)
+    return tok
+
+
+def test_nanogpt_gets_one_file_and_the_end_of_text_by_name(tmp_path: Path) -> None:
+    with_tokenizer(tmp_path / "a", [[1, 2], [3, 0], [], [4]], shard_size=2)
+    new = convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", end_of_text="<|endoftext|>")
+    assert [file.name for shard in new.shards for file in shard.files] == ["train.bin"]
+    assert np.fromfile(tmp_path / "b" / "train.bin", dtype=np.uint16).tolist() == [1, 2, 0, 3, 0, 0, 4, 0]
+    again = TokenShards(tmp_path / "b", end_of_text="<|endoftext|>")
+    assert [ids.tolist() for ids in again.documents] == [[1, 2, 0], [3, 0], [0], [4, 0]]
+    assert pickle.loads(pickle.dumps(again)).n_documents == 4
+    sized = convert_shards(tmp_path / "a", tmp_path / "c", "nanogpt", end_of_text=0, shard_size=2)
+    assert len(sized.shards) > 1
+
+
+def test_both_sides_of_a_split_become_one_file_each(tmp_path: Path) -> None:
+    from test_token_shards import divided
+
+    (tmp_path / "a").mkdir()
+    divided(tmp_path / "a")
+    split = convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", drop_boundaries=True)
+    assert [shard.files[0].name for shard in split.shards] == ["train.bin", "val.bin"]
+
+
+def test_names_of_end_of_text_that_are_refused(tmp_path: Path) -> None:
+    with_tokenizer(tmp_path / "a", [[1]])
+    with pytest.raises(ValueError, match=r"end_of_text is '</s>'; it must be an id, or one of .*\['<\|endoftext\|>'\]"):
+        convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", end_of_text="</s>")
+    with pytest.raises(TypeError, match=r"end_of_text is 1\.5, a float"):
+        convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", end_of_text=1.5)  # type: ignore[arg-type]
+    write_shards([[1]], tmp_path / "c")
+    with pytest.raises(ValueError, match=r"a name, and .* has no copy of its tokenizer .*; pass the id"):
+        TokenShards(tmp_path / "c", end_of_text="</s>")
 
 
 def test_one_file(tmp_path: Path) -> None:

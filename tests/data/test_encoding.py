@@ -256,6 +256,11 @@ def test_other_sources_and_tokenizers_are_refused(tmp_path, tokenizer):
         encode_shards(sources(paths), tokenizer, tmp_path / "out")
 
 
+def test_the_path_of_a_tokenizer_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"tokenizer is 't\.json', a str; it must be a bpe\.Tokenizer: use bpe\.Tokeni"):
+        encode_shards([tmp_path / "a.txt"], "t.json", tmp_path / "out")
+
+
 def test_foreign_folders_are_refused(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", ["low"])
     out = tmp_path / "out"

@@ -108,6 +108,12 @@ def test_pickle_of_a_real_vocabulary(shared_vocab: Callable[[str], Path]) -> Non
     assert lists(again({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS, append=100257).to_list()
 
 
+@pytest.mark.parametrize("batch", [{"content": ["low"]}, {"content": "low"}])
+def test_a_missing_column_is_named_with_those_of_the_batch(batch: Any) -> None:
+    with pytest.raises(KeyError, match=r"'text' is not in the batch, which has \['content'\]; pass column='content'"):
+        TOK.map_function()(batch)
+
+
 def test_arrow_tables() -> None:
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"text": [*TEXTS, None], "id": range(len(TEXTS) + 1), "n": ["old"] * (len(TEXTS) + 1)})

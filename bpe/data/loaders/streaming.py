@@ -32,7 +32,7 @@ from bpe.data.loaders.rows import VERSION, State, fingerprint_of
 from bpe.data.loaders.spans import IGNORED, Batch, Format, sequence_bounds
 from bpe.encode.engine import Around
 from bpe.errors import check_int, check_iterable, shown, typed
-from bpe.tokenizer import Tokenizer, engine_of, text_encoder_of
+from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of, text_encoder_of
 
 #: Texts of an iterable are encoded this many characters at a time, about.
 GROUP = 1 << 20
@@ -96,8 +96,7 @@ class StreamingEncoder:
         mask_other_documents: bool = False,
         threads: int | None = None,
     ) -> None:
-        if not isinstance(tokenizer, Tokenizer):
-            raise TypeError(f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer")
+        check_tokenizer(tokenizer)
         if isinstance(sources, (str, bytes)):
             raise TypeError(f"sources is {typed(sources)}; it must be bpe.Sources(path), or an iterable of texts")
         if not isinstance(sources, Sources):
