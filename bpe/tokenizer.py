@@ -1088,6 +1088,42 @@ class Tokenizer:
             return cls(spec, cache_memory=memory)
 
     @classmethod
+    def from_pretrained(
+        cls,
+        name: str,
+        revision: str | None = None,
+        *,
+        token: str | bool | None = None,
+        cache_memory: int | str | None = None,
+    ) -> Tokenizer:
+        """The tokenizer of a repository on the Hugging Face Hub, such as "openai-community/gpt2".
+
+        Its files are taken from the cache of `huggingface_hub` (extra `hub`), or else downloaded and put there: the
+        tokenizer.json, or else the files of another format that it has. HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN
+        and HF_HUB_OFFLINE have their usual meaning.
+
+        Args:
+            name: the repository; or a folder, as for `load`.
+            revision: a branch, a tag or a commit; None for the main branch.
+            token: an access token; True for the saved one; None for the saved one if it is needed.
+            cache_memory: as for the class.
+
+        Raises:
+            FormatError: for a file that uses a feature that is not supported.
+            OSError: for a repository that does not exist or has no tokenizer; for one that is neither cached nor can
+                be downloaded: the error says which file to put where.
+            ModuleNotFoundError: where huggingface_hub is not installed.
+            TypeError: if the name or the revision is not a str.
+
+        """
+        if isinstance(name, os.PathLike) or (isinstance(name, str) and os.path.isdir(name)):
+            return cls.load(name, cache_memory=cache_memory)
+        from bpe.named.hub import fetch
+
+        path, form = fetch(name, revision, token=token)
+        return cls.load(path, format=form, cache_memory=cache_memory)
+
+    @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
         """A tokenizer made from plain data, such as another tokenizer's `spec` with a field replaced.
 

@@ -53,7 +53,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 #: Allowed imports of a higher module: (importing module, imported module). Each import is inside the method of
 #: `Tokenizer` that needs it.
-EXCEPTIONS: set[tuple[str, str]] = {("bpe.tokenizer", "bpe.data.map_function")}
+EXCEPTIONS: set[tuple[str, str]] = {("bpe.tokenizer", "bpe.data.map_function"), ("bpe.tokenizer", "bpe.named.hub")}
 
 #: The largest number of Python and Cython files in a room.
 MOST_FILES = 24

@@ -5,6 +5,7 @@ In comes a name; out comes a `Tokenizer`, the same object for the same name. Wha
 
 - `encodings.py` the registry: name → tokenizer, model → name;
 - `cache.py` the folder of downloaded files, which is tiktoken's, and downloading;
+- `hub.py` the files of a repository on the Hugging Face Hub, for `Tokenizer.from_pretrained`;
 - `plugins.py` encodings that other packages define in the namespace `tiktoken_ext`.
 
 Invariants: nothing is downloaded unless a call asks for it by name. The content of each file is checked by its SHA-256

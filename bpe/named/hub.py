@@ -1,0 +1,121 @@
+"""Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
+
+Files are taken one by one, the first that exists of tokenizer.json, tekken.json, tiktoken.model, vocab.json with
+merges.txt, and tokenizer.model; never the weights. The cache, the endpoint, the token and offline mode are those of
+`huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE. Not here: reading the files
+(`bpe/formats/loading.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bpe.errors import shown, typed
+
+#: The formats in the order in which they are looked for: the format, the files that it must have, and others.
+SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("huggingface", ("tokenizer.json",), ()),
+    ("tekken", ("tekken.json",), ()),
+    ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
+    ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
+    (
+        "vocab-merges",
+        ("vocab.json", "merges.txt"),
+        ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    ),
+    ("sentencepiece", ("tokenizer.model",), ()),
+)
+
+
+class _NotCachedError(Exception):
+    """Raised for a file that is not cached and cannot be downloaded now."""
+
+
+def fetch(name: str, revision: str | None = None, *, token: str | bool | None = None) -> tuple[Path, str]:
+    """The path and the format of the tokenizer of a repository, downloaded if it is not cached.
+
+    All files are of one commit.
+
+    Args:
+        name: the repository, "org/name".
+        revision: a branch, a tag or a commit; None for the main branch.
+        token: as for `huggingface_hub`: a token, True for the saved one, None for the saved one if it is needed.
+
+    Raises:
+        TypeError: if the name or the revision is not a str.
+        ModuleNotFoundError: where huggingface_hub is not installed.
+        OSError: for a repository that does not exist, has no tokenizer, or is neither cached nor can be downloaded.
+
+    """
+    for what, value in (("name", name), ("revision", revision)):
+        if not isinstance(value, str) and (what == "name" or value is not None):
+            raise TypeError(f"{what} is {typed(value)}; it must be a str, such as 'openai-community/gpt2'")
+    try:
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"from_pretrained needs {error.name}: pip install 'bytepair[hub]'", name=error.name
+        ) from None
+    reasons: list[Exception] = []
+    commit = revision
+    for format_, required, others in SETS:
+        local = bool(reasons)  # one file could not be downloaded, so the others are looked up in the cache only
+        try:
+            paths = []
+            for file in required:
+                path = _file(huggingface_hub, name, file, commit, token, local)
+                if path is None:
+                    break
+                paths.append(path)
+                commit = path.parent.name
+            if len(paths) < len(required):
+                continue
+            for file in others:
+                with suppress(_NotCachedError):
+                    _file(huggingface_hub, name, file, commit, token, local)
+        except _NotCachedError as error:
+            reasons.append(error)
+            continue
+        except HFValidationError as error:
+            raise OSError(f"name is {shown(name)}, which is neither a folder nor a repository: {error}") from None
+        except HfHubHTTPError as error:
+            reason = " ".join(str(error).split())
+            raise OSError(f"{name} cannot be loaded from the Hub ({type(error).__name__}: {reason})") from error
+        return (paths[0] if len(required) == 1 else paths[0].parent), format_
+    looked = ", ".join(" and ".join(required) for _, required, _ in SETS)
+    if not reasons:
+        at = "" if revision is None else f" at revision {revision}"
+        raise FileNotFoundError(f"{name}{at} has no tokenizer that is known; it must have {looked}")
+    raise OSError(_advice(huggingface_hub, name, revision, reasons[0]))
+
+
+def _file(hub: Any, name: str, file: str, revision: str | None, token: str | bool | None, local: bool) -> Path | None:
+    """The path of a file in the cache, downloaded if necessary; None if the repository does not have it."""
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        return Path(hub.hf_hub_download(name, file, revision=revision, token=token, local_files_only=local))
+    except LocalEntryNotFoundError as error:
+        known = hub.try_to_load_from_cache(name, file, revision=revision)
+        if known is not None and not isinstance(known, str):
+            return None  # an earlier call found that the repository does not have it
+        raise _NotCachedError(" ".join(str(error.__cause__ or error).split())) from None
+    except EntryNotFoundError:
+        return None
+
+
+def _advice(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
+    """What to do where nothing is cached and nothing can be downloaded."""
+    cache = Path(hub.constants.HF_HUB_CACHE)
+    folder = cache / f"models--{name.replace('/', '--')}"
+    which = "" if revision is None else f" --revision {revision}"
+    offline = "HF_HUB_OFFLINE is set" if hub.constants.HF_HUB_OFFLINE else f"it cannot be downloaded ({reason})"
+    return (
+        f"{name} is not in the cache {cache}, and {offline}; where there is a network, run "
+        f"`hf download {name} tokenizer.json{which}`, and copy the folder {folder.name} of that cache to "
+        f"{os.fspath(folder)} here; or put tokenizer.json anywhere, and load it with Tokenizer.load(path)"
+    )

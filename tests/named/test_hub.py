@@ -1,0 +1,163 @@
+"""`Tokenizer.from_pretrained`: files of a repository from a server on loopback, the cache, offline mode, errors.
+
+Each test runs in a process of its own, because huggingface_hub reads its environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import bpe
+
+pytest.importorskip("huggingface_hub", reason="needs huggingface_hub (extra hub)")
+TEXTS = ["low lower lowest", "newer newest"] * 4
+COMMITS = {"main": "a" * 40, "v1": "b" * 40, "a" * 40: "a" * 40, "b" * 40: "b" * 40}
+
+
+@dataclass
+class Hub:
+    """The files of repositories, by repository, commit and name, and the requests for them."""
+
+    address: str
+    files: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, repository: str, folder: Path, commit: str = "a" * 40) -> None:
+        self.files |= {(repository, commit, path.name): path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.answer(body=False)
+
+        def do_GET(self) -> None:
+            self.answer(body=True)
+
+        def answer(self, body: bool) -> None:
+            repository, _, rest = self.path.lstrip("/").partition("/resolve/")
+            revision, _, name = rest.partition("/")
+            found.asked.append((self.command, self.path))
+            commit = COMMITS.get(revision)
+            data = found.files.get((repository, commit or "", name))
+            known = any(key[0] == repository for key in found.files)
+            self.send_response(404 if data is None else 200)
+            if not known or commit is None:
+                self.send_header("X-Error-Code", "RevisionNotFound" if known else "RepoNotFound")
+            elif data is None:
+                self.send_header("X-Error-Code", "EntryNotFound")
+            if commit is not None:
+                self.send_header("X-Repo-Commit", commit)
+            self.send_header("ETag", f'"{hashlib.sha1(data or b"").hexdigest()}"')
+            self.send_header("Content-Length", str(len(data or b"")))
+            self.end_headers()
+            if body:
+                self.wfile.write(data or b"")
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        found = Hub(f"http://127.0.0.1:{listening.server_port}")
+        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread.start()
+        yield found
+        listening.shutdown()
+        thread.join()
+
+
+def run(hub: Hub, home: Path, program: str, **environment: str) -> list[str]:
+    """Run a program with this server and this cache; the lines of its output."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING", "TRANSFORMERS_"))}
+    own |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", "no_proxy": "*"}
+    own |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_XET": "1", **environment}
+    program = f"""
+import bpe
+def load(*args, **kwargs):
+    try:
+        print(bpe.Tokenizer.from_pretrained(*args, **kwargs).fingerprint)
+    except Exception as error:
+        print(type(error).__name__, error)
+{program}"""
+    done = subprocess.run([sys.executable, "-c", program], env=own, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_files_come_from_the_hub_once(hub, tmp_path):
+    tok = bpe.train(texts=TEXTS, vocab_size=262, special_tokens=["<|endoftext|>"])
+    other = bpe.train(texts=TEXTS, vocab_size=261)
+    for name in ("native", "old", "pair", "kimi"):
+        (tmp_path / name).mkdir()
+    tok.save(tmp_path / "native" / "tokenizer.json")
+    other.save(tmp_path / "old" / "tokenizer.json")
+    tok.save(tmp_path / "pair", format="vocab-merges")
+    tok.save(tmp_path / "kimi", format="tiktoken-folder")
+    hub.add("org/native", tmp_path / "native")
+    hub.add("org/native", tmp_path / "old", commit="b" * 40)
+    hub.add("org/pair", tmp_path / "pair")
+    hub.add("org/kimi", tmp_path / "kimi")
+    hub.files["org/empty", "a" * 40, "README.md"] = b"x"
+    calls = """
+load("org/native")
+load("org/native", revision="v1")
+load("org/pair")
+load("org/kimi")"""
+    lines = run(hub, tmp_path / "home", calls)
+    assert lines == [tok.fingerprint, other.fingerprint, tok.fingerprint, tok.fingerprint]
+    assert not any("safetensors" in path for _, path in hub.asked)
+    assert {path.split("/resolve/")[1].split("/")[0] for _, path in hub.asked if "/pair/" in path} == {"main", "a" * 40}
+    assert (tmp_path / "home" / "hub" / "models--org--pair").is_dir()
+    hub.asked.clear()
+    more = f'{calls}\nload("org/absent")\nload({str(tmp_path / "pair")!r})'
+    lines = run(hub, tmp_path / "home", more, HF_HUB_OFFLINE="1")
+    assert lines[:4] == [tok.fingerprint, other.fingerprint, tok.fingerprint, tok.fingerprint]
+    assert hub.asked == []
+    cache = tmp_path / "home" / "hub"
+    assert lines[4].startswith(f"OSError org/absent is not in the cache {cache}, and HF_HUB_OFFLINE is set; where ")
+    assert f"copy the folder models--org--absent of that cache to {cache / 'models--org--absent'} here" in lines[4]
+    assert lines[5] == tok.fingerprint
+
+
+def test_what_cannot_be_loaded_is_an_error(hub, tmp_path):
+    hub.files["org/empty", "a" * 40, "README.md"] = b"x"
+    hub.files["org/damaged", "a" * 40, "tokenizer.json"] = b"{"
+    lines = run(
+        hub,
+        tmp_path / "home",
+        """
+load("org/empty")
+load("org/empty", "v9")
+load("org/none")
+load("org/damaged")
+load("a/b/c")
+load(3)
+""",
+        HF_HUB_CACHE=str(tmp_path / "own"),
+    )
+    assert lines[0].startswith(
+        "FileNotFoundError org/empty has no tokenizer that is known; it must have tokenizer.json"
+    )
+    assert lines[1].startswith("OSError org/empty cannot be loaded from the Hub (RevisionNotFoundError: ")
+    assert lines[2].startswith("OSError org/none cannot be loaded from the Hub (RepositoryNotFoundError: ")
+    assert lines[3].startswith("FormatError ")
+    assert lines[4].startswith("OSError name is 'a/b/c', which is neither a folder nor a repository: ")
+    assert lines[5] == "TypeError name is 3, an int; it must be a str, such as 'openai-community/gpt2'"
+    assert (tmp_path / "own" / "models--org--damaged").is_dir()
+
+
+def test_without_huggingface_hub_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ModuleNotFoundError, match=r"from_pretrained needs huggingface_hub: pip install '"):
+        bpe.Tokenizer.from_pretrained("org/name")
