@@ -51,7 +51,8 @@ TokenStep = Callable[[str, bool, bool], str]
 def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     """The text of tokens: all steps, one after the other.
 
-    >>> decode_strings((Replace("\u2581", " "), ByteFallback(), Fuse(), Strip(" ", 1, 0)), ["\u2581a", "<0xC3>", "<0xA9>"])
+    >>> steps = Replace("\u2581", " "), ByteFallback(), Fuse(), Strip(" ", 1, 0)
+    >>> decode_strings(steps, ["\u2581a", "<0xC3>", "<0xA9>"])
     'aé'
     """
     for step in steps:

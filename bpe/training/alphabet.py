@@ -19,8 +19,8 @@ class Alphabet:
     """The initial symbols in id order, and tables that map a byte or code point to its token.
 
     Attributes:
-        symbols: (bytes, whether the symbol ends with the end-of-word mark) of each; ids follow the special tokens and the
-            tokens of bytes.
+        symbols: (bytes, whether the symbol ends with the end-of-word mark) of each; ids follow the special tokens and
+            the tokens of bytes.
         inner: uint32, by byte or code point: the token of a symbol that is not a word's last; NO_TOKEN outside the
             alphabet, and for digits with `split_digits`, which take part in no merge.
         last: the same for the last symbol of a word, which differs only if the mark is glued.

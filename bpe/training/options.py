@@ -79,10 +79,8 @@ class TrainOptions:
         if self.unk_token is not None:
             reserved[self.unk_token] = None
         if self.byte_fallback and not reserved.keys().isdisjoint(BYTE_NAMES):
-            raise ValueError(
-                f"{shown(next(name for name in reserved if name in BYTE_NAMES))} is a special token; with byte_fallback "
-                "it is the token of a byte: leave it out"
-            )
+            name = next(name for name in reserved if name in BYTE_NAMES)
+            raise ValueError(f"{name!r} is a special token; with byte_fallback it is the token of a byte: leave it out")
         if self.end_of_word in reserved:
             raise ValueError(
                 f"end_of_word {self.end_of_word!r} is a special token too; it must differ from all of them"

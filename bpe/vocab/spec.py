@@ -199,7 +199,8 @@ def _check_symbol_options(spec: TokenizerSpec) -> None:
         raise TypeError(f"subword_prefix is {typed(spec.subword_prefix)}; it must be a str of at least one character")
     if (spec.byte_fallback or spec.subword_prefix or spec.drop_unknown) and spec.model != "char":
         raise ValueError(
-            f"model is {spec.model!r}; byte_fallback, subword_prefix and drop_unknown need a model of characters, 'char'"
+            f"model is {spec.model!r}; byte_fallback, subword_prefix and drop_unknown need a model of characters: "
+            "pass 'char'"
         )
     if isinstance(spec.dropout, bool) or not isinstance(spec.dropout, (int, float)) or not 0 <= spec.dropout <= 1:
         raise ValueError(f"dropout is {shown(spec.dropout)}; it must be a number from 0 to 1")

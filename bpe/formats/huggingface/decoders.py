@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
 from bpe.formats.huggingface.patterns import read_pattern
 from bpe.formats.huggingface.spelling import mark_text
@@ -71,9 +72,8 @@ def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
     if kind == "WordPiece":
         prefix = _text(value, where, ("prefix", "cleanup"), "prefix")
         return [d.WordPiece(prefix, get(value, where, "cleanup", bool))]
-    refuse(
-        where, value, f"a decoder of type {kind!r} is not supported: {LATER}", f"known are {_KNOWN}; or set it to null"
-    )
+    rule = f"a decoder of type {kind!r} is not supported: {LATER}"
+    raise FormatError(f"it is {shown(value)}; {rule}; known are {_KNOWN}; or set it to null", where=where)
 
 
 def _text(value: dict[str, Any], where: str, fields: tuple[str, ...], name: str) -> str:

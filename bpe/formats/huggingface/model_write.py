@@ -38,8 +38,8 @@ def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, A
     """
     if spec.subword_prefix or spec.text_specials:
         raise ValueError(
-            f"the tokenizer has the subword prefix {spec.subword_prefix!r} and special tokens {spec.text_specials} that "
-            "text can spell; a tokenizer.json cannot hold that together with settings that `tokenizers` lacks"
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r} and special tokens {spec.text_specials} "
+            "that text can spell; a tokenizer.json cannot hold that together with settings that `tokenizers` lacks"
         )
     return {
         "type": "bpe.BPE",
