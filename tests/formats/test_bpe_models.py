@@ -1,0 +1,278 @@
+"""Every option of Hugging Face's BPE model and every decoder, on random small models, side by side with `tokenizers`.
+
+By hand, with more models:
+
+    python tests/formats/test_bpe_models.py FIRST_SEED LAST_SEED
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+
+import pytest
+from peers import Peer
+
+import bpe
+from bpe.errors import FormatError
+from bpe.formats.huggingface import read, write
+
+tokenizers = Peer("tokenizers")
+
+CHARACTERS = ["a", "b", "c", "é", "한", "😊", " ", "▁", "<", "#", "?"]
+OTHERS = ["x", "y", "ж", "</w>", "<unk>", "<0x41>"]
+LLAMA = [
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+    {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+]
+
+
+def metaspace(scheme):
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+
+
+def random_model(rng, **fixed):
+    """A model with random options, vocabulary and merges; `fixed` are fields to set."""
+    item = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": rng.choice([None, "<unk>", "<unk>", "?", "a"]),
+        "continuing_subword_prefix": rng.choice([None, None, None, "##", "#", "ç"]),
+        "end_of_word_suffix": rng.choice([None, None, None, "</w>", "#", "b"]),
+        "fuse_unk": rng.random() < 0.5,
+        "byte_fallback": rng.random() < 0.5,
+        "ignore_merges": rng.random() < 0.3,
+        **fixed,
+    }
+    prefix, suffix = item["continuing_subword_prefix"] or "", item["end_of_word_suffix"] or ""
+    kept_bytes = rng.choice([1.0, 0.8]) if item["byte_fallback"] else 0
+    tokens = [item["unk_token"]] if item["unk_token"] else []
+    tokens += [f"<0x{byte:02X}>" for byte in range(256) if rng.random() < kept_bytes]
+    parts = [t for t in ("<0xC3>", "<0xA9>", "<0xED>", "<0x95>") if t in tokens and rng.random() < 0.3]
+    symbols = {first + char + last for char in CHARACTERS for first in ("", prefix) for last in ("", suffix)}
+    parts += [symbol for symbol in sorted(symbols) if rng.random() < 0.6]
+    vocab = {token: number for number, token in enumerate(dict.fromkeys([*tokens, *parts]))}
+    merges = []
+    for _ in range(rng.randrange(14) if parts else 0):
+        continuing = [part for part in parts if part.startswith(prefix)]
+        left, right = rng.choice(parts), rng.choice(continuing if continuing and rng.random() < 0.7 else parts)
+        rest = right.encode()[len(prefix.encode()) :]
+        if rest and rest[0] & 0xC0 != 0x80 and [left, right] not in merges:
+            merges.append([left, right])
+            parts.append(left + rest.decode())
+            vocab.setdefault(parts[-1], len(vocab))
+    return {**item, "vocab": vocab, "merges": merges}
+
+
+def random_decoder(rng, suffix):
+    steps = [
+        *LLAMA,
+        {"type": "Strip", "content": rng.choice("a< "), "start": rng.randrange(3), "stop": rng.randrange(3)},
+        {"type": "BPEDecoder", "suffix": suffix},
+        {"type": "WordPiece", "prefix": "##", "cleanup": rng.random() < 0.5},
+        {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "$0"},
+        metaspace(rng.choice(["always", "first", "never"])),
+    ]
+    if rng.random() < 0.3:
+        return {"type": "Sequence", "decoders": LLAMA}
+    if rng.random() < 0.4:
+        return rng.choice(steps)
+    return {"type": "Sequence", "decoders": rng.choices(steps, k=rng.randrange(1, 5))}
+
+
+def random_text(rng):
+    return "".join(rng.choice(CHARACTERS + OTHERS) for _ in range(rng.choice([1, 4, 8, 90])))
+
+
+def file_of(model, **fields):
+    empty = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"))
+    item = {"version": "1.0", **empty, "added_tokens": [], **fields, "model": model}
+    return json.dumps(item, ensure_ascii=False).encode()
+
+
+def streamed(rng, tok, ids):
+    decoder, text, at = tok.decoder(), "", 0
+    while at < len(ids):
+        size = rng.randrange(1, 4)
+        text += decoder.push(ids[at : at + size])
+        at += size
+    return text + decoder.flush()
+
+
+def theirs_decoded(peer, ids):
+    """Their text; None where `tokenizers` panics."""
+    try:
+        return peer.decode(ids, skip_special_tokens=False)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        return None
+
+
+def check_model(seed, n_texts=4, **fixed):
+    """Compare ids, tokens, offsets and decoding of a random model with those of `tokenizers`."""
+    rng = random.Random(seed)
+    model = random_model(rng, **fixed)
+    suffix = model["end_of_word_suffix"]
+    data = file_of(
+        model,
+        decoder=random_decoder(rng, suffix or "</w>"),
+        pre_tokenizer=rng.choice([None, {"type": "WhitespaceSplit"}]),
+    )
+    peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
+    has_affix_bytes = model["byte_fallback"] and (suffix or model["continuing_subword_prefix"])
+    for _ in range(n_texts):
+        text = random_text(rng)
+        expected = peer.encode(text)
+        ids, spans = tok.encode_with_offsets(text)
+        assert tok.encode(text).tolist() == expected.ids == ids.tolist()
+        assert tok.encode_batch([text, text]).to_list() == [expected.ids] * 2
+        assert [id_ for part in tok.encode_stream(iter(text)) for id_ in part.tolist()] == expected.ids
+        if not has_affix_bytes:  # the bytes of a prefix or suffix are at no position of the text
+            assert list(map(tuple, spans.tolist())) == expected.offsets
+        for sample in (expected.ids, rng.choices(list(model["vocab"].values()), k=6) if model["vocab"] else []):
+            wanted = theirs_decoded(peer, sample) if sample else ""
+            if wanted is not None:
+                assert tok.decode(sample) == wanted
+                assert tok.decode_batch([sample, []]) == [wanted, ""]
+                assert streamed(rng, tok, sample) == wanted
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_models_match_tokenizers(seed):
+    check_model(seed)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"byte_fallback": True},
+        {"unk_token": "<unk>", "fuse_unk": False},
+        {"unk_token": "<unk>", "fuse_unk": True, "byte_fallback": False},
+        {"unk_token": None, "byte_fallback": False},
+        {"unk_token": "?", "fuse_unk": True},
+        {"ignore_merges": True},
+        {"continuing_subword_prefix": "##"},
+        {"end_of_word_suffix": "</w>"},
+        {"continuing_subword_prefix": "#", "end_of_word_suffix": "#"},
+        {"end_of_word_suffix": "</w>", "ignore_merges": True},
+        {"continuing_subword_prefix": "##", "end_of_word_suffix": "</w>", "byte_fallback": True},
+    ],
+    ids=lambda option: ", ".join(map(str, option.items())),
+)
+def test_each_option_matches_tokenizers(option):
+    for seed in range(100, 102):
+        check_model(seed, 3, **option)
+
+
+TINY = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "abab": 3}, "merges": [["a", "b"], ["ab", "ab"]]}
+
+
+def test_unknown_tokens_are_written_after_the_bytes_between_them():
+    vocab = {"<unk>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3}
+    data = file_of({"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "vocab": vocab, "merges": []})
+    tok, text = bpe.Tokenizer(read(data)), "жéa"
+    expected = tokenizers.Tokenizer.from_str(data.decode()).encode(text)
+    assert tok.encode(text).tolist() == expected.ids == [2, 3, 0, 1]
+    assert list(map(tuple, tok.encode_with_offsets(text)[1].tolist())) == expected.offsets
+    assert "<unk>" in tok.explain(text)
+
+
+def test_characters_without_a_token_are_left_out_unless_the_file_says_error():
+    tok = bpe.Tokenizer(read(file_of(TINY)))
+    assert tok.encode("xaxbx").tolist() == [2]
+    strict = bpe.Tokenizer(read(file_of({**TINY, "unknown_symbols": "error"})))
+    with pytest.raises(ValueError, match="not in the vocabulary"):
+        strict.encode("xab")
+    assert tok != strict
+    for each in (tok, strict):
+        assert bpe.Tokenizer(read(write(each.spec))) == each
+
+
+def test_a_files_dropout_applies_to_every_method():
+    tok = bpe.Tokenizer(read(file_of({**TINY, "dropout": 1.0})))
+    assert tok.encode("abab").tolist() == tok.encode_batch(["abab"])[0].tolist() == [0, 1, 0, 1]
+    assert tok.encode_with_offsets("abab")[0].tolist() == [0, 1, 0, 1]
+    assert tok.count_tokens("abab") == 4
+    assert [part.tolist() for part in tok.encode_stream(["ab", "ab"])] == [[0, 1, 0, 1]]
+    assert tok.encode("abab", dropout=0).tolist() == tok.encode_batch(["abab"], dropout=0)[0].tolist() == [3]
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
+    half = bpe.Tokenizer(read(file_of({**TINY, "dropout": 0.5})))
+    assert len({tuple(half.encode("abab" * 4).tolist()) for _ in range(50)}) > 5
+
+
+def test_added_tokens_may_be_parts_and_results_of_merges_as_in_gemma():
+    added = [
+        {"id": number, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": False}
+        for number, content in ((2, "ab"), (4, "b"))
+    ]  # fmt: skip
+    model = {"type": "BPE", "vocab": {"a": 0, "c": 1, "ab": 2, "abc": 3, "b": 4}, "merges": [["a", "b"], ["ab", "c"]]}
+    data = file_of(model, added_tokens=added)
+    peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+    for text in ("abc", "aabcb", "acb"):
+        assert tok.encode(text).tolist() == peer.encode(text).ids
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"merges": [["a", "x"]]}, r"merges\[0\]"),
+        ({"merges": [["b", "a"]]}, r"merges\[0\]"),
+        ({"merges": [["a", "b"]], "continuing_subword_prefix": "b"}, "longer than the prefix"),
+        ({"continuing_subword_prefix": "x" * 65}, "at most 64 bytes"),
+        ({"continuing_subword_prefix": 1}, "continuing_subword_prefix"),
+        ({"byte_fallback": "yes"}, "byte_fallback"),
+        ({"dropout": 1.5}, "dropout"),
+        ({"dropout": True}, "dropout"),
+        ({"unknown_symbols": "ignore"}, "unknown_symbols"),
+        ({"fuse_unk": 1}, "fuse_unk"),
+    ],
+)
+def test_damaged_models_are_refused(change, where):
+    with pytest.raises(FormatError, match=where):
+        read(file_of({**TINY, **change}))
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True},
+        {"type": "Strip", "content": "ab", "start": 0, "stop": 0},
+        {"type": "Strip", "content": "a", "start": -1, "stop": 0},
+        {"type": "Strip", "content": "a", "start": 1 << 70, "stop": 0},
+        {"type": "Replace", "pattern": {"String": ""}, "content": ""},
+        {"type": "Replace", "pattern": {"Regex": "("}, "content": ""},
+        {"type": "Replace", "pattern": {"String": "a"}},
+        {"type": "Metaspace", "replacement": "ab", "prepend_scheme": "always"},
+        {"type": "Metaspace", "replacement": "a", "prepend_scheme": "sometimes"},
+        {"type": "BPEDecoder", "suffix": ""},
+        {"type": "Sequence", "decoders": [{"type": "Fuse"}, 1]},
+        {"type": "Fuse", "more": 1},
+        "Fuse",
+        [],
+    ],
+    ids=str,
+)
+def test_unsupported_and_damaged_decoders_are_refused(decoder):
+    with pytest.raises(FormatError, match="decoder"):
+        read(file_of(TINY, decoder=decoder))
+
+
+def test_deeply_nested_decoders_are_refused():
+    decoder = {"type": "Fuse"}
+    for _ in range(60):
+        decoder = {"type": "Sequence", "decoders": [decoder]}
+    with pytest.raises(FormatError, match="nested"):
+        read(file_of(TINY, decoder=decoder))
+
+
+if __name__ == "__main__":
+    for number in range(int(sys.argv[1]), int(sys.argv[2])):
+        check_model(number)
