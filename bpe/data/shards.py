@@ -10,7 +10,7 @@ import json
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -19,7 +19,7 @@ import numpy as np
 from bpe.base.offsets import offsets_of
 from bpe.data.finding import FoundShard, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.reading import Shard
+from bpe.data.formats.reading import Documents, Shard
 from bpe.errors import FormatError, counted, typed
 
 if TYPE_CHECKING:
@@ -195,7 +195,31 @@ class TokenShards:
         if not 0 <= position < self.n_tokens:
             raise IndexError(f"position {position} is out of range; there are {counted(self.n_tokens, 'token')}")
         number = bisect_right(self._tokens, position) - 1
-        return self._documents[number] + self.shards[number].documents.at(position - self._tokens[number])
+        found = self.shards[number].documents.at(np.array([position - self._tokens[number]]))
+        return self._documents[number] + int(found[0])
+
+    def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
+        return self._by_shard(positions, self._tokens, self._documents, lambda documents: documents.at)
+
+    def document_starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The positions where documents start, 0 <= number < n_documents: int64."""
+        return self._by_shard(numbers, self._documents, self._tokens, lambda documents: documents.starts)
+
+    def _by_shard(
+        self,
+        values: NDArray[np.int64],
+        bases: list[int],
+        others: list[int],
+        method: Callable[[Documents], Callable[[NDArray[np.int64]], NDArray[np.int64]]],
+    ) -> NDArray[np.int64]:
+        """Call a method for the values of each shard: `bases` are those of the values, `others` those of the result."""
+        shards = np.searchsorted(bases, values, side="right") - 1
+        result = np.empty(len(values), dtype=np.int64)
+        for number in set(shards.tolist()):
+            chosen = shards == number
+            result[chosen] = method(self.shards[number].documents)(values[chosen] - bases[number]) + others[number]
+        return result
 
 
 class TokenDocuments(Sequence[Any]):

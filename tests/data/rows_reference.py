@@ -41,8 +41,11 @@ class MemoryShards:
     def document_bounds(self, first: int, last: int) -> Any:
         return self.bounds[first : last + 1]
 
-    def document_at(self, position: int) -> int:
-        return int(np.searchsorted(self.bounds, position, side="right")) - 1
+    def documents_at(self, positions: Any) -> Any:
+        return np.searchsorted(self.bounds, positions, side="right") - 1
+
+    def document_starts(self, numbers: Any) -> Any:
+        return self.bounds[numbers]
 
 
 def shards_of(folder: Path, documents: list[list[int]], masks: list[list[int]] | None = None) -> TokenShards:

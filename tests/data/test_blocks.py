@@ -95,7 +95,7 @@ def test_indices_like_those_of_a_sequence() -> None:
     blocks = Blocks(shards, 4)
     assert listed(blocks[-1]) == listed(blocks[9]) == listed(blocks[0, 9]) == listed(blocks[np.int64(9)])
     assert [listed(row) for row in blocks.__getitems__([3, (0, 3)])] == [listed(blocks[3])] * 2
-    assert blocks.__getitems__([]) == []
+    assert list(blocks.__getitems__([])) == []
     for key in (10, -11, (0, 10), (-1, 0), 2**63, (2**70, 0)):
         with pytest.raises(IndexError, match=r"index is .*; there are 10 rows in each epoch, from 0"):
             blocks[key]

@@ -135,10 +135,18 @@ class _Sequences(Documents):
         bounds[inside] = self._pointers[sequences[inside]] // self._width
         return bounds
 
-    def at(self, position: int) -> int:
-        """The document that holds the id at a position."""
-        sequence = int(np.searchsorted(self._pointers, position * self._width, side="right")) - 1
-        return int(np.searchsorted(self._indices, sequence, side="right")) - 1
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The documents that hold the ids at positions."""
+        sequences = self._pointers.searchsorted(positions * self._width, side="right") - 1
+        return self._indices.searchsorted(sequences, side="right") - 1
+
+    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where documents start."""
+        if not len(self._pointers):  # documents without ids
+            return np.zeros(len(numbers), dtype=np.int64)
+        sequences = self._indices[numbers]
+        inside = (sequences >= 0) & (sequences < len(self._pointers))
+        return np.where(inside, self._pointers[np.where(inside, sequences, 0)] // self._width, self.tokens)
 
 
 class _Writer(DocumentWriter):

@@ -59,8 +59,12 @@ class Documents(ABC):
     def _bounds(self, first: int, last: int) -> NDArray[np.int64]: ...
 
     @abstractmethod
-    def at(self, position: int) -> int:
-        """The document that holds the id at a position, 0 <= position < tokens."""
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The documents that hold the ids at positions, 0 <= position < tokens: int64."""
+
+    @abstractmethod
+    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where documents start, 0 <= number < count: int64; unchecked, since the file may have changed."""
 
 
 class Offsets(Documents):
@@ -80,9 +84,13 @@ class Offsets(Documents):
             raise FormatError(f"document {number} does not lie within the shard's {self.tokens} tokens")
         return start, end
 
-    def at(self, position: int) -> int:
-        """The document that holds the id at a position."""
-        return int(self._offsets.searchsorted(position, side="right")) - 1
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The documents that hold the ids at positions."""
+        return self._offsets.searchsorted(positions, side="right") - 1
+
+    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where documents start."""
+        return self._offsets[numbers].astype(np.int64, copy=False)
 
 
 class Ends(Documents):
@@ -97,9 +105,13 @@ class Ends(Documents):
         bounds[0 if first else 1 :] = self._ends[max(first - 1, 0) : last]
         return bounds
 
-    def at(self, position: int) -> int:
-        """The document that holds the id at a position."""
-        return int(self._ends.searchsorted(self._ends.dtype.type(position), side="right"))
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The documents that hold the ids at positions."""
+        return self._ends.searchsorted(positions.astype(self._ends.dtype), side="right").astype(np.int64)
+
+    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where documents start."""
+        return np.where(numbers > 0, self._ends[numbers - 1], self._ends.dtype.type(0)).astype(np.int64)
 
 
 class Shard:

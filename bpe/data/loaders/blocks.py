@@ -18,7 +18,7 @@ from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import Rows, fingerprint_of
 from bpe.data.loaders.spans import Batch, Format, Reader, Spans
-from bpe.errors import check_choice, check_int, typed
+from bpe.errors import FormatError, check_choice, check_int, typed
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -103,26 +103,22 @@ class Blocks(Rows):
     def _documents(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
         """The spans of each document in these rows."""
         ends = starts + lengths
-        found = [self._bounds(*ends_of) for ends_of in zip(starts.tolist(), ends.tolist(), strict=True)]
-        counts = np.array([len(bounds) for _, bounds in found], dtype=np.int64)
+        first, last = self.shards.documents_at(np.concatenate([starts, ends - 1])).reshape(2, -1)
+        counts = last - first + 1
+        if (counts < 1).any():
+            raise FormatError("offsets of documents fall; the file has changed", path=self.shards.path)
         row = np.repeat(np.arange(len(starts)), counts)
-        bounds = np.concatenate([bounds for _, bounds in found] or [starts])
-        begins = np.clip(bounds, starts[row], ends[row])
-        document = np.repeat(np.array([first for first, _ in found], dtype=np.int64) - offsets_of(counts)[:-1], counts)
-        sizes = np.diff(begins, append=0)
-        kept = np.flatnonzero((sizes > 0) & (np.diff(row, append=-1) == 0))  # without empty documents and ends of rows
+        document = np.arange(len(row)) + np.repeat(first - offsets_of(counts)[:-1], counts)
+        begins = np.maximum(self.shards.document_starts(document), starts[row])
+        after = np.append(begins[1:], 0)  # where the next document of the row begins, or the row ends
+        final = np.cumsum(counts) - 1
+        after[final] = ends
+        sizes = after - begins
+        if (sizes < 0).any():
+            raise FormatError("offsets of documents fall; the file has changed", path=self.shards.path)
+        kept = np.flatnonzero(sizes)  # without empty documents
         row, begins = row[kept], begins[kept]
-        return Spans(row, begins - starts[row], begins, sizes[kept], document[kept] + kept)
-
-    def _bounds(self, start: int, end: int) -> tuple[int, NDArray[np.int64]]:
-        """The first of the documents in a range of positions, and the bounds of them all, and perhaps of some more."""
-        first, count = self.shards.document_at(start), 8
-        while True:
-            last = min(first + count, self.shards.n_documents)
-            bounds = self.shards.document_bounds(first, last)
-            if bounds[-1] >= end or last == self.shards.n_documents:
-                return first, bounds
-            count *= 8
+        return Spans(row, begins - starts[row], begins, sizes[kept], document[kept])
 
 
 def _whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:

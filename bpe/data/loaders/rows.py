@@ -19,7 +19,8 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,34 @@ MOST = 1 << 63
 State = dict[str, Any]
 
 
-class RowList(list[Batch]):
-    """The rows of one batch, each a dict of views; `batch` has the arrays that they are views of."""
+class RowList(Sequence[Batch]):
+    """The rows of one batch, each a dict of views, made when it is read.
+
+    Attributes:
+        batch: the arrays that rows are views of, which `collate` takes as they are.
+
+    """
 
     def __init__(self, batch: Batch) -> None:
-        arrays = {name: value for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
-        count = len(next(iter(arrays.values()), ()))
-        super().__init__({name: value[i] for name, value in arrays.items()} for i in range(count))
         self.batch = batch
+        self._arrays = {name: value for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays.values()), ()))
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[index] for index in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Batch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Batch]: ...
+
+    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        return {name: value[index] for name, value in self._arrays.items()}
 
 
 class Rows(ABC):
@@ -78,7 +99,7 @@ class Rows(ABC):
     def __getitem__(self, key: int | tuple[int, int]) -> Batch:
         return self.__getitems__([key])[0]
 
-    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[Batch]:
+    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> RowList:
         """The rows of several keys, each a dict of views of one batch: PyTorch's DataLoader calls this."""
         return RowList(self.read(self._numbers(keys)))
 
@@ -137,15 +158,18 @@ class Rows(ABC):
 
     def _numbers(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
         """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
-        for key in keys:
-            for part in key if isinstance(key, tuple) and len(key) == 2 else (key,):
-                if type(part) is not int and not hasattr(part, "__index__"):
+        pairs = (
+            keys if set(map(type, keys)) == {tuple} else [key if isinstance(key, tuple) else (0, key) for key in keys]
+        )
+        flat = list(chain.from_iterable(pairs))  # type: ignore[arg-type]
+        if set(map(len, pairs)) != {2} or set(map(type, flat)) != {int}:  # type: ignore[arg-type]
+            for key, pair in zip(keys, pairs, strict=True):
+                if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
                     raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
-        pairs = [key if isinstance(key, tuple) else (0, key) for key in keys]
         size = len(self)
         bad: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
-            epochs, indices = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+            epochs, indices = np.array(flat, dtype=np.int64).reshape(-1, 2).T
             bad = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
         except OverflowError:  # more than 64 bits
             pass

@@ -15,7 +15,7 @@ Not here: which spans a row is made of (`bpe/data/loaders/blocks.py`, `bpe/data/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -140,13 +140,15 @@ class Reader:
         across = spans.start + spans.length > self.starts[numbers + 1]
         if across.any():
             spans, numbers = self._divided(spans)
-        table = np.stack([spans.row, spans.at, spans.start - self.starts[numbers], spans.length], axis=1)
-        first = int(numbers[0])
-        for number in [first] if (numbers == first).all() else np.unique(numbers).tolist():
+        table = np.empty((len(numbers), 4), dtype=np.int64)
+        columns = spans.row, spans.at, spans.start - self.starts[numbers], spans.length
+        for i, column in enumerate(columns):
+            table[:, i] = column
+        present = set(numbers.tolist())
+        for number in present:
             shard = self.shards.shards[number]
-            part = table if len(table) == 1 else np.ascontiguousarray(table[numbers == number])
             ids: Any = shard.mask if masks else shard.ids
-            gather(ids, part, inputs, labels)
+            gather(ids, table if len(present) == 1 else table[numbers == number], inputs, labels)
 
     def _divided(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
         """Divide spans at the borders of shards; the number of each one's shard."""
@@ -173,7 +175,8 @@ def document_fields(spans: Spans, n_rows: int, length: int) -> Batch:
     starts, owner = starts[order], np.concatenate([document, np.full(len(short), -1)])[order]
     bounds = np.append(starts, n_rows * length)
     sizes = np.diff(bounds)
-    positions = np.arange(n_rows * length) - np.repeat(starts, sizes)
+    positions = np.arange(n_rows * length)
+    positions -= np.repeat(starts, sizes)
     return {
         "position_ids": positions.reshape(n_rows, length),
         "document_ids": np.repeat(owner, sizes).reshape(n_rows, length),
@@ -209,7 +212,7 @@ def bounds_from(begins: NDArray[np.bool_]) -> Batch:
     return sequence_bounds(np.append(np.flatnonzero(begins), begins.size))
 
 
-def collate(rows: list[Batch]) -> Batch:
+def collate(rows: Sequence[Batch]) -> Batch:
     """One batch of NumPy arrays, of rows from a dataset: `collate_fn` for loops without PyTorch.
 
     With "position_ids" in the rows, or "cu_seqlens" in the dataset's fields, the batch has `cu_seqlens` (int32: where

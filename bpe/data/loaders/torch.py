@@ -13,7 +13,7 @@ Not here: the order of rows and the division among ranks (`rows.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -202,7 +202,7 @@ def torch_batches(
     return _iterable_class()(source, options)
 
 
-def torch_collate(rows: list[Batch]) -> Batch:
+def torch_collate(rows: Sequence[Batch]) -> Batch:
     """One batch of tensors, of rows from a dataset: `collate_fn` for a DataLoader. See `bpe.data.collate`.
 
     Unlike PyTorch's own, it does not copy rows that one call of `__getitems__` returned.
