@@ -256,6 +256,18 @@ def _add_train(train: Parser) -> None:
     option("--min-frequency", metavar="N", type=at_least(1), help="stop below this count of a pair; default 1")
     option("--max-token-length", metavar="N", type=at_least(1), help="make no token longer than N symbols")
     option("--limit-alphabet", metavar="N", type=at_least(1), help="keep only the N most frequent symbols")
+    option(
+        "--byte-fallback",
+        action="store_true",
+        help="characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
+    )
+    option(
+        "--character-coverage",
+        metavar="X",
+        type=fraction,
+        help="keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
+    )
+    option("--split-digits", action="store_true", help="each digit is a token of its own")
     option("--first-id", metavar="N", type=at_least(0), help="the first id; default 0")
     train.add_argument(
         "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"

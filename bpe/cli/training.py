@@ -45,7 +45,7 @@ def train(args: argparse.Namespace) -> None:
         check_output(path, [*inputs, args.output], "--checkpoint")
     wanted = (
         "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
-        "limit_alphabet first_id threads max_memory checkpoint"
+        "limit_alphabet byte_fallback character_coverage split_digits first_id threads max_memory checkpoint"
     )
     options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
     options.update(_normalizing(args))

@@ -113,6 +113,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     argv += ["--model", "char", "--pretokenizer", "o200k", "--end-of-word", "</w>", "--end-of-word-glued"]
     argv += ["--unk-token", "<unk>", "--tie-break", "greatest", "--special-token", "A", "--special-token", "B"]
     argv += ["--min-frequency", "2", "--max-token-length", "8", "--limit-alphabet", "99", "--first-id", "1"]
+    argv += ["--byte-fallback", "--character-coverage", "0.9995", "--split-digits"]
     argv += ["--threads", "2", "--corpus-alphabet", "--normalizer", "nfkc", "--normalizer", "strip"]
     argv += ["--remove", "[0-9]", "--normalizer", "lower"]
     assert main(argv) == 1
@@ -123,6 +124,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
         "end_of_word": "</w>", "pretokenizer": bpe.Pretokenizer("o200k"), "end_of_word_glued": True,
         "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2,
         "max_token_length": 8, "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
+        "byte_fallback": True, "character_coverage": 0.9995, "split_digits": True,
         "normalizer": [n.NFKC(), n.Strip(), n.Remove("[0-9]"), n.Lowercase()], "progress": True,
     }  # fmt: skip
     seen.clear()
