@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from strategies import SOAK
 
 import bpe
 from bpe.cli import main
@@ -32,6 +33,7 @@ settings.register_profile(
     derandomize=True,
     deadline=None,
     database=None,
+    max_examples=60 * SOAK,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("deterministic")

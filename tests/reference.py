@@ -18,6 +18,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -27,6 +28,8 @@ Symbol = TypeVar("Symbol", str, bytes)
 
 #: The rank of adjacent symbols that do not merge.
 NOT_A_PAIR = float("inf")
+#: Words of more symbols are merged with a heap.
+MANY = 200
 
 #: The patterns as their owners first published them.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -263,13 +266,15 @@ def encode_word(symbols: tuple[Symbol, ...], ranks: Mapping[tuple[Symbol, Symbol
 
 
 def merge_lowest(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float]) -> list[Symbol]:
-    """Merge the leftmost adjacent parts of the lowest rank, in place, until all ranks are NOT_A_PAIR.
+    """Merge the leftmost adjacent parts of the lowest rank, until all ranks are NOT_A_PAIR. It changes the list.
 
     After a merge, only the ranks of the pairs beside it are computed again, since no others can change.
 
     >>> merge_lowest(["a", "b", "a", "b"], lambda left, right: 0 if left + right == "ab" else NOT_A_PAIR)
     ['ab', 'ab']
     """
+    if len(parts) > MANY:
+        return merge_lowest_of_many(parts, rank_of)
     ranks = [rank_of(left, right) for left, right in pairwise(parts)]
     while ranks and (lowest := min(ranks)) != NOT_A_PAIR:
         at = ranks.index(lowest)
@@ -279,6 +284,37 @@ def merge_lowest(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float]
             if 0 <= beside < len(ranks):
                 ranks[beside] = rank_of(parts[beside], parts[beside + 1])
     return parts
+
+
+def merge_lowest_of_many(parts: list[Symbol], rank_of: Callable[[Symbol, Symbol], float]) -> list[Symbol]:
+    """What `merge_lowest` does, in O(n log n) instead of O(n²): a heap finds the lowest rank, and links the neighbours.
+
+    >>> merge_lowest_of_many(["a", "b", "a", "b"], lambda left, right: 0 if left + right == "ab" else NOT_A_PAIR)
+    ['ab', 'ab']
+    """
+    n = len(parts)
+    before, after = [at - 1 for at in range(n)], [at + 1 for at in range(n)]
+    ranks = [*(rank_of(left, right) for left, right in pairwise(parts)), NOT_A_PAIR]
+    heap = [(rank, at) for at, rank in enumerate(ranks) if rank != NOT_A_PAIR]
+    heapify(heap)
+    gone = [False] * n
+    while heap:
+        rank, at = heappop(heap)
+        if gone[at] or ranks[at] != rank:
+            continue  # this pair has changed since
+        right = after[at]
+        parts[at] += parts[right]
+        gone[right] = True
+        after[at] = after[right]
+        if after[at] < n:
+            before[after[at]] = at
+        for beside in (before[at], at):
+            if beside >= 0:
+                following = after[beside]
+                ranks[beside] = rank_of(parts[beside], parts[following]) if following < n else NOT_A_PAIR
+                if ranks[beside] != NOT_A_PAIR:
+                    heappush(heap, (ranks[beside], beside))
+    return [part for part, left_out in zip(parts, gone, strict=True) if not left_out]
 
 
 def tiktoken_encode(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:

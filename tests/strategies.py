@@ -1,13 +1,23 @@
-"""Hypothesis strategies for corpora, and the tie rules."""
+"""Hypothesis strategies for corpora, the tie rules, and how many examples a test tries."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from typing import Any
 
-from hypothesis import note
+from hypothesis import note, settings
 from hypothesis import strategies as st
 
 TIE_BREAKS = ("id", "first", "smallest", "greatest")
+
+#: Multiplies the examples and random cases of the tests that use it. The extra stage `soak` of .ci/run sets it.
+SOAK = int(os.environ.get("BPE_SOAK", "1"))
+
+
+def examples(number: int, **options: Any) -> settings:
+    """Settings for so many examples: few enough for every run, and more of them in a soak test."""
+    return settings(max_examples=number * SOAK, **options)
 
 
 def words_over(letters: str) -> st.SearchStrategy[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,21 @@ def test_merge_table_returns_the_inserted_merges(hooks: Any, merges: dict[tuple[
         for right in range(32):
             found = hooks.merge_of(table, left, right)
             assert (None if found is None else found[1]) == merges.get((left, right))
+
+
+@given(
+    st.dictionaries(st.sampled_from(["aa", "ab", "ba", "aab", "aba", "abab", "aaaa"]), st.integers(0, 3)),
+    st.text("ab", max_size=40),
+)
+def test_the_oracle_merges_long_words_like_short_ones(ranks: dict[str, int], text: str) -> None:
+    """Even with equal ranks: the leftmost pair first."""
+
+    def rank(left: str, right: str) -> float:
+        return ranks.get(left + right, reference.NOT_A_PAIR)
+
+    assert len(text) < reference.MANY
+    expected = reference.merge_lowest(list(text), rank)
+    assert reference.merge_lowest_of_many(list(text), rank) == expected
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=60))

@@ -29,11 +29,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_server import CommandServer
 
 import bpe
 from bpe.pretokenize.pretokenizer import NAMES
@@ -96,15 +98,10 @@ MARKED = [
 class Reader:
     """Runs the blocks of one page in one namespace and one folder."""
 
-    def __init__(self, page: Path, folder: Path) -> None:
+    def __init__(self, page: Path, folder: Path, programs: Path) -> None:
         self.page, self.folder = page, folder
         self.names: dict[str, Any] = {"__name__": "__main__"}
-        shims = folder.parent / f"{folder.name}-bin"
-        shims.mkdir()
-        for name, command in (("bpe", f'"{sys.executable}" -m bpe'), ("python", f'"{sys.executable}"')):
-            (shims / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-            (shims / name).chmod(0o755)
-        self.environment = os.environ | {"PATH": f"{shims}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        self.environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
 
     def run(self, block: Block) -> None:
         """Run a block; an AssertionError shows the difference."""
@@ -148,6 +145,17 @@ class Reader:
         assert done.returncode == 0, f"{named(self.page)}:{block.line}\n{done.stdout}"
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the programs `bpe` and `python`, as they are in an environment that is activated."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python").chmod(0o755)
+    with CommandServer(folder / "socket") as server:
+        server.write_client(folder / "bpe")
+        yield folder
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, in which the examples run."""
@@ -158,9 +166,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=named)
-def test_unmarked_examples_run(page: Path, folder: Path) -> None:
+def test_unmarked_examples_run(page: Path, folder: Path, programs: Path) -> None:
     """All examples of a page run, except the marked ones."""
-    reader = Reader(page, folder)
+    reader = Reader(page, folder, programs)
     for block in blocks(page):
         if not block.needs and not block.skip:
             reader.run(block)
@@ -168,11 +176,11 @@ def test_unmarked_examples_run(page: Path, folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch's, on a machine with one core
 @pytest.mark.parametrize(("page", "block"), MARKED)
-def test_marked_examples_run_where_possible(page: Path, block: Block, folder: Path) -> None:
+def test_marked_examples_run_where_possible(page: Path, block: Block, folder: Path, programs: Path) -> None:
     """A marked example runs after the examples before it, if its requirements are installed."""
     if block.obstacle:
         pytest.skip(f"{named(page)}:{block.line}: {block.obstacle}")
-    reader = Reader(page, folder)
+    reader = Reader(page, folder, programs)
     for each in blocks(page):
         if each.line <= block.line and not each.obstacle:
             reader.run(each)

@@ -166,7 +166,7 @@ def test_a_worker_uses_one_thread(method: str) -> None:
 def test_eight_threads_on_one_tokenizer() -> None:
     """Encode, decode, explain and train at the same time, with words that are cached and words that are not."""
     random_ = random.Random(1)
-    texts = ["".join(random_.choices("abcdeé 한lowernst\n", k=random_.randint(0, 300))) for _ in range(400)]
+    texts = ["".join(random_.choices("abcdeé 한lowernst\n", k=random_.randint(0, 300))) for _ in range(200)]
     toks = [model(kind) for kind in KINDS]
     expected = [(tok.encode_batch(texts, threads=1).to_list(), tok.explain(texts[0])) for tok in toks]
     copies = [pickle.loads(pickle.dumps(tok)) for tok in toks]
@@ -175,9 +175,9 @@ def test_eight_threads_on_one_tokenizer() -> None:
     def run(number: int) -> None:
         order = random.Random(number)
         barrier.wait()
-        for _ in range(3):
+        for _ in range(2):
             for tok, (rows, explained) in order.sample(list(zip(copies, expected, strict=True)), len(copies)):
-                for at in order.sample(range(len(texts)), 60):
+                for at in order.sample(range(len(texts)), 30):
                     assert tok.encode(texts[at]).tolist() == rows[at]
                     assert tok.decode_bytes(rows[at]) == tok.decode_bytes(tok.encode(texts[at]))
                 assert tok.encode_batch(texts, threads=2).to_list() == rows

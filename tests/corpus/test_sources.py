@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 import bpe
 from bpe.corpus import compression, parquet, reading, sources
@@ -199,8 +200,11 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("ending", [ending for ending in PACKERS if ending])
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
-def test_truncated_and_damaged_data_name_the_file(ending: str, name: str, tmp_path: Path) -> None:
-    texts = ["".join(random.Random(number).choices("abcdefgh \n", k=2000)) for number in range(200)]
+def test_truncated_and_damaged_data_name_the_file(
+    ending: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compression, "IN", 1 << 13)  # of some 20 KB
+    texts = ["".join(random.Random(number).choices("abcdefgh \n", k=2000)) for number in range(25)]
     path = write(tmp_path / f"{name}{ending}", texts)
     data = path.read_bytes()
     tok = bpe.train(texts=texts[:2], vocab_size=260)
@@ -679,7 +683,7 @@ def test_missing_packages_are_named(
 # Positions and parts --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(25)
 @given(
     files=st.lists(
         st.tuples(

@@ -1,4 +1,4 @@
-"""Damaged and forged shards: refused in words, or read without a crash; a few thousand mutations of each format."""
+"""Damaged and forged shards: refused in words, or read without a crash; hundreds of mutations of each format."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from strategies import SOAK
 
 from bpe import FormatError
 from bpe.data import TokenShards, write_shards
@@ -74,7 +75,7 @@ def test_mutated_shards(form: str, validate: bool, tmp_path: Path) -> None:
     main = tmp_path / FORMATS[form].names("tokens-00000")[0]
     rng = random.Random(f"{form}{validate}")
     read = 0
-    count = 2000 if validate else 500
+    count = (500 if validate else 200) * SOAK
     for _ in range(count):
         path = rng.choice(list(originals))
         data = originals[path]
@@ -100,7 +101,7 @@ def test_mutated_columns(form: str, tmp_path: Path) -> None:
     path = tmp_path / FORMATS[form].names("tokens-00000")[0]
     data = path.read_bytes()
     rng = random.Random(form)
-    for _ in range(500):
+    for _ in range(250 * SOAK):
         rewrite(path, mutated(rng, data))
         try:
             for batch in FORMATS[form].open(path).batches(5):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 import bpe
 from bpe.batch import TokenBatch
@@ -42,7 +43,7 @@ def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
 # ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@examples(150)
 @given(text=st.text(max_size=40) | st.lists(st.sampled_from(list(TEXT))).map("".join))
 def test_text_round_trips(text: str) -> None:
     tok = byte_model()
@@ -171,7 +172,7 @@ def test_a_model_without_marks_loses_white_space() -> None:
 # -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@examples(120)
 @given(ids=st.lists(st.integers(0, 316), max_size=25), cuts=st.lists(st.integers(0, 25), max_size=4))
 def test_incremental_decoding_gives_the_same_text(ids: list[int], cuts: list[int]) -> None:
     tok = byte_model()

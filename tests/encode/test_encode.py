@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import bpe
 from bpe.normalizers import NFC, CollapseWhitespace, Lowercase, Sequence, Strip
@@ -117,7 +118,7 @@ texts_of_atoms = st.lists(st.sampled_from(ATOMS), max_size=14).map("".join)
 
 
 @each_model
-@settings(max_examples=150)
+@examples(40)
 @given(text=texts_of_atoms, allowed=st.sampled_from([(), SPECIALS, SPECIALS[:1], SPECIALS[1:]]))
 def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tuple[str, ...]) -> None:
     tok = model(kind)
@@ -134,7 +135,7 @@ def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tupl
 
 
 @each_model
-@settings(max_examples=60)
+@examples(15)
 @given(text=texts_of_atoms)
 def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
     tok = model(kind)
@@ -151,7 +152,7 @@ def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
 
 
 @each_model
-@settings(max_examples=60)
+@examples(12)
 @given(texts=st.lists(texts_of_atoms, max_size=8), allowed=st.sampled_from([(), "all", SPECIALS[1:]]))
 def test_batches_equal_single_texts(kind: str, texts: list[str], allowed: Any) -> None:
     tok = model(kind)
@@ -187,7 +188,7 @@ def test_large_batches_are_the_same_on_any_number_of_threads(kind: str) -> None:
     assert expected[3].tolist() == naive(kind).encode(texts[3])
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(
     data=st.binary(max_size=40),
     more=st.lists(st.sampled_from([b"\xff", b"low", b" ", b"\xed\x98\x81", b"\xe3\x81", b"aa", b"\n"])),
@@ -228,7 +229,7 @@ def rank_vocabularies(draw: st.DrawFn) -> dict[bytes, int]:
     return {token: rank for rank, token in enumerate(tokens)}
 
 
-@settings(max_examples=400)
+@examples(120)
 @given(ranks=rank_vocabularies(), texts=st.lists(st.text("abcd", max_size=25), min_size=1, max_size=8))
 def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[bytes, int], texts: list[str]) -> None:
     tok = bpe.Tokenizer.from_tiktoken(rank_file(tmp_path_factory.mktemp("ranks"), ranks), None)
@@ -236,7 +237,7 @@ def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[byte
         assert tok.encode(text).tolist() == (reference.tiktoken_encode(text.encode(), ranks) if text else [])
 
 
-@settings(max_examples=300)
+@examples(80)
 @given(
     words=st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=10, unique=True),
     texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=8),
@@ -255,7 +256,7 @@ def test_ranks_of_a_trained_vocabulary_encode_like_its_merges(
     assert np.array_equal(tok.merges, trained.merges)
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(ranks=rank_vocabularies(), text=st.text("abcd \n", max_size=40))
 def test_any_ranks_equal_tiktoken(tmp_path_factory: Any, ranks: dict[bytes, int], text: str) -> None:
     tiktoken = pytest.importorskip("tiktoken")
@@ -305,7 +306,7 @@ def test_more_words_than_the_cache_holds() -> None:
     """The second pass has the ids of the first."""
     tok = model("byte gpt2")
     random_ = random.Random(4)
-    words = ["".join(random_.choices("abelnorstw영", k=random_.randint(1, 25))) for _ in range(60_000)]
+    words = ["".join(random_.choices("abelnorstw영", k=random_.randint(1, 25))) for _ in range(40_000)]
     text = " ".join(words)
     first = tok.encode(text)
     assert np.array_equal(tok.encode(text), first)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from peers import Peer
+from strategies import examples
 from tokenizer_json import (
     BYTE_MERGES,
     CLIP_FILE,
@@ -125,7 +126,7 @@ def specs(draw, plain=False):
 
 
 @given(specs())
-@settings(max_examples=300, deadline=None)
+@examples(100)
 def test_specs_round_trip(spec):
     data = write(spec)
     assert_same(read(data), spec)
@@ -150,7 +151,7 @@ def test_tokenizers_loads_files_without_types_of_our_own(spec):
 
 
 @given(specs(plain=True), TEXTS | st.text(alphabet="abc é한😊\n<q?x", max_size=30))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(80, suppress_health_check=[HealthCheck.filter_too_much])
 def test_specs_that_tokenizers_loads_have_the_same_ids_there(spec, text):
     # Without an unknown token, `tokenizers` drops unknown characters, and we raise an error.
     data = write(spec)
@@ -206,7 +207,6 @@ def test_every_normalizer_round_trips(normalizer):
         make_spec(pretokenizer=Pretokenizer("cl100k", add_prefix_space=True)),
         make_spec("char", ["a"], pretokenizer=Pretokenizer("gpt2", add_prefix_space=True)),
     ],
-    ids=lambda spec: differs(spec) or "pretokenizer",
 )
 def test_tokenizers_refuses_files_that_it_would_interpret_differently(spec):
     assert_same(read(write(spec)), spec)
@@ -271,7 +271,7 @@ def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):
     assert pieces_there(theirs, model, everything) == pieces_here(pretokenizer, everything)
 
     @given(TEXTS)
-    @settings(max_examples=40, deadline=None, database=None)
+    @examples(12)
     def check(text):
         assert pieces_there(theirs, model, text) == pieces_here(pretokenizer, text)
 
@@ -286,7 +286,7 @@ def test_tokenizers_normalizes_alike(normalizer):
         assert theirs.normalize_str(text) == normalizer(text)
 
     @given(TEXTS)
-    @settings(max_examples=40, deadline=None, database=None)
+    @examples(12)
     def check(text):
         assert theirs.normalize_str(text) == normalizer(text)
 
@@ -294,7 +294,7 @@ def test_tokenizers_normalizes_alike(normalizer):
 
 
 @given(st.text(alphabet=[*list(r"ab.|()[]{}*+?^$\-&,:=!<>i01dsSpPLuNn '"), "é"], max_size=8))
-@settings(max_examples=400, deadline=None)
+@examples(200)
 @example(r"(?i:s)(?i:t)")
 @example("[z-a]")
 @example("a{2,1}")

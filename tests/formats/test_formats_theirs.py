@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peers import Peer
+from strategies import examples
 from tokenizer_json import (
     BYTE_MERGES,
     CLIP_FILE,
@@ -178,7 +179,7 @@ def test_their_files_have_the_same_ids_here(kind):
     parts = ["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"]
 
     @given(TEXTS | st.lists(st.sampled_from(parts)).map("".join))
-    @settings(max_examples=40, deadline=None, database=None)
+    @examples(15)
     def check(text):
         ids = theirs.encode(text).ids
         assert again.encode(text).ids == ids
@@ -255,7 +256,7 @@ def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
         assert theirs.decode(theirs.encode(text).ids) == ours.decode(ours.encode(text)) or ours.end_of_word is not None
 
     @given(TEXTS)
-    @settings(max_examples=40, deadline=None, database=None)
+    @examples(15)
     def check(text):
         assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
         assert again.encode(text).tolist() == ours.encode(text).tolist()
@@ -325,7 +326,7 @@ def test_their_trained_tokenizers_have_the_same_ids_here(kind, tmp_path):
         ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
 
     @given(st.sampled_from(CORPUS) | TEXTS)
-    @settings(max_examples=80, deadline=None, database=None)
+    @examples(25)
     def check(text):
         assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids
 

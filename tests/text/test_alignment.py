@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from strategies import examples
 
 import bpe
 from bpe.normalizers import (
@@ -52,7 +53,7 @@ texts = letters.map("".join) | st.text(max_size=12)
 
 @pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
 def test_aligned_text_equals_the_normalized_text(one: Normalizer) -> None:
-    @settings(max_examples=150)
+    @examples(50)
     @given(texts)
     @example("e\u0323\u0301\u0302o\u0302\u0323")
     @example("&notit;&#59;&amp;amp;lt;&x")
@@ -72,7 +73,7 @@ def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
     def pieces(text: str) -> Counter[str]:
         return Counter(NFKD()(text))
 
-    @settings(max_examples=150)
+    @examples(50)
     @given(texts)
     def check(text: str) -> None:
         made = one.aligned(text)
@@ -85,7 +86,7 @@ def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
     check()
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(texts, texts)
 def test_a_text_may_be_split_at_normalization_boundaries(left: str, right: str) -> None:
     if right and is_boundary_before(right[0]):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,24 +155,24 @@ def test_version_is_recognized_by_new_characters() -> None:
 #: Contexts that lead a character to each branch of the patterns.
 CONTEXTS = ("a{0}b\n", " {0}1\n", "'{0}s {0}{0}\n", "A{0}A\t{0}/\n")
 SPLIT = {
-    "gpt2": "db0d7a99a3db5765",
-    "cl100k": "6f2d01dc0d2abec9",
-    "o200k": "a3dce292eef15d5e",
-    "clip": "d42937664f3930f4",
-    "whitespace": "d9637de9b625af80",
-    "llama3": "6f2d01dc0d2abec9",
-    "qwen2": "041cc4fa01130e9d",
-    "tekken": "acf14fc26fde399e",
-    "deepseek_v3": "38c2597ed38290b7",
-    "starcoder": "ec0be4d2d158f72d",
+    "gpt2": "91573798b14f0edd",
+    "cl100k": "f789ed93d1247d25",
+    "o200k": "e981649b38babf24",
+    "clip": "7e682d8e6202dc7c",
+    "whitespace": "294ee907fd04de0c",
+    "llama3": "f789ed93d1247d25",
+    "qwen2": "ffd8130c1460dc5e",
+    "tekken": "1402b0a96b9eb610",
+    "deepseek_v3": "58a9a5203b3cdeaa",
+    "starcoder": "efc26cc889ebfc78",
 }
 
 
 def texts_of(contexts: tuple[str, ...]) -> list[str]:
-    """Code points below U+20000, and higher ones that normalization changes, in all contexts; the others in one."""
+    """Code points below U+20000, and higher ones that normalization changes, in all contexts; of the others, some."""
     near = [code for code in CODES if code < 0x20000 or 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200]
     made = [context.format(chr(code)) for code in near for context in contexts]
-    made += [contexts[0].format(chr(code)) for code in CODES if code >= 0x20000]
+    made += [contexts[0].format(chr(code)) for code in CODES[::61] if code >= 0x20000]
     return ["".join(made[start : start + 200_000]) for start in range(0, len(made), 200_000)]
 
 
@@ -189,14 +192,14 @@ def test_pretokens_of_every_code_point_have_not_changed(name: str) -> None:
 
 
 NORMALIZED: dict[str, tuple[Callable[[], n.Normalizer], str]] = {
-    "NFC": (n.NFC, "7b9d73bc8737d140"),
-    "NFD": (n.NFD, "8821156e9d5748d1"),
-    "NFKC": (n.NFKC, "614fb956fa149029"),
-    "NFKD": (n.NFKD, "d8c278325b94b5cc"),
-    "Lowercase": (n.Lowercase, "c0ad3c3260ec1a7d"),
-    "Lowercase with final sigma": (lambda: n.Lowercase(final_sigma=True), "b8de74649121de61"),
-    "Strip": (n.Strip, "2700745827ef1584"),
-    "CollapseWhitespace": (n.CollapseWhitespace, "fd0269a13a48c2c6"),
+    "NFC": (n.NFC, "99ecd4e3b63c460a"),
+    "NFD": (n.NFD, "30ca91388cf20fc6"),
+    "NFKC": (n.NFKC, "404724d42ad323d0"),
+    "NFKD": (n.NFKD, "0f7ed9d416be1dd9"),
+    "Lowercase": (n.Lowercase, "4b66427f369a5324"),
+    "Lowercase with final sigma": (lambda: n.Lowercase(final_sigma=True), "1f98bf8318f30cb9"),
+    "Strip": (n.Strip, "b77e31bdec63bd66"),
+    "CollapseWhitespace": (n.CollapseWhitespace, "f41ffb04bd5a96f7"),
 }
 #: Contexts for normalizers: before a mark, between marks of low and high classes, beside Hangul, beside Σ.
 NORMALIZER_CONTEXTS = (
@@ -217,22 +220,21 @@ def texts_to_normalize() -> list[str]:
 
 @pytest.mark.parametrize("name", NORMALIZED)
 def test_normal_forms_of_every_code_point_have_not_changed(name: str) -> None:
-    """The texts that were compared with those of `tokenizers`, on every version of Python."""
+    """The texts are those of `tokenizers` where it is installed, and the same on every version of Python."""
     make, expected = NORMALIZED[name]
-    one = make()
+    one, their = make(), normalizer_of_tokenizers(name)
     made = hashlib.sha256()
     for text in texts_to_normalize():
-        made.update(one(text).encode())
+        normal = one(text)
+        assert their is None or normal == their.normalize_str(text)
+        made.update(normal.encode())
     assert made.hexdigest()[:16] == expected
 
 
-@pytest.mark.parametrize("name", ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"])
-def test_normalizers_equal_those_of_tokenizers(name: str) -> None:
-    """Compares the same texts with `tokenizers`; of the planes after the second, a sample."""
-    pinned("tokenizers")
-    from tokenizers import normalizers
-
-    one, their = NORMALIZED[name][0](), getattr(normalizers, name)()
-    near = len(texts_to_normalize()) * 4 // 8
-    for text in texts_to_normalize()[:near] + texts_to_normalize()[near::4]:
-        assert one(text) == their.normalize_str(text)
+def normalizer_of_tokenizers(name: str) -> Any:
+    """Its normalizer of the same name and release, if there is one."""
+    if name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
+        with suppress(pytest.skip.Exception):
+            pinned("tokenizers")
+            return getattr(importlib.import_module("tokenizers.normalizers"), name)()
+    return None

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import TIE_BREAKS, corpora, rules
+from strategies import TIE_BREAKS, corpora, examples, rules
 
 import bpe
 from bpe.training import checkpoint as checkpoint_module
@@ -95,7 +95,7 @@ def test_resuming_gives_the_same_result(
     )
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(words=corpora(), at=st.lists(st.integers(1, 30), min_size=1, max_size=3), most=st.integers(1, 40))
 def test_resuming_any_corpus_at_any_step_gives_the_same_merges(
     words: dict[str, int], at: list[int], most: int, tmp_path_factory: pytest.TempPathFactory

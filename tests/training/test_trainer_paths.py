@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import rules
+from strategies import SOAK, examples, rules
 
 import bpe
 from bpe.base._team import Team
@@ -75,7 +75,7 @@ def random_words(random_: random.Random) -> dict[str, int]:
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_every_path_equals_the_oracle(tie_break: str) -> None:
     random_ = random.Random(f"paths {tie_break}")
-    for _ in range(600):
+    for _ in range(150 * SOAK):
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
         words = random_words(random_)
         options = {
@@ -87,7 +87,7 @@ def test_every_path_equals_the_oracle(tie_break: str) -> None:
         assert seen == expected(words, tie_break=tie_break, **options), (switches, words, options)
 
 
-@settings(max_examples=100)
+@examples(40)
 @given(
     words=st.dictionaries(st.text("abc", min_size=1, max_size=30), st.integers(1, 5), min_size=1, max_size=20),
     switches=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in SWITCHES.items()}),
@@ -226,7 +226,7 @@ def trainer_of(
 def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None:
     """Training continues alike after its first merges are replayed, and from words encoded by those merges."""
     random_ = random.Random(f"replay {tie_break}")
-    for _ in range(150):
+    for _ in range(50 * SOAK):
         words = random_words(random_)
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
         whole = kernel(words, tie_break)

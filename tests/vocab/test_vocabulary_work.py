@@ -15,7 +15,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import TIE_BREAKS, corpora, rules
+from strategies import TIE_BREAKS, corpora, examples, rules
 from written import unspelled
 
 import bpe
@@ -43,7 +43,7 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 # Truncating and extending ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
 def test_truncating_and_extending_equal_training(words: dict[str, int], most: int, more: int) -> None:
     """Truncating gives the same tokenizer as training to that size, and extending gives the larger one again."""
@@ -75,7 +75,7 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
         assert size != between or bpe.extend(truncated, words, size, tie_break=tie_break) == smaller
 
 
-@settings(max_examples=100)
+@examples(25)
 @given(words=corpora(), others=corpora(), most=st.integers(0, 20), more=st.integers(0, 20), longest=st.integers(1, 8))
 def test_extending_with_other_counts_equals_the_naive_trainer(
     words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
@@ -209,7 +209,7 @@ def plain_best(rows: list[list[int]], counts: list[int], refused: set[bytes], to
     return min(left, default=None)
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(tok=any_tokenizers(), words=st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9)))
 def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
     """Every new merge is of the most frequent pair of adjacent ids, and the longer tokenizer encodes accordingly."""
@@ -339,7 +339,7 @@ def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple
 
 
 @each_kind
-@settings(max_examples=25)
+@examples(10)
 @given(words=corpora(), most=st.integers(0, 30), data=st.data())
 def test_prune_equals_the_naive_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject) -> None:
     tok = trained(words, kind, num_merges=most)
@@ -491,7 +491,7 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
     )
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(spec=vocabularies())
 def test_unreachable_tokens_are_those_that_no_word_encodes_to(spec: TokenizerSpec) -> None:
     """Encodes every word of one letter up to 20 long, of two up to 10, and of two and one unknown up to 7."""
