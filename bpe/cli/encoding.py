@@ -78,7 +78,7 @@ def encode(args: argparse.Namespace) -> None:
     else:
         with output(args.output) as out:
             idfiles.write_lines(out, batches)
-    log_skipped(sources)
+    log_skipped(sources.skipped)
 
 
 def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
@@ -221,4 +221,4 @@ def count(args: argparse.Namespace) -> None:
         row(*each)
     if len(names) > 1:
         row(sum(tokens), sum(sizes), "total")
-    log_skipped(sources)
+    log_skipped(sources.skipped)

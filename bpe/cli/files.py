@@ -127,10 +127,10 @@ def local_names(sources: Sources) -> list[str]:
     return [file.name for file in sources.files if file.kind in ("file", "pipe")]
 
 
-def log_skipped(sources: Sources) -> None:
+def log_skipped(skipped: int) -> None:
     """Log how many bad records were left out, if any were."""
-    if sources.skipped:
-        log.warning("%s left out; --on-error raise names the first", counted(sources.skipped, "bad record"))
+    if skipped:
+        log.warning("%s left out; --on-error raise names the first", counted(skipped, "bad record"))
 
 
 class Stdout:

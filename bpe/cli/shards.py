@@ -53,7 +53,7 @@ def encode(args: argparse.Namespace) -> None:
         allow_special=args.allow_special,
         progress=not args.quiet,
     )
-    log_skipped(sources)
+    log_skipped(manifest.skipped)
     _log_counts(args.output, manifest)
 
 

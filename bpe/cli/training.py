@@ -69,7 +69,7 @@ def train(args: argparse.Namespace) -> None:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_saved(args)) from None
     if sources is not None:
-        log_skipped(sources)
+        log_skipped(sources.skipped)
     training = tokenizer.training
     assert training is not None
     log.info(
@@ -145,7 +145,7 @@ def count_words(args: argparse.Namespace) -> None:
     )
     with progress_note(not args.quiet, "write"):
         counts.save(args.output)
-    log_skipped(sources)
+    log_skipped(sources.skipped)
     _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
 
 

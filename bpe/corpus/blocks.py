@@ -62,6 +62,7 @@ class Block:
         buffers: of a file: the pool that the memory of `text` is returned to.
         file: of `Sources`: the index of the file.
         position, skip: of `Sources`: the offset and the documents of `resume`.
+        skipped: of `Sources`: how many bad records had been left out when reading came to `position`.
         row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
 
     """
@@ -81,6 +82,7 @@ class Block:
     file: int = 0
     position: int = 0
     skip: int = 0
+    skipped: int = 0
     row: int | None = None
 
     @property

@@ -61,17 +61,24 @@ def column_blocks(file: SourceFile, run: Run, first: int, last: int | None) -> G
         )
     read = _parquet_rows if file.format == "parquet" else _arrow_rows
     rows = read_ahead(read(file, run, first, last), lambda rows: int(rows[0].nbytes), AHEAD)
-    group, before = -1, 0  # the present row group or record batch, and its documents so far
+    group, before, skipped = -1, 0, 0  # the present row group or record batch, its documents so far, bad rows before it
     with closing(rows):
         for array, number, total, row in rows:
             if number != group:
-                group, before = number, 0
+                group, before, skipped = number, 0, run.bad.skipped
             run.tally.bytes += _share(file, array, row, total)
             valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
             for part in arrow_documents(_as_text(array)) or []:
                 for block in _part_blocks(part, valid, run, row):
                     if len(block.starts):
-                        yield replace(block, size=run.tally.taken(0), file=run.number, position=number, skip=before)
+                        yield replace(
+                            block,
+                            size=run.tally.taken(0),
+                            file=run.number,
+                            position=number,
+                            skip=before,
+                            skipped=skipped,
+                        )
                         before += len(block.starts)
 
 

@@ -57,9 +57,16 @@ class BadRecords:
 
 @dataclass(slots=True)
 class Tally:
-    """The bytes of files that were read for blocks that had no documents; the next block adds them to its own."""
+    """What was read for blocks that had no documents; the next block adds the bytes to its own.
+
+    Attributes:
+        bytes: bytes of files.
+        skipped: the number of bad records before the records that are read now.
+
+    """
 
     bytes: int = 0
+    skipped: int = 0
 
     def taken(self, more: int) -> int:
         """`more` and the bytes before."""
@@ -97,6 +104,7 @@ class Run:
         self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: Buffers | None
     ) -> Block | None:
         """A block of whole documents that are end to end in `text`; None if there are none."""
+        skipped, self.tally.skipped = self.tally.skipped, self.bad.skipped
         if len(offsets) < 2:
             self.tally.bytes += size
             return None
@@ -112,6 +120,7 @@ class Run:
             buffers=buffers,
             file=self.number,
             position=position,
+            skipped=skipped,
         )
 
 

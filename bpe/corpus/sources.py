@@ -346,7 +346,7 @@ class Sources:
         units = self._parts()
         plain = all(file.seekable and file.format == "text" for file in self._used())
         schedule = Schedule(self.size if plain and start is None else None, threads)
-        reading = _Reading(cut, Buffers(), schedule, Tally())
+        reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped))
         skip = 0
         if start is not None:
             units, skip = self._from(units, start), start.documents
@@ -383,9 +383,10 @@ class Sources:
 
     def _unit_blocks(self, unit: Unit, reading: _Reading) -> Iterator[Block]:
         file = self.files[unit.file]
-        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally)
         if file.format == "text":
             return self._text_blocks(file, unit, reading)
+        reading.tally.skipped = self.skipped
+        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally)
         if file.format == "jsonl":
             return self._jsonl_blocks(file, unit, reading, run)
         if file.format in ("csv", "tsv"):
@@ -564,7 +565,8 @@ def _without_open(block: Block, *, fresh: bool, always: bool) -> Block:
 
 def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:
     """The blocks of whole documents, without the documents that are not UTF-8, which are counted."""
-    for block in blocks:
+    for taken in blocks:
+        block = replace(taken, skipped=bad.skipped)
         assert isinstance(block.text, memoryview)
         if utf8_error(block.text) is not None:
             starts, ends = block.documents(empty=True)

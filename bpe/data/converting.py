@@ -105,7 +105,7 @@ def convert_shards(
         written = _with_starts(written, found, read.changes)
     tokenizer = _copied_tokenizer(old.tokenizer, path, folder)
     sources = {} if read.changes else old.sources
-    new = Manifest(form.name, dtype.name, tuple(written), masks, tokenizer, sources, old.options)
+    new = Manifest(form.name, dtype.name, tuple(written), masks, tokenizer, sources, old.options, old.skipped)
     new.write(folder)
     return new
 

@@ -224,7 +224,9 @@ class _Encoding:
                             f"{path} was finished, and is missing now or has another size; to start over, remove "
                             f"{self.out}"
                         )
-        log.info("going on in %s: %s finished", self.out, counted(done, "shard"))
+        piped = any(file.kind in ("stdin", "pipe") for file in self.sources.files)
+        again = "; the pipe must give the same text from its beginning again" if piped else ""
+        log.info("going on in %s: %s finished%s", self.out, counted(done, "shard"), again)
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
@@ -266,6 +268,7 @@ class _Encoding:
             else:
                 writer.write(group)
 
+        earlier = start.skipped - sources.skipped
         done = 0 if start.position is None else size_before(sources, start.position.file, start.position.offset)
         try:
             with (
@@ -291,7 +294,7 @@ class _Encoding:
                         advance(group.size, documents=group.complete, tokens=len(group.ids))
                         del group
                 thread.wait()
-            writer.end()
+            writer.end(earlier + sources.skipped)
         except BaseException:
             writer.discard()
             raise
@@ -323,6 +326,7 @@ class _Encoding:
             tokenizer={"fingerprint": self.tokenizer.fingerprint, "file": TOKENIZER},
             sources=_as_json(self.header["sources"]),
             options=_as_json(self.header["options"]),
+            skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),
         )
 
 

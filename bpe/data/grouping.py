@@ -45,23 +45,26 @@ class Place:
         position: where to begin reading; None for the beginning of the sources.
         skip: the number of documents between that position and this one.
         number: the number in its file of the document at the position.
+        skipped: the number of bad records before the position that were left out.
 
     """
 
     position: Position | None = None
     skip: int = 0
     number: int = 0
+    skipped: int = 0
 
     def to_json(self) -> list[int]:
         """The place as the journal has it."""
         assert self.position is not None
-        return [self.position.file, self.position.offset, self.position.documents, self.skip, self.number]
+        position = self.position
+        return [position.file, position.offset, position.documents, self.skip, self.number, self.skipped]
 
     @classmethod
     def from_json(cls, value: list[int]) -> Place:
         """The place in a journal."""
-        file, offset, documents, skip, number = value
-        return cls(Position(file, offset, documents), skip, number)
+        file, offset, documents, skip, number, *skipped = value
+        return cls(Position(file, offset, documents), skip, number, *skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,8 @@ def encoded_groups(
     skip = start.skip
     read = NameWarning(names).watch(sources.blocks(cut, threads, start=start.position))
     with closing(read) as blocks:  # an error leaves no file open
-        grouping = _Grouping(blocks, check, whole=whole, hashed=hashed, start=start)
+        earlier = start.skipped - sources.skipped  # by runs before this one
+        grouping = _Grouping(blocks, check, whole=whole, hashed=hashed, start=start, earlier=earlier)
         while (group := _next_group(grouping, engine, threads, allowed, around, sources.regular)) is not None:
             if skip:
                 dropped = min(skip, group.complete)
@@ -198,9 +202,16 @@ class _Grouping(Iterator[Block]):
     """Passes blocks on to the encoder, stops at the end of each group, and notes where groups begin."""
 
     def __init__(
-        self, blocks: Iterator[Block], check: Callable[[], None], *, whole: bool, hashed: bool, start: Place
+        self,
+        blocks: Iterator[Block],
+        check: Callable[[], None],
+        *,
+        whole: bool,
+        hashed: bool,
+        start: Place,
+        earlier: int,
     ) -> None:
-        self._blocks, self._check, self._hashed = blocks, check, hashed
+        self._blocks, self._check, self._hashed, self._earlier = blocks, check, hashed, earlier
         self._held: Block | None = None  # read, and of the next group
         self.most = FIRST
         self._per_document = _PER_DOCUMENT if whole else _PER_LENGTH
@@ -227,7 +238,7 @@ class _Grouping(Iterator[Block]):
             self._first, self._continues = False, not block.begins
             if block.begins:
                 number = self._next if block.file == self._file else 0
-                self._anchor, self._since = Place(block.resume, 0, number), 0
+                self._anchor, self._since = Place(block.resume, 0, number, self._earlier + block.skipped), 0
         self._taken += len(block.text)
         self._size += block.size
         self._files.append(block.file)

@@ -67,6 +67,7 @@ class Manifest:
         tokenizer: facts about the tokenizer, JSON: "fingerprint" and "file" where there is a copy; {} if unknown.
         sources: the plan of the sources, JSON; {} if unknown.
         options: the options that the shards were written with, JSON.
+        skipped: the number of bad records of the sources that were left out, in all runs of the command.
 
     >>> file = WrittenFile("tokens-00000.npy", 132, "0a1b2c3d")
     >>> manifest = Manifest("native", "uint16", (ShardEntry("tokens-00000", 1, 2, (file,)),))
@@ -82,6 +83,7 @@ class Manifest:
     tokenizer: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    skipped: int = 0
 
     @property
     def documents(self) -> int:
@@ -111,6 +113,7 @@ class Manifest:
 
         """
         totals = {"documents": self.documents, "tokens": self.tokens}
+        totals |= {"skipped": self.skipped} if self.skipped else {}
         head = {"version": VERSION, "format": self.format, "dtype": self.dtype, "masks": self.masks, **totals}
         tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
@@ -150,7 +153,8 @@ def _manifest(value: object) -> Manifest:
     if not isinstance(masks, bool):
         _fail(masks, "true or false", "masks")
     facts = {name: _object(root.get(name), name) for name in ("tokenizer", "sources", "options")}
-    manifest = Manifest(_text(root, "format", ""), dtype, shards, masks, **facts)
+    skipped = _count(root, "skipped", "") if "skipped" in root else 0
+    manifest = Manifest(_text(root, "format", ""), dtype, shards, masks, **facts, skipped=skipped)
     for name in ("documents", "tokens"):
         total, expected = _count(root, name, ""), getattr(manifest, name)
         if total != expected:

@@ -62,6 +62,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         tokenizer=first.tokenizer,
         sources={**plan, "parts": parts_of},
         options={**first.options, "part": None},
+        skipped=sum(manifest.skipped for _, manifest in found),
     )
     file = first.tokenizer.get("file")
     if isinstance(file, str):

@@ -81,9 +81,11 @@ class OrderedShards:
         )
         reached("written")
 
-    def _finish(self, after: Place | None) -> None:
+    def _finish(self, after: Place | None, skipped: int = 0) -> None:
         """Finish the shards of the step, and begin another."""
         step: dict[str, Any] = {"shards": self._step.finish(), "first": self._first, "next": after and after.to_json()}
+        if after is None:
+            step["skipped"] = skipped
         self._count(step)
         self._journal.append(step)
         reached("recorded")
@@ -93,9 +95,9 @@ class OrderedShards:
         for shard in step["shards"]:
             self._documents[shard["split"] or ""] += shard["documents"]
 
-    def end(self) -> None:
-        """Finish the last step, after all groups."""
-        self._finish(None)
+    def end(self, skipped: int) -> None:
+        """Finish the last step, after all groups; `skipped` bad records were left out in all runs."""
+        self._finish(None, skipped)
 
     def discard(self) -> None:
         """Remove what is not finished."""

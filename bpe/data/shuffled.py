@@ -83,17 +83,18 @@ class ShuffledShards:
         self._unsaved += group.size
         reached("bucketed")
 
-    def _save(self, place: Place | None) -> None:
+    def _save(self, place: Place | None, skipped: int = 0) -> None:
         """Record that all documents before a place are in the buckets."""
         sizes = self._buckets.sizes(sync=True)
         after = None if place is None else place.to_json()
-        self._journal.append({"buckets": self._buckets.count, "sizes": sizes, "next": after})
+        step = {"buckets": self._buckets.count, "sizes": sizes, "next": after}
+        self._journal.append(step if place is not None else {**step, "skipped": skipped})
         self._unsaved = 0
         reached("recorded")
 
-    def end(self) -> None:
-        """Record that all documents are in the buckets."""
-        self._save(None)
+    def end(self, skipped: int) -> None:
+        """Record that all documents are in the buckets; `skipped` bad records were left out in all runs."""
+        self._save(None, skipped)
 
     def write_shards(self, advance: Callable[[int], object]) -> None:
         """Write the shards that are not finished, and remove the buckets.

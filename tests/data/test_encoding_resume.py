@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import json
 import logging
 import os
 import re
@@ -20,6 +22,7 @@ import pytest
 from test_encoding import END, WORDS, corpus, documents, files_of, small_groups, sources, tokenizer
 
 import bpe
+from bpe.corpus import reading
 from bpe.data import encode_shards, grouping, journal, shuffled
 from bpe.errors import FormatError
 
@@ -120,6 +123,72 @@ def test_real_kills_at_random_moments(tmp_path, tokenizer):
         process.wait()
     subprocess.run([*command, str(out)], check=True)
     assert files_of(out) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("ending", [".jsonl", ".csv.gz", ".parquet", ".txt"])
+@pytest.mark.usefixtures("small_groups")
+def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch, ending):
+    """The manifest has the number of an undisturbed run, however often the command was killed."""
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 4000)
+    monkeypatch.setattr(reading, "READ", 2000)
+    for number in range(3):
+        write_with_bad_records(tmp_path / f"{number}{ending}", documents(20 + number, 120))
+    options = {"separator": END} if ending == ".txt" else {}
+
+    def encode(out: str, way: str) -> bpe.data.Manifest:
+        return encode_shards(
+            bpe.Sources(sorted(tmp_path.glob(f"*{ending}")), on_error="skip", **options),
+            tokenizer,
+            tmp_path / out,
+            **WAYS[way],
+        )
+
+    for way in ("in order", "shuffled"):
+        whole = encode(f"{way} whole", way)
+        assert whole.skipped == 3 * (120 // 7 + 1)
+        runs = 0
+        while killed_at(24, lambda way=way: encode(way, way)):
+            runs += 1
+            assert runs < 30, "no progress"
+        assert runs
+        assert encode(way, way) == whole
+        assert files_of(tmp_path / way) == files_of(tmp_path / f"{way} whole")
+
+
+def write_with_bad_records(path: Path, texts: list[str]) -> None:
+    """Write documents as a file of the format that its name says, every seventh of them bad."""
+    bad = [number % 7 == 0 for number in range(len(texts))]
+    rows = list(zip(texts, bad, strict=True))
+    if path.suffix == ".parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"text": [None if wrong else text for text, wrong in rows]}), path, row_group_size=25)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join("{\n" if wrong else json.dumps({"text": text}) + "\n" for text, wrong in rows))
+    elif path.suffix == ".gz":
+        quoted = ("too,many,cells\n" if wrong else f'"{text}",1\n' for text, wrong in rows)
+        path.write_bytes(gzip.compress(("text,n\n" + "".join(quoted)).encode()))
+    else:
+        path.write_bytes(b"".join((b"\xff" if wrong else text.encode()) + END.encode() for text, wrong in rows))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.usefixtures("small_groups")
+def test_standard_input_is_read_again_from_its_beginning(tmp_path, tokenizer, monkeypatch, caplog):
+    """A run that was killed goes on with the same input, of which it leaves out what it has."""
+    (path,) = corpus(tmp_path / "c", documents(23, 100), 1)
+
+    def encode(out: str) -> bpe.data.Manifest:
+        with open(path) as file:
+            monkeypatch.setattr("sys.stdin", file)
+            return encode_shards(bpe.Sources("-", separator=END), tokenizer, tmp_path / out, shard_size=1500)
+
+    encode("whole")
+    assert killed_at(14, lambda: encode("out"))
+    with caplog.at_level("INFO", logger="bpe"):
+        encode("out")
+    assert "the pipe must give the same text from its beginning again" in caplog.text
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
 # The journal ----------------------------------------------------------------------------------------------------------
