@@ -173,6 +173,17 @@ def test_workers_of_a_data_loader_have_parts(tokenizer: bpe.Tokenizer, workers: 
     assert sorted(got) == sorted(json.dumps(row["input_ids"]) for row in expected)
 
 
+def test_a_state_for_other_numbers_of_workers_is_refused(tokenizer: bpe.Tokenizer) -> None:
+    pytest.importorskip("torch.utils.data", reason="needs PyTorch")
+    stream = torch_batches(StreamingEncoder(TEXTS, tokenizer, 3), 4)
+    assert stream.state_dict() == {}
+    stream.load_state_dict({})
+    with pytest.raises(ValueError, match=r"consumed is 5; the state of a StreamingEncoder belongs to each worker"):
+        stream.state_dict(consumed=5)
+    with pytest.raises(ValueError, match=r"resume with as many ranks and workers, or write shards"):
+        stream.load_state_dict({"position": 5})
+
+
 @pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:'set_vital' is", "ignore:.*use of fork.*")
 def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer) -> None:
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")

@@ -10,6 +10,10 @@ number of its ids to leave out:
                          [a a b b b]
     state                       the place of c, and the remainder [b]
 
+Unlike rows of shards, these rows depend on the number of parts (ranks times workers): each part cuts its own documents
+into rows, since no worker knows how many ids the documents of the others have. So a state belongs to one part of a
+number of parts, and a run resumes with the same number of ranks and workers; with others it is refused.
+
 Not here: reading and encoding in groups (`bpe/data/grouping.py`), and rows of shards (`blocks.py`).
 """
 

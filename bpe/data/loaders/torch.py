@@ -21,9 +21,16 @@ import numpy as np
 
 from bpe.data.loaders.rows import Batches, Plan, Rows, State
 from bpe.data.loaders.spans import Batch, collate
-from bpe.errors import check_int, typed
+from bpe.errors import check_int, shown, typed
 
 Key = tuple[int, int]
+
+#: Why the stream of a `StreamingEncoder` has no state for any number of workers, and what to do.
+STREAMED = (
+    "the state of a StreamingEncoder belongs to each worker of each rank, which reads a part of the sources: save them "
+    "with torchdata's StatefulDataLoader and resume with as many ranks and workers, or write shards (bpe encode), "
+    "whose rows can be resumed with any number"
+)
 
 
 class RowSampler:
@@ -127,7 +134,8 @@ class WorkerBatches(Iterator[Batch]):
                 raise ValueError(
                     f"the state is of worker {state.get('worker')} of {state.get('workers')}, and this is worker "
                     f"{self._worker['worker']} of {self._worker['workers']}; to change the number of workers, use "
-                    "bpe.data.RowSampler, or state_dict(consumed=) of the dataset"
+                    "bpe.data.RowSampler, or state_dict(consumed=) of the dataset (for rows of shards, not for a "
+                    "StreamingEncoder)"
                 )
         self._batches = self._begin(state)
 
@@ -166,15 +174,22 @@ class BatchStream:
         return count
 
     def state_dict(self, consumed: int = 0) -> State:
-        """The state after `consumed` batches of the latest iteration, for any number of workers and ranks."""
+        """The state after `consumed` batches of the latest iteration, for any number of workers and ranks.
+
+        A `StreamingEncoder` has none: ValueError unless `consumed` is 0, for which the state is empty.
+        """
         if not isinstance(self._source, Rows):
-            return {}  # each worker has a state of its own, which StatefulDataLoader saves
+            if consumed:
+                raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
+            return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
         return self._source.state_at(self._plan.row_after(self._start, check_int("consumed", consumed, 0)))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
         if isinstance(self._source, Rows):
             self._start = self._source.number_of(state)
+        elif state:
+            raise ValueError(f"state is {shown(state)}; {STREAMED}")
 
 
 def torch_batches(
@@ -191,7 +206,8 @@ def torch_batches(
     With `Blocks`, `Packed` or `Mixture`, worker w of n makes every n-th batch, so that the DataLoader yields the same
     batches in the same order with any number of workers. Count the batches that training used, and save
     `state_dict(consumed=...)`; `load_state_dict` before the next iteration. With a `StreamingEncoder`, each worker of
-    each rank reads its part of the sources, and torchdata's StatefulDataLoader saves their states.
+    each rank reads its part of the sources, and torchdata's StatefulDataLoader saves their states: resuming needs as
+    many ranks and workers, since their number decides which documents follow each other in a row.
 
     The arguments are those of `RowSampler`. With a `StreamingEncoder`, `epochs` and `drop_last` have no effect: it
     reads its sources once, and yields no smaller batch.
