@@ -57,8 +57,8 @@ def convert_shards(
         largest_id: the largest id that may occur, which decides the dtype. None: it is found by reading all ids once.
         end_of_text: the id that separates documents in nanogpt (after each) and llmc (before each), or the name of
             the special token, if the shards have a copy of their tokenizer. Shards of these formats are divided into
-            documents by it; in these formats, each document is written with it, unless it has the id already. Between the
-            two, it moves from one end of each document to the other.
+            documents by it; in these formats, each document is written with it, unless it has the id already. Between
+            the two, it moves from one end of each document to the other.
         drop_boundaries: whether the boundaries of documents may be lost, or, if they are lost already, each shard may
             become one document.
         drop_masks: whether loss masks may be lost.

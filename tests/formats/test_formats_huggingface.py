@@ -15,7 +15,6 @@ from tokenizer_json import (
     CLIP_FILE,
     LLAMA3,
     MARKED,
-    MARKED_MERGES,
     OLD,
     PIECES,
     TEXTS,
