@@ -158,11 +158,11 @@ class Rows(ABC):
 
     def _numbers(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
         """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
-        pairs = (
-            keys if set(map(type, keys)) == {tuple} else [key if isinstance(key, tuple) else (0, key) for key in keys]
-        )
-        flat = list(chain.from_iterable(pairs))  # type: ignore[arg-type]
-        if set(map(len, pairs)) != {2} or set(map(type, flat)) != {int}:  # type: ignore[arg-type]
+        pairs: list[Any] = list(keys)
+        if set(map(type, keys)) != {tuple}:
+            pairs = [key if isinstance(key, tuple) else (0, key) for key in keys]
+        flat = list(chain.from_iterable(pairs))
+        if set(map(len, pairs)) != {2} or set(map(type, flat)) != {int}:
             for key, pair in zip(keys, pairs, strict=True):
                 if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
                     raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
