@@ -32,6 +32,7 @@ from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
 from bpe.training.extend import extend
+from bpe.training.superwords import SuperWords
 from bpe.training.train import train
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -42,6 +43,7 @@ __all__ = [
     "Pretokenizer",
     "Progress",
     "Sources",
+    "SuperWords",
     "TokenBatch",
     "Tokenizer",
     "TokenizerSpec",

@@ -269,6 +269,7 @@ def _add_train(train: Parser) -> None:
     )
     option("--split-digits", action="store_true", help="each digit is a token of its own")
     option("--first-id", metavar="N", type=at_least(0), help="the first id; default 0")
+    _add_superwords(train)
     train.add_argument(
         "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"
     )
@@ -295,6 +296,40 @@ def _add_train(train: Parser) -> None:
     )
 
 
+def _add_superwords(train: Parser) -> None:
+    """The options of `bpe.SuperWords`."""
+    train.add_argument(
+        "--superwords",
+        metavar="N",
+        type=at_least(1),
+        help="from N tokens on, learn tokens that reach across words; FILES are read twice",
+    )
+    _add_units(train)
+    train.add_argument(
+        "--max-words", metavar="N", type=at_least(0), default=4, help="of superwords; default 4, 0 for no limit"
+    )
+    train.add_argument(
+        "--forbid",
+        metavar="S",
+        nargs="+",
+        action="extend",
+        help="strings that no superword contains; default a colon with a space",
+    )
+    train.add_argument(
+        "--drop-unused", action="store_true", help="with --superwords, drop the first tokens that no unit contains"
+    )
+    train.add_argument("--unit-counts", metavar="units.counts", help="with --superwords and --counts: those of stage 2")
+
+
+def _add_units(parser: Parser) -> None:
+    parser.add_argument(
+        "--units",
+        choices=("lines", "paper", "v2"),
+        help="what superwords are learned from: whole lines (default), or the patterns of SuperBPE's paper or of its "
+        "authors' later vocabularies",
+    )
+
+
 def _add_count_words(count: Parser) -> None:
     """The options of `bpe.count_words`. An option that is not given takes the library's default."""
     _add_files(count, "+")
@@ -302,6 +337,8 @@ def _add_count_words(count: Parser) -> None:
         "-o", "--output", metavar="words.counts", type=file_path, required=True, help="the file to write"
     )
     _add_words(count, {"gpt2": "default"})
+    _add_units(count)
+    count.add_argument("--stage", metavar="N", type=int, choices=(1, 2), help="with --units: 1 or 2")
     _add_documents(count)
     _add_part(count)
     count.add_argument(

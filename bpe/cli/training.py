@@ -6,6 +6,8 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import bpe
@@ -37,9 +39,9 @@ def train(args: argparse.Namespace) -> None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
     if args.counts is not None and (args.per_line or args.separator is not None):
         args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
-    check_inputs(args, [args.counts] if args.counts else [])
+    check_inputs(args, [path for path in (args.counts, args.unit_counts) if path])
     sources = sources_of(args) if args.files else None
-    inputs = [*(local_names(sources) if sources is not None else []), args.counts]
+    inputs = [*(local_names(sources) if sources is not None else []), args.counts, args.unit_counts]
     check_output(args.output, inputs)
     for path in _checkpoint_files(args):
         check_output(path, [*inputs, args.output], "--checkpoint")
@@ -52,13 +54,15 @@ def train(args: argparse.Namespace) -> None:
     _with_gaps(args, options)
     if args.corpus_alphabet:
         options["initial_alphabet"] = "corpus"
+    superwords = _superwords(args)
     if args.trace:
         options["on_merge"] = _trace
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         tokenizer = bpe.train(
             files=sources,
-            counts=None if args.counts is None else _split_counts(args),
+            counts=None if args.counts is None else _counts(args),
+            superwords=superwords,
             **options,
             special_tokens=args.special_tokens,
             end_of_word_glued=args.end_of_word_glued,
@@ -81,8 +85,43 @@ def train(args: argparse.Namespace) -> None:
     )
 
 
+def _superwords(args: argparse.Namespace) -> bpe.SuperWords | None:
+    """The options of stage 2, or None without --superwords."""
+    if args.superwords is None:
+        given = [("--units", args.units), ("--forbid", args.forbid), ("--drop-unused", args.drop_unused)]
+        for flag, value in [*given, ("--unit-counts", args.unit_counts)]:
+            if value:
+                args.parser.error(f"{flag} needs --superwords N")
+        return None
+    if bool(args.counts) != bool(args.unit_counts):
+        args.parser.error("--superwords needs both --counts and --unit-counts, or FILES")
+    return _SUPERWORDS[args.units or "lines"](
+        args.superwords,
+        max_words=args.max_words or None,
+        forbidden=(": ",) if args.forbid is None else tuple(args.forbid),
+        unused="drop" if args.drop_unused else "keep",
+    )
+
+
+_SUPERWORDS: dict[str, Callable[..., bpe.SuperWords]] = {
+    "lines": bpe.SuperWords,
+    "paper": bpe.SuperWords.paper,
+    "v2": bpe.SuperWords.v2,
+}
+
+
+def _counts(args: argparse.Namespace) -> WordCounts | tuple[WordCounts, WordCounts]:
+    counts = _split_counts(args)
+    return counts if args.unit_counts is None else (counts, WordCounts.load(args.unit_counts))
+
+
 def _checkpoint_files(args: argparse.Namespace) -> list[str]:
-    return [args.checkpoint, f"{args.checkpoint}.counts"] if hasattr(args, "checkpoint") else []
+    if not hasattr(args, "checkpoint"):
+        return []
+    names = [args.checkpoint, f"{args.checkpoint}.counts"]
+    return (
+        names if args.superwords is None else [*names, *(f"{args.checkpoint}.stage2{end}" for end in ("", ".counts"))]
+    )
 
 
 def _saved(args: argparse.Namespace) -> str:
@@ -136,7 +175,14 @@ def count_words(args: argparse.Namespace) -> None:
     options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
     _with_gaps(args, options)
     began = time.perf_counter()
-    counts = bpe.count_words(
+    if (args.units is None) != (args.stage is None):
+        args.parser.error("give both --units and --stage, or neither")
+    count: Callable[..., WordCounts] = bpe.count_words
+    if args.units is not None:
+        count = partial(_SUPERWORDS[args.units](1).count_words, args.stage)
+        if "pretokenizer" in options:
+            args.parser.error("--units has pretokenizers of its own; leave --pretokenizer and --pattern out")
+    counts = count(
         files=sources,
         **options,
         **_normalizing(args),

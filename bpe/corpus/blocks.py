@@ -23,6 +23,9 @@ PathLike = str | os.PathLike[str]
 #: The size in bytes of a block of texts in memory. A document that may not be cut can make it larger.
 BLOCK = 1 << 22
 
+#: The bytes that are searched for a newline at a time.
+NEAR = 1 << 12
+
 #: Called as cut(text, offset): the first safe split point at or after the offset; the length of the text if none.
 Cut = Callable[[Bytes, int], int]
 
@@ -223,6 +226,25 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
         return None
 
     return cut
+
+
+def next_line(text: Bytes, at: int) -> int:
+    """The first start of a line at or after an offset greater than 0; the length of the text if there is none."""
+    for start in range(at - 1, len(text), NEAR):
+        found = bytes(text[start : start + NEAR]).find(b"\n")
+        if found >= 0:
+            return start + found + 1
+    return len(text)
+
+
+def last_line(text: memoryview, low: int) -> int:
+    """The last start of a line after `low`, or at the end of the text; `low` if there is none."""
+    for end in range(len(text), low, -NEAR):
+        start = max(end - NEAR, low)
+        found = bytes(text[start:end]).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+    return low
 
 
 def separators_of(separator: str | None, per_line: bool) -> list[bytes]:

@@ -178,23 +178,24 @@ cdef class WordTable:
     def count_spans(
         self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
     ):
-        """Count the pretokens `text[starts[i]:ends[i]]`; `text` is at `position` of the corpus."""
+        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `position` of the corpus."""
         cdef Batch batch
-        cdef Py_ssize_t i, size = text.shape[0]
+        cdef Py_ssize_t i, first = 0, size = text.shape[0]
         check_spans(starts, ends, size, False)
         if size == 0:
             return
         batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
-                if batch.n == BATCH or (batch.n and ends[i] - (batch.text - &text[0]) > MAX_SPAN):
+                if batch.n == BATCH or (batch.n and (starts[i] < first or ends[i] - first > MAX_SPAN)):
                     self.count_batch(&batch)
                 if ends[i] - starts[i] > MAX_SPAN:
                     self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, position + <uint64_t>starts[i])
                     continue
                 if batch.n == 0:
-                    begin_batch(&batch, &text[0], starts[i], size, position)
-                batch.start[batch.n] = <uint32_t>(&text[0] + starts[i] - batch.text)
+                    first = starts[i]
+                    begin_batch(&batch, &text[0], first, size, position)
+                batch.start[batch.n] = <uint32_t>(starts[i] - first)
                 batch.size[batch.n] = <uint32_t>(ends[i] - starts[i])
                 batch.n += 1
             self.count_batch(&batch)

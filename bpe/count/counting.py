@@ -115,15 +115,18 @@ def count_into(
     progress: ProgressLike,
     *,
     utf8: bool = False,
+    lines: bool = False,
     max_memory: int | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
+
+    With `lines`, each line of a document, its newline included, is split into words by itself.
 
     Each thread fills a table of its own with whole blocks of the corpus. A word keeps the position of its first
     occurrence in the corpus, so the merged counts and their order do not depend on which thread counted which block.
     Tables are spilled to disk before the process exceeds `max_memory` bytes.
     """
-    splitter = Splitter(counts)
+    splitter = Splitter(counts, lines=lines)
     total = source.size if isinstance(source, Sources) else None
     text = source.text_size if isinstance(source, Sources) else None
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0

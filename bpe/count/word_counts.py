@@ -26,7 +26,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
 from bpe.corpus._separators import split
-from bpe.corpus.blocks import Cut, PathLike, document_cut, safe_cut
+from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut
 from bpe.corpus.documents import Documents
 from bpe.corpus.reading import EndCut
 from bpe.count._word_table import WordTable
@@ -457,9 +457,13 @@ class WordCounts:
 
 
 class Splitter:
-    """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize."""
+    """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize.
 
-    def __init__(self, counts: WordCounts) -> None:
+    With `lines`, each line of a text, its newline included, is split by itself.
+    """
+
+    def __init__(self, counts: WordCounts, *, lines: bool = False) -> None:
+        self.lines = lines
         self.specials = [name.encode() for name in counts.special_tokens]
         #: Finds the special tokens where there are many.
         self._finder = Finder(self.specials) if len(self.specials) > _FEW else None
@@ -479,14 +483,19 @@ class Splitter:
     def cutter(self) -> Cut | None:
         """A function that finds safe split points of a document: pretoken starts outside special tokens.
 
-        None if the pretokenizer has no scanner, or the text changes before it is split.
+        None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
+        lines outside special tokens.
         """
-        if self.scanner is None or self.changes_text:
+        finder = Finder(self.specials)
+        if self.lines:
+            find_next = next_line
+        elif self.scanner is None or self.changes_text:
             return None
-        scanner, finder = self.scanner, Finder(self.specials)
+        else:
+            find_next = partial(cutting.find_next, self.scanner)
 
         def cut(text: Bytes, at: int) -> int:
-            while (at := cutting.find_next(scanner, text, at)) < len(text):
+            while (at := find_next(text, at)) < len(text):
                 if not finder.crosses(text, at):
                     break
                 at += 1
@@ -496,6 +505,8 @@ class Splitter:
 
     def end_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
         """A function that finds where a block of a file may end: between documents, or at a safe split point."""
+        if self.lines:
+            return safe_cut(last_line, separators + self.specials)
         if self.scanner is None or self.scanner == WHOLE or self.changes_text:
             return document_cut(separators, keep)
         return safe_cut(partial(cutting.find_last, self.scanner), separators + self.specials)
@@ -513,6 +524,8 @@ class Splitter:
             starts, ends = self._finder.between(text, starts, ends)
         elif self.specials:
             starts, ends = split(text, starts, ends, self.specials)
+        if self.lines:
+            starts, ends = split(text, starts, ends, [b"\n"], keep=True)
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
@@ -522,9 +535,7 @@ class Splitter:
         if self.scanner is not None:
             table.count_scanned(self.scanner, text, starts, ends, position)
         elif self.pretokenizer is not None:
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-                found, found_ends = self.pretokenizer.spans(bytes(text[start:end]))
-                table.count_spans(text, found + start, found_ends + start, position)
+            table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
         return position + len(text) + 1
 
 

@@ -268,6 +268,11 @@ cdef Py_ssize_t next_o200k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) n
     return next_cased(text, pos, end, 3, True)
 
 
+cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Return the end of a pretoken of o200k's pattern without contractions."""
+    return next_cased(text, pos, end, 3, False)
+
+
 cdef Py_ssize_t next_tekken(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     return next_cased(text, pos, end, 1, False)
 

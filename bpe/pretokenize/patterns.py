@@ -110,6 +110,17 @@ WHOLE = 0
 #: Scanners of U+2581, which stands for a space: each one starts a word, or each one that follows another character.
 METASPACE, SPACE_RUNS = 32, 33
 
+#: The patterns of SuperBPE's two stages, as its paper has them and as its authors use them since 2025-11. The paper's
+#: group digits from the right: "1", "234" for 1234.
+_GROUPS = r"\p{N}+?(?=(?:\d{3})+(?!\d)|(?!\p{N}))"
+SUPERBPE_WORDS = rf"{_GROUPS}| ?\p{{L}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
+SUPERBPE_UNITS = rf"{_GROUPS}|\P{{N}}+"
+SUPERBPE_V2_WORDS = _cased("", r"\p{N}{1,3}")
+SUPERBPE_V2_UNITS = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
+
+#: The patterns of `_unit_scanner.pyx` → its numbers; the text between their matches is kept.
+UNITS: dict[str, int] = {SUPERBPE_WORDS: 0, SUPERBPE_UNITS: 1, SUPERBPE_V2_UNITS: 2, SUPERBPE_V2_WORDS: 3}
+
 #: Other spellings of the same patterns, from tokenizer.json files and older releases → the name. tiktoken's cl100k
 #: before it added `\\s++$` is Llama 3's pattern.
 SPELLINGS: dict[str, str] = {

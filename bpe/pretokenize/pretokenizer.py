@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize import _scanner as scan
-from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, WHOLE
+from bpe.pretokenize import _unit_scanner as units
+from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, UNITS, WHOLE
 from bpe.text.matching import check_timeout, compiled, within_time
 from bpe.text.normalizers import Normalizer
 
@@ -181,7 +182,28 @@ class Pretokenizer:
         """The starts and the ends of the pretokens in the result of `prepared`: two int64 arrays of byte offsets."""
         if self.scanner is not None:
             return scan.spans(self.scanner, data)
-        return self.spans_by_regex(data)
+        whole = np.array([0, len(data)], dtype=np.int64)
+        return self.spans_of_texts(data, whole[:1], whole[1:])
+
+    def spans_of_texts(
+        self, data: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The starts and ends of the pretokens in the texts `data[starts[i]:ends[i]]`, without a scanner.
+
+        They are in order within a text; the texts may be in another order.
+        """
+        found: list[NDArray[np.int64]] = [starts[:0]]
+        found_ends: list[NDArray[np.int64]] = [ends[:0]]
+        left = np.arange(len(starts))
+        if self.gaps == "keep" and self.pattern in UNITS and len(data):
+            first, last, left = units.spans(UNITS[self.pattern], data, starts, ends)
+            found.append(first)
+            found_ends.append(last)
+        for start, end in zip(starts[left].tolist(), ends[left].tolist(), strict=True):
+            first, last = self.spans_by_regex(bytes(data[start:end]))
+            found.append(first + start)
+            found_ends.append(last + start)
+        return np.concatenate(found), np.concatenate(found_ends)
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `spans`, by the `regex` package, for any pattern. The pattern sees an invalid byte as a lone surrogate."""

@@ -41,6 +41,18 @@ cdef enum Stop:
     RARE = 2                  # the best pair is below min_frequency
 
 
+cdef enum:
+    SPACE = 0x20
+    MOST_FORBIDDEN = 64
+
+
+cdef struct Veto:             # the new tokens that no merge makes: those
+    uint32_t max_words        # with more parts between spaces than this, unless it is 0
+    const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
+    size_t ends[MOST_FORBIDDEN]
+    size_t n
+
+
 cdef struct LearnedMerge:
     count_t left
     count_t right
@@ -80,26 +92,55 @@ cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) n
 
 # Remaining pairs ------------------------------------------------------------------------------------------------------
 
-cdef token_t token_of(Tokens* tokens, token_t left, token_t right, uint32_t max_length) except? 0xFFFFFFFF nogil:
+cdef bint is_vetoed(const Veto* veto, const byte_t* text, size_t size) noexcept nogil:
+    """Whether no merge may make a new token of this text."""
+    cdef size_t i, begin = 0, n_words = 0
+    cdef bint after_space = True
+    if veto.max_words:
+        for i in range(size):
+            n_words += after_space and text[i] != SPACE
+            after_space = text[i] == SPACE
+        if n_words > veto.max_words:
+            return True
+    for i in range(veto.n):
+        if contains(text, size, veto.strings + begin, veto.ends[i] - begin):
+            return True
+        begin = veto.ends[i]
+    return False
+
+
+cdef inline bint contains(const byte_t* text, size_t size, const byte_t* string, size_t length) noexcept nogil:
+    cdef size_t i
+    for i in range(length, size + 1):
+        if memcmp(text + i - length, string, length) == 0:
+            return True
+    return False
+
+
+cdef token_t token_of(TrainingState* state, const Veto* veto, token_t left, token_t right) except? 0xFFFFFFFF nogil:
     """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if the pair must not be merged.
 
     The merge result must not be longer than `max_length` symbols, nor spell a special token, nor what another token
-    spells with a mark where this one has letters.
+    spells with a mark where this one has letters. A new token must not be vetoed.
     """
+    cdef Tokens* tokens = &state.tokens
     cdef Token first = tokens.items[left], second = tokens.items[right]
+    cdef uint64_t size = <uint64_t>first.size + second.size
     cdef Token* named
+    cdef const byte_t* text
     cdef token_t known
-    if <uint64_t>first.length + second.length > max_length or <uint64_t>first.size + second.size > <uint64_t>0xFFFFFFFF:
+    if <uint64_t>first.length + second.length > state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
         return NO_TOKEN
-    known = token_named(tokens, joined(tokens, left, right), <size_t>first.size + second.size)
+    text = joined(tokens, left, right)
+    known = token_named(tokens, text, size)
     if known == NO_TOKEN:
-        return <token_t>tokens.n
+        return NO_TOKEN if is_vetoed(veto, text, size) else <token_t>tokens.n
     named = &tokens.items[known]
     # One that occurs already (length > 0) has the same bytes but other symbols: never the same token.
     return NO_TOKEN if named.reserved or named.length > 0 or named.ends_word != second.ends_word else known
 
 
-cdef bint any_pair(const id_t* cells, TrainingState* state) except -1 nogil:
+cdef bint any_pair(const id_t* cells, TrainingState* state, const Veto* veto) except -1 nogil:
     """Whether any pair is left that could be merged, however rare."""
     cdef size_t p = 1, q
     while p < state.symbols.n:
@@ -107,7 +148,7 @@ cdef bint any_pair(const id_t* cells, TrainingState* state) except -1 nogil:
         if cells[p] != <id_t>NO_TOKEN:
             q = p + state.tokens.width[cells[p]]
             if cells[q] != <id_t>NO_TOKEN:
-                if token_of(&state.tokens, cells[p], cells[q], state.policy.max_length) != NO_TOKEN:
+                if token_of(state, veto, cells[p], cells[q]) != NO_TOKEN:
                     return True
         p = q
     return False
@@ -126,6 +167,8 @@ cdef class Trainer:
     cdef Plan plan
     cdef Heap heap
     cdef TieBreak tie_break
+    cdef Veto veto
+    cdef bytes forbidden              # the memory of its strings
     cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
     cdef LearnedMerge* learned
@@ -161,6 +204,7 @@ cdef class Trainer:
         self.plan.dense = tuning.dense
         self.plan.growing = not strict
         self.state.policy.max_length = rule.max_length
+        self.set_veto(rule.max_words, rule.forbidden)
         self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
         self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
@@ -176,6 +220,18 @@ cdef class Trainer:
             self.heap.before = smaller_strings
         elif self.tie_break == BY_GREATEST:
             self.heap.before = greater_strings
+
+    cdef int set_veto(self, uint32_t max_words, forbidden) except -1:
+        cdef bytes string
+        if len(forbidden) > MOST_FORBIDDEN:
+            raise ValueError(f"{len(forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
+        self.veto.max_words, self.veto.n = max_words, 0
+        self.forbidden = b"".join(forbidden)
+        self.veto.strings = self.forbidden
+        for string in forbidden:
+            self.veto.ends[self.veto.n] = len(string) + (self.veto.ends[self.veto.n - 1] if self.veto.n else 0)
+            self.veto.n += 1
+        return 0
 
     cdef int write_symbols(self, words, start) except -1:
         """Write the words' symbols: the highest count first, or in the words' order for ties by first position.
@@ -300,8 +356,8 @@ cdef class Trainer:
         if self.plan.floor == 1:
             return False
         if self.state.symbols.wide:
-            return any_pair(<const uint32_t*>self.state.symbols.cells, &self.state)
-        return any_pair(<const uint16_t*>self.state.symbols.cells, &self.state)
+            return any_pair(<const uint32_t*>self.state.symbols.cells, &self.state, &self.veto)
+        return any_pair(<const uint16_t*>self.state.symbols.cells, &self.state, &self.veto)
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
@@ -353,7 +409,7 @@ cdef class Trainer:
                 token = NO_TOKEN
                 if number != NO_PAIR:
                     pair = self.state.pairs.items[number]
-                    token = token_of(&self.state.tokens, pair.left, pair.right, self.state.policy.max_length)
+                    token = token_of(&self.state, &self.veto, pair.left, pair.right)
                     if token == NO_TOKEN:
                         self.state.pairs.items[number].count = 0     # not offered again in this epoch
                     else:

@@ -13,19 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
-from bpe.base.progress import ProgressLike, check_progress
+from bpe.base.progress import ProgressLike, check_progress, progress_note
+from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
-from bpe.encode.engine import Engine
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import digit_codes
+from bpe.training.checkpoint import Checkpoint
+from bpe.training.encoded import encoded_groups
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
-from bpe.training.trainer import make_trainer, run_merges, training_of
+from bpe.training.superwords import SuperWords, stage_two
+from bpe.training.trainer import make_trainer, memory_for_pairs, resume, run_merges, training_of
 from bpe.training.words import SYMBOL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import word_symbols
+from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
 
@@ -38,6 +42,7 @@ def extend(
     min_frequency: int = 1,
     max_token_length: int | None = None,
     split_digits: bool = False,
+    superwords: SuperWords | None = None,
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
 ) -> Tokenizer:
@@ -57,6 +62,8 @@ def extend(
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token longer than this many symbols; longer tokens of `tok` stay.
         split_digits: as for `bpe.train`; tokens of `tok` that have digits stay.
+        superwords: learn tokens that reach across words: `counts` are those of its `count_words(2, ...)`, the result
+            has its pretokenizer, and its transition and first pretokenizer have no meaning.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.
         progress: as for `bpe.train`.
 
@@ -75,7 +82,7 @@ def extend(
     True
 
     """
-    _check_extendable(tok)
+    check_extendable(tok)
     check_progress(progress)
     spec = tok.spec
     options = TrainOptions(
@@ -87,14 +94,54 @@ def extend(
         split_digits=split_digits,
     )
     _check_size(tok, vocab_size)
+    if superwords is not None:
+        spec, options = _with_units(spec, options, superwords)
+    words = _as_counts(counts, spec)
+    if superwords is not None:
+        spec = stage_two(spec, words, superwords)
+    return Tokenizer(*learn_more(words, spec, options, on_merge, progress))
+
+
+def _with_units(spec: TokenizerSpec, options: TrainOptions, superwords: object) -> tuple[TokenizerSpec, TrainOptions]:
+    """The tokenizer with the pretokenizer of stage 2, and the options with its veto."""
+    if not isinstance(superwords, SuperWords):
+        raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
+    return (
+        replace(spec, pretokenizer=superwords.of_stage(2)),
+        replace(options, max_words=superwords.max_words, forbidden=superwords.forbidden),
+    )
+
+
+def learn_more(
+    counts: WordCounts,
+    spec: TokenizerSpec,
+    options: TrainOptions,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+    checkpoint: Checkpoint | None = None,
+    *,
+    consume: bool = False,
+    max_memory: int | None = None,
+    threads: int = 1,
+) -> tuple[TokenizerSpec, Training]:
+    """Learn merges that follow those of a tokenizer, up to `options.vocab_size` tokens; the arguments as for `learn`.
+
+    Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is.
+    """
+    assert options.vocab_size is not None
     began = time.perf_counter()
-    trainer, ids, n_words = _start_trainer(_as_counts(counts, spec), spec, options, vocab_size - tok.vocab_size)
-    merges = run_merges(trainer, 0, options, len(ids) + vocab_size - tok.vocab_size, on_merge, progress)
+    more = options.vocab_size - len(spec.vocabulary)
+    with progress_note(progress, "index"):
+        trainer, ids, n_words = _start_trainer(counts, spec, options, more, consume, max_memory, threads)
+    target = len(ids) + more
+    with helped(trainer.team):
+        done = resume(trainer, checkpoint, options, target, progress)
+        merges = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
     extended = _extended(spec, ids, trainer)
-    return Tokenizer(extended, training_of(trainer, merges, len(extended.vocabulary), n_words, began))
+    return extended, training_of(trainer, merges, len(extended.vocabulary), n_words, began)
 
 
-def _check_extendable(tok: Tokenizer) -> None:
+def check_extendable(tok: Tokenizer) -> None:
     """Raise an error for what is no tokenizer, and for one whose ids a new token could change."""
     if not isinstance(tok, Tokenizer):
         raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
@@ -145,7 +192,13 @@ def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spe
 
 
 def _start_trainer(
-    counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, more: int
+    counts: WordCounts,
+    spec: TokenizerSpec,
+    options: TrainOptions,
+    more: int,
+    consume: bool,
+    max_memory: int | None,
+    threads: int,
 ) -> tuple[Trainer, NDArray[np.int64], int]:
     """(A trainer that starts from the words as the tokenizer encodes them, the ids of all tokens, the number of words).
 
@@ -153,11 +206,15 @@ def _start_trainer(
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
+    words = words_of(counts, options)
+    if consume:
+        counts.clear()
     apart = _digit_tokens(vocabulary, options)
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
-    words = _encoded(words_of(counts, options), spec, ids, apart)
+    words = _encoded(words, spec, ids, apart)
+    memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(ids) + more)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
@@ -171,7 +228,8 @@ def _start_trainer(
         None,
         NO_TOKEN,
     )
-    return make_trainer(words, options, start, more), ids, len(words.counts)  # frees the arrays of `words`
+    trainer = make_trainer(words, options, start, more, memory, threads)
+    return trainer, ids, len(words.counts)  # frees the arrays of `words`
 
 
 def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int]) -> Words:
@@ -179,21 +237,22 @@ def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: l
 
     NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge.
     """
-    plain = replace(
-        spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None, dropout=0.0
-    )
-    batch = Engine(plain).encode_words(words.blob, words.offsets)
-    if len(batch.ids) + len(batch) + 1 > SYMBOL_LIMIT:
-        raise ValueError(
-            f"the distinct words have {len(batch.ids)} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
-        )
     vocabulary = spec.vocabulary
     numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
     numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     numbers[apart] = NO_TOKEN
-    found = numbers[np.minimum(batch.ids, np.uint32(vocabulary.limit))]
-    return replace(words, blob=found.view(np.uint8), offsets=batch.offsets * found.itemsize)
+    parts, lengths = [], [np.zeros(1, dtype=np.int64)]
+    for found, bounds in encoded_groups(spec, words.blob, words.offsets):
+        parts.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
+        lengths.append(np.diff(bounds))
+    offsets = np.cumsum(np.concatenate(lengths))
+    if offsets[-1] + len(offsets) > SYMBOL_LIMIT:
+        raise ValueError(
+            f"the distinct words have {offsets[-1]} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
+        )
+    tokens = np.concatenate(parts)
+    return replace(words, blob=tokens.view(np.uint8), offsets=offsets * tokens.itemsize, symbols=len(tokens))
 
 
 def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:

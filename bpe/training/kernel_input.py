@@ -50,12 +50,16 @@ class MergeRule:
         tie_break: the index of the rule in TIE_BREAKS.
         min_frequency: the least count of a pair that is merged.
         max_length: the most symbols of a token.
+        max_words: the most parts that spaces divide a new token into; 0 for no limit.
+        forbidden: strings that no new token contains.
 
     """
 
     tie_break: int
     min_frequency: int = 1
     max_length: int = 0xFFFFFFFF
+    max_words: int = 0
+    forbidden: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)

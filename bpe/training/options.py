@@ -26,7 +26,10 @@ TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """The options of `bpe.train` that determine the merges, validated when constructed. `bpe.train` documents them."""
+    """The options of `bpe.train` that determine the merges, validated when constructed. `bpe.train` documents them.
+
+    `max_words` and `forbidden` are those of a `SuperWords`, in its second stage.
+    """
 
     vocab_size: int | None = None
     num_merges: int | None = None
@@ -44,6 +47,8 @@ class TrainOptions:
     byte_fallback: bool = False
     character_coverage: float = 1.0
     split_digits: bool = False
+    max_words: int | None = None
+    forbidden: tuple[str, ...] = ()
     reserved: dict[str, None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +125,8 @@ class TrainOptions:
 
     def to_json(self) -> dict[str, Any]:
         """The options as name → JSON value, for a checkpoint."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reserved"}
+        apart = ("reserved", "max_words", "forbidden")  # `SuperWords` records the last two
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart}
         values["special_tokens"] = list(self.special_tokens)
         for name in ("byte_fallback", "character_coverage", "split_digits"):
             if values[name] == TrainOptions.__dataclass_fields__[name].default:

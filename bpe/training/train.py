@@ -7,9 +7,10 @@ This module checks how the arguments combine, and delegates: counting to `bpe/co
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bpe.base.memory_limits import check_memory
@@ -26,16 +27,19 @@ from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings
+from bpe.training.extend import learn_more
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
+from bpe.training.superwords import SuperWords, check_superwords, stage_two
 from bpe.training.trainer import learn
-from bpe.vocab.spec import Model
+from bpe.vocab.spec import Model, TokenizerSpec
+from bpe.vocab.training_record import Training
 
 
 def train(
     *,
     files: PathLike | Iterable[PathLike] | Sources | None = None,
     texts: Iterable[TextLike] | None = None,
-    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | None = None,
+    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | tuple[WordCounts, WordCounts] | None = None,
     vocab_size: int | None = None,
     num_merges: int | None = None,
     model: Model | None = None,
@@ -53,6 +57,7 @@ def train(
     min_frequency: int = 1,
     max_token_length: int | None = None,
     tie_break: TieBreak = "id",
+    superwords: SuperWords | None = None,
     first_id: int = 0,
     separator: str | None = None,
     per_line: bool = False,
@@ -99,6 +104,9 @@ def train(
         tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
             Hugging Face); "first", the one that occurs first in the corpus; "smallest" or "greatest" by the tokens'
             bytes.
+        superwords: learn tokens that reach across words, in a second stage, as this `bpe.SuperWords` says; for byte
+            models. The corpus is read twice: files that are not pipes, or texts that can be iterated again; or give
+            counts=(first, second), made with its `count_words`.
         first_id: the first id.
         separator: the string between the documents of a file, part of neither; None makes each file one document.
         per_line: make each line of a file a document, its newline included.
@@ -169,26 +177,97 @@ def train(
         )
     check_progress(progress)
     most = check_memory(max_memory)
-    threads = thread_count(threads)
     began = time.perf_counter()
-    words = _word_counts(counts, options, pretokenizer, as_normalizer(normalizer))
     source = corpus_source(files, texts, separator, per_line, encoding_errors, chars=options.chars)
-    saved = None
-    if checkpoint is not None:
-        corpus = corpus_of(source) if isinstance(source, Sources) else None
-        saved = Checkpoint(checkpoint, options.to_json() | count_settings(words) | _cutting(source), corpus)
-    known = None if saved is None else saved.counts()
-    if known is not None:
-        words = known
-    elif counts is None:
-        count_into(words, source, threads, progress, utf8=options.chars, max_memory=most)
-    if saved is not None:
-        with progress_note(progress, "write"):
-            saved.begin(words)
-    spec, training = learn(
-        words, options, on_merge, progress, saved, consume=words is not counts, max_memory=most, threads=threads
-    )
+    run = _Run(source, on_merge, progress, most, thread_count(threads), checkpoint)
+    if superwords is None:
+        spec, training = run.learn(
+            _word_counts(counts, options, pretokenizer, as_normalizer(normalizer)), options, counts
+        )
+    else:
+        check_superwords(superwords, options, counts, texts, source)
+        superwords = superwords if pretokenizer == "default" else replace(superwords, first_pretokenizer=pretokenizer)
+        pair: Any = (None, None) if counts is None else counts
+        spec, training = run.learn_superwords(superwords, options, as_normalizer(normalizer), *pair)
     return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One call of `train`: what its stages have in common."""
+
+    source: Sources | Iterable[TextLike] | None
+    on_merge: OnMerge | None
+    progress: ProgressLike
+    max_memory: int | None
+    threads: int
+    checkpoint: PathLike | None
+
+    def learn(self, words: WordCounts, options: TrainOptions, given: object) -> tuple[TokenizerSpec, Training]:
+        """Train on a corpus, or on the counts `given`."""
+        words, saved = self.counted(words, given, options.to_json(), self.checkpoint)
+        return learn(
+            words,
+            options,
+            self.on_merge,
+            self.progress,
+            saved,
+            consume=words is not given,
+            max_memory=self.max_memory,
+            threads=self.threads,
+        )
+
+    def learn_superwords(
+        self,
+        superwords: SuperWords,
+        options: TrainOptions,
+        normalizer: Normalizer | None,
+        first: WordCounts | None = None,
+        second: WordCounts | None = None,
+    ) -> tuple[TokenizerSpec, Training]:
+        """Train in two stages, on a corpus or on counts of both."""
+        settings = {"superwords": superwords.to_json()}
+        path = self.checkpoint
+        learned = []
+        for stage, given in ((1, first), (2, second)):
+            words = given or WordCounts(superwords.of_stage(stage), normalizer, options.special_tokens)
+            name = path if path is None or stage == 1 else f"{os.fspath(path)}.stage2"
+            words, saved = self.counted(words, given, options.to_json() | settings, name, superwords.lines)
+            keep: dict[str, Any] = {
+                "consume": words is not given,
+                "max_memory": self.max_memory,
+                "threads": self.threads,
+            }
+            if stage == 1:
+                small = replace(options, vocab_size=superwords.transition)
+                learned.append(learn(words, small, self.on_merge, self.progress, saved, **keep))
+            else:
+                larger = replace(options, max_words=superwords.max_words, forbidden=superwords.forbidden)
+                start = stage_two(learned[0][0], words, superwords)
+                learned.append(learn_more(words, start, larger, self.on_merge, self.progress, saved, **keep))
+        (_, one), (spec, two) = learned
+        return spec, replace(two, merges=one.merges + two.merges, stopped=two.stopped or one.stopped)
+
+    def counted(
+        self, words: WordCounts, given: object, options: dict[str, Any], path: PathLike | None, lines: bool = False
+    ) -> tuple[WordCounts, Checkpoint | None]:
+        """The words of the corpus, unless they are `given`, and the checkpoint, which has them too."""
+        saved = None
+        if path is not None:
+            corpus = corpus_of(self.source) if isinstance(self.source, Sources) else None
+            saved = Checkpoint(path, options | count_settings(words) | _cutting(self.source), corpus)
+        known = None if saved is None else saved.counts()
+        if known is not None:
+            words = known
+        elif given is None:
+            utf8 = options["model"] == "char"
+            count_into(
+                words, self.source, self.threads, self.progress, utf8=utf8, lines=lines, max_memory=self.max_memory
+            )
+        if saved is not None:
+            with progress_note(self.progress, "write"):
+                saved.begin(words)
+        return words, saved
 
 
 def _cutting(source: object) -> dict[str, Any]:
@@ -206,7 +285,7 @@ def _cutting(source: object) -> dict[str, Any]:
 
 
 def _word_counts(
-    counts: WordCounts | Mapping[Any, int] | None,
+    counts: WordCounts | Mapping[Any, int] | tuple[WordCounts, WordCounts] | None,
     options: TrainOptions,
     pretokenizer: Pretokenizer | str | None,
     normalizer: Normalizer | None,
@@ -227,5 +306,5 @@ def _word_counts(
         return counts
     words = WordCounts(cutting, normalizer, options.special_tokens)
     if counts is not None:
-        words.update(counts)
+        words.update(counts)  # type: ignore[arg-type]  # a tuple raises TypeError there
     return words

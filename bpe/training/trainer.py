@@ -76,25 +76,28 @@ def learn(
     with progress_note(progress, "index"):
         trainer, target, n_words = _start_trainer(counts, options, consume, max_memory, threads)
     with helped(trainer.team):
-        done = 0
-        if checkpoint is not None and len(checkpoint.merges):
-            with progress_note(progress, "index"):
-                done = _resumed(trainer, checkpoint)
-            most = _most_merges(trainer, done, options, target)
-            log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
+        done = resume(trainer, checkpoint, options, target, progress)
         merges = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
     spec = _spec(counts, options, trainer)
     return spec, training_of(trainer, merges, len(spec.vocabulary), n_words, began)
 
 
-def _resumed(trainer: Trainer, checkpoint: Checkpoint) -> int:
-    """Apply the merges of a checkpoint; returns their number."""
-    try:
-        return replay(trainer, checkpoint.merges)
-    except ValueError as error:
-        raise FormatError(
-            f"the checkpoint is not of this training, or altered: {error}; {FIX}", path=checkpoint.path
-        ) from None
+def resume(
+    trainer: Trainer, checkpoint: Checkpoint | None, options: TrainOptions, target: int, progress: ProgressLike
+) -> int:
+    """Learn the merges of a checkpoint again; returns their number, 0 without a checkpoint."""
+    if checkpoint is None or not len(checkpoint.merges):
+        return 0
+    with progress_note(progress, "index"):
+        try:
+            done = replay(trainer, checkpoint.merges)
+        except ValueError as error:
+            raise FormatError(
+                f"the checkpoint is not of this training, or altered: {error}; {FIX}", path=checkpoint.path
+            ) from None
+    most = _most_merges(trainer, done, options, target)
+    log.info("resuming at merge %s of %s, from the checkpoint %s", done, most or "?", checkpoint.path)
+    return done
 
 
 def _start_trainer(
@@ -116,7 +119,7 @@ def _start_trainer(
     merges = max(target - len(tokens), 0)
     if options.num_merges is not None:
         merges = min(merges, options.num_merges)
-    memory = None if max_memory is None else _for_pairs(words, max_memory, len(tokens) + merges)
+    memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(tokens) + merges)
     return make_trainer(words, options, start, merges, memory, threads), target, len(words.counts)
 
 
@@ -156,7 +159,7 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
 tuning = Tuning()
 
 
-def _for_pairs(words: Words, max_memory: int, tokens: int) -> int:
+def memory_for_pairs(words: Words, max_memory: int, tokens: int) -> int:
     """The memory in bytes that is left for lists and tables of pairs.
 
     Raises:
@@ -196,7 +199,13 @@ def make_trainer(
 
     """
     longest = options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF
-    rule = MergeRule(TIE_BREAKS.index(options.tie_break), options.min_frequency, longest)
+    rule = MergeRule(
+        TIE_BREAKS.index(options.tie_break),
+        options.min_frequency,
+        longest,
+        options.max_words or 0,
+        tuple(string.encode() for string in options.forbidden),
+    )
     return Trainer(
         words,
         start,

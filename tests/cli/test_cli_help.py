@@ -91,7 +91,7 @@ def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["tr"], {"train"}),
         ([""], {*COMMANDS, "--help", "--version"}),
         (["train", "--vo"], {"--vocab-size"}),
-        (["train", "a.txt", "--ma"], {"--max-token-length", "--max-memory"}),
+        (["train", "a.txt", "--ma"], {"--max-token-length", "--max-memory", "--max-words"}),
         (["train", "--model", ""], {"byte", "char"}),
         (["train", "--tie-break", "s"], {"smallest"}),
         (["train", "--pretokenizer", "l"], {"llama3"}),

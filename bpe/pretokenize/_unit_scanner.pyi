@@ -1,0 +1,8 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+def spans(
+    unit: int, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...

@@ -1,0 +1,228 @@
+r"""Superwords: tokens that reach across words, learned in a second stage of training.
+
+Stage 1 is plain training to `transition` tokens. Stage 2 cuts the corpus into larger units, whole lines or nearly so,
+encodes them with the merges of stage 1, and goes on merging; a veto keeps its tokens short. The result splits text as
+stage 2 does. Source: Liu et al., "SuperBPE: Space Travel for Language Models" (2025), as its authors' code does it.
+
+Not here: the loop (`_trainer.pyx`, which also applies the veto), and counting (`bpe/count`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from bpe.base.progress import ProgressLike, check_progress
+from bpe.base.threads import thread_count
+from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import EncodingErrors
+from bpe.corpus.sources import Sources
+from bpe.count.counting import corpus_source, count_into
+from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.errors import check_choice, check_int, shown, typed
+from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.text.normalizers import NormalizerLike
+from bpe.training.encoded import encoded_groups
+from bpe.training.options import TrainOptions
+from bpe.vocab.pruning import pruned
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ID_LIMIT
+
+
+@dataclass(frozen=True)
+class SuperWords:
+    """How `bpe.train` and `bpe.extend` learn tokens that reach across words.
+
+    Attributes:
+        transition: the vocabulary size, special tokens and alphabet included, at which stage 2 begins.
+        pretokenizer: how stage 2, and the tokenizer, split text into units: a name, a `Pretokenizer`, or None (a line
+            is one unit; the tokenizer takes a whole text as one).
+        first_pretokenizer: how stage 1 splits text into words; the argument `pretokenizer` of
+            `bpe.train` takes precedence.
+        max_words: the most parts that spaces divide a new token into; None for no limit.
+        forbidden: strings that no new token contains.
+        unused: "keep" the tokens of stage 1 that no unit contains, or "drop" them, as the authors' code does.
+        lines: cut the text of both stages into lines first, newlines included, so that no token reaches across one.
+
+    Raises:
+        TypeError, ValueError: for other values than these.
+
+    >>> import bpe
+    >>> texts = ["by the way, by the sea\\n"] * 9
+    >>> tok = bpe.train(texts=texts, vocab_size=268, superwords=bpe.SuperWords(transition=262, max_words=2))
+    >>> tok.tokens("by the way")
+    [b'by the', b' way']
+
+    """
+
+    transition: int
+    pretokenizer: Pretokenizer | str | None = None
+    first_pretokenizer: Pretokenizer | str | None = "gpt2"
+    max_words: int | None = 4
+    forbidden: tuple[str, ...] = (": ",)
+    unused: Literal["keep", "drop"] = "keep"
+    lines: bool = True
+
+    def __post_init__(self) -> None:
+        check_int("transition", self.transition, 1, ID_LIMIT)
+        if self.max_words is not None:
+            check_int("max_words", self.max_words, 1, 1 << 30)
+        check_choice("unused", self.unused, ("keep", "drop"))
+        given: object = self.forbidden
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"forbidden is {typed(given)}; it must be a tuple of str")
+        object.__setattr__(self, "forbidden", tuple(given))
+        for string in self.forbidden:
+            if not isinstance(string, str) or not string:
+                raise ValueError(f"forbidden has {shown(string)}; each must be a str of at least one character")
+        if len(self.forbidden) > 64:
+            raise ValueError(f"forbidden has {len(self.forbidden)} strings; it may have at most 64")
+        for name in ("pretokenizer", "first_pretokenizer"):
+            object.__setattr__(self, name, as_pretokenizer(getattr(self, name)))
+
+    @classmethod
+    def paper(cls, transition: int, **changes: Any) -> SuperWords:
+        """The patterns of the paper in both stages: words, then everything between numbers; `changes` as for the class.
+
+        >>> SuperWords.paper(180_000).pretokenizer.split("in 1234 of all cases")
+        ['in ', '1', '234', ' of all cases']
+        """
+        second = Pretokenizer.from_regex(SUPERBPE_UNITS, gaps="keep")
+        first = Pretokenizer.from_regex(SUPERBPE_WORDS, gaps="keep")
+        return cls(transition, **{"pretokenizer": second, "first_pretokenizer": first} | changes)
+
+    @classmethod
+    def v2(cls, transition: int, **changes: Any) -> SuperWords:
+        """The patterns that the paper's authors use since November 2025; `changes` as for the class.
+
+        >>> SuperWords.v2(180_000).pretokenizer.split("in 1234 of all cases, ...")
+        ['in ', '123', '4', ' of all cases,', ' ...']
+        """
+        second = Pretokenizer.from_regex(SUPERBPE_V2_UNITS, gaps="keep")
+        first = Pretokenizer.from_regex(SUPERBPE_V2_WORDS, gaps="keep")
+        return cls(transition, **{"pretokenizer": second, "first_pretokenizer": first} | changes)
+
+    def count_words(
+        self,
+        stage: Literal[1, 2],
+        *,
+        files: PathLike | Iterable[PathLike] | Sources | None = None,
+        texts: Iterable[TextLike] | None = None,
+        normalizer: NormalizerLike | None = None,
+        special_tokens: Iterable[str] = (),
+        separator: str | None = None,
+        encoding_errors: EncodingErrors = "strict",
+        threads: int | None = None,
+        progress: ProgressLike = False,
+    ) -> WordCounts:
+        r"""Count the words of stage 1, or the units of stage 2, of a corpus or a part of one.
+
+        Counts of parts can be merged. `bpe.train(counts=(first, second), superwords=...)` trains on them.
+
+        Args:
+            stage: 1 or 2.
+            files: as for `bpe.count_words`, like all that follow.
+            texts: documents.
+            normalizer: how a line is changed before it is split.
+            special_tokens: strings that separate text and are part of no word.
+            separator: the string between the documents of a file.
+            encoding_errors: how bytes in files that are not UTF-8 are handled.
+            threads: the number of threads; None means one per core.
+            progress: True shows a progress bar.
+
+        Raises:
+            TypeError, ValueError, FormatError, OSError: as `bpe.count_words`.
+
+        >>> units = SuperWords(300).count_words(2, texts=["one line\nand another\none line\n"])
+        >>> dict(units.items())
+        {b'one line\n': 2, b'and another\n': 1}
+
+        """
+        check_int("stage", stage, 1, 2)
+        check_progress(progress)
+        if (files is None) == (texts is None):
+            raise ValueError("give exactly one of files= and texts=")
+        counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
+        source = corpus_source(files, texts, separator, False, encoding_errors)
+        count_into(counts, source, thread_count(threads), progress, lines=self.lines)
+        return counts
+
+    def of_stage(self, stage: int) -> Pretokenizer | None:
+        """The pretokenizer of stage 1 or 2."""
+        return as_pretokenizer(self.first_pretokenizer if stage == 1 else self.pretokenizer)
+
+    def to_json(self) -> dict[str, Any]:
+        """What determines the result, beside the pretokenizers, as name → JSON value."""
+        return {
+            "transition": int(self.transition),
+            "max_words": None if self.max_words is None else int(self.max_words),
+            "forbidden": list(self.forbidden),
+            "unused": self.unused,
+            "lines": self.lines,
+        }
+
+
+def check_superwords(superwords: object, options: TrainOptions, counts: object, texts: object, source: object) -> None:
+    """Validate the argument `superwords` of `bpe.train` and what else it is given.
+
+    Raises:
+        TypeError: for anything but a `SuperWords`, or counts that are not two.
+        ValueError: for options that contradict it, or a corpus that can be read only once.
+
+    """
+    if not isinstance(superwords, SuperWords):
+        raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
+    if options.model != "byte" or options.end_of_word is not None:
+        raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
+    if options.vocab_size is None or options.vocab_size < superwords.transition:
+        given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {options.vocab_size}"
+        raise ValueError(f"superwords need a vocab_size of at least their transition, {superwords.transition}; {given}")
+    if counts is not None and not (
+        isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)
+    ):
+        raise TypeError(
+            f"counts is {typed(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of "
+            "superwords.count_words(1, ...) and of superwords.count_words(2, ...)"
+        )
+    if texts is not None and iter(texts) is texts:  # type: ignore[call-overload]
+        raise TypeError(
+            f"texts is {typed(texts)}, which can be read only once, and superwords read it twice; pass a list, or "
+            "count both stages with superwords.count_words"
+        )
+    if isinstance(source, Sources) and not source.regular:
+        raise ValueError(
+            "files has a pipe or a file of another machine, which superwords would read twice; save it first, or "
+            "count both stages with superwords.count_words"
+        )
+
+
+def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
+    """The tokenizer without the merges that are never applied to these words, and without their tokens.
+
+    A merge is applied if its token is in a word's ids, or in the merges that one of those is made of.
+    """
+    blob, offsets, _ = arrays_of(counts)
+    used = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    for ids, _ in encoded_groups(spec, blob, offsets):
+        used[ids] = True
+    for (left, right), token in zip(spec.merges[::-1].tolist(), spec.merge_results[::-1].tolist(), strict=True):
+        if used[token]:
+            used[left] = used[right] = True
+    dropped = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    dropped[spec.merge_results] = True
+    return pruned(spec, np.flatnonzero(dropped & ~used).tolist())[0]
+
+
+def stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
+    """The tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
+    if superwords.unused == "drop":
+        spec = without_unused(spec, counts)
+    return replace(spec, pretokenizer=counts.pretokenizer)
+
+
+__all__ = ["SuperWords", "check_superwords", "stage_two", "without_unused"]

@@ -1,0 +1,284 @@
+"""Two-stage training for superwords gives the merges of its definition, and stock `tokenizers` gives the ids."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpe
+from bpe.base.offsets import offsets_of
+from bpe.pretokenize.patterns import UNITS
+from bpe.training.superwords import SuperWords
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+WORDS = ["the", "end", "of", "a", "day", "in", "2024", "12345", "no", "end,", "day:", "of\tthe", "½3", "é"]
+
+
+def corpus(seed: int) -> list[str]:
+    """Documents of several lines, some of which repeat; the last line of some has no newline."""
+    chosen = random.Random(seed)
+    lines = [
+        " ".join(chosen.choices(WORDS, k=chosen.randint(0, 8))) + chosen.choice(["\n", "\n", ".\n", "\n\n", " \n"])
+        for _ in range(12)
+    ]
+    return ["".join(chosen.choices(lines, k=chosen.randint(1, 6))) + chosen.choice(["", "the end"]) for _ in range(8)]
+
+
+def lines_of(texts: list[str]) -> list[str]:
+    """The lines of all texts, each with its newline."""
+    return [line for text in texts for line in regex.findall(r"[^\n]*\n|[^\n]+", text)]
+
+
+def pieces(lines: list[str], pattern: str | None, *, gaps: bool) -> list[bytes]:
+    """What a pattern makes of each line: its matches and, with `gaps`, the text between them."""
+    found: list[str] = []
+    for line in lines:
+        if pattern is None:
+            found.append(line)
+            continue
+        at = 0
+        for match in regex.finditer(pattern, line):
+            found += [line[at : match.start()]] * gaps + [match[0]]
+            at = match.end()
+        found += [line[at:]] * gaps
+    return [piece.encode() for piece in found if piece]
+
+
+def vetoed(token: bytes, max_words: int | None, forbidden: tuple[str, ...]) -> bool:
+    """Whether stage 2 may not make a token."""
+    words = [part for part in token.split(b" ") if part]
+    return (max_words is not None and len(words) > max_words) or any(each.encode() in token for each in forbidden)
+
+
+def trained(
+    first: list[bytes], second: list[bytes], superwords: SuperWords, vocab_size: int
+) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+    """Both stages by their definition: (merges, tokens in id order). Every pair is counted anew at each step."""
+    alphabet = reference.gpt2_byte_order()
+    one = reference.train(
+        reference.count_words([reference.byte_word(word) for word in first]),
+        vocab_size=superwords.transition,
+        alphabet=alphabet,
+    )
+    tokens, merges = list(alphabet), []
+    units = list(reference.count_words([reference.byte_word(unit) for unit in second]).items())
+    for step in one.steps:
+        pair = step.left, step.right
+        if superwords.unused == "keep" or pair in reference.pair_counts(units):
+            tokens.append(step.left + step.right)
+            merges.append(pair)
+        units = [(reference.merge_all(symbols, *pair), count) for symbols, count in units]
+    ids = {token: number for number, token in enumerate(tokens)}
+    while len(ids) < vocab_size:
+        counts = {
+            pair: count
+            for pair, count in reference.pair_counts(units).items()
+            if not vetoed(pair[0] + pair[1], superwords.max_words, superwords.forbidden)
+        }
+        if not counts:
+            break
+        most = max(counts.values())
+        pair = min((each for each in counts if counts[each] == most), key=lambda each: (ids[each[0]], ids[each[1]]))
+        merges.append(pair)
+        ids.setdefault(pair[0] + pair[1], len(ids))
+        units = [(reference.merge_all(symbols, *pair), count) for symbols, count in units]
+    return merges, list(ids)
+
+
+def merges_of(tok: bpe.Tokenizer) -> list[tuple[bytes, bytes]]:
+    vocab = {number: token for token, number in tok.vocab().items()}
+    return [(vocab[left], vocab[right]) for left, right in tok.merges.tolist()]
+
+
+KINDS: dict[str, Any] = {
+    "lines": lambda **options: SuperWords(270, **options),
+    "paper": lambda **options: SuperWords.paper(275, **options),
+    "v2": lambda **options: SuperWords.v2(268, **options),
+    "words": lambda **options: SuperWords(270, max_words=None, forbidden=(), **options),
+    "short": lambda **options: SuperWords(264, max_words=1, forbidden=("e", "a "), **options),
+}
+
+
+@pytest.mark.parametrize("unused", ["keep", "drop"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_merges_are_those_of_the_definition(kind: str, unused: str, seed: int) -> None:
+    superwords = KINDS[kind](unused=unused)
+    texts = corpus(seed)
+    tok = bpe.train(texts=texts, vocab_size=320, superwords=superwords)
+    first, second = superwords.of_stage(1), superwords.of_stage(2)
+    words = pieces(lines_of(texts), first.pattern, gaps=first.gaps == "keep")
+    units = pieces(lines_of(texts), None if second is None else second.pattern, gaps=True)
+    merges, tokens = trained(words, units, superwords, 320)
+    assert merges_of(tok) == merges
+    assert list(tok.vocab()) == tokens
+    assert tok.pretokenizer == second
+
+
+def test_the_papers_patterns_are_two_steps_of_tokenizers() -> None:
+    """Digits, then a Split, as the published tokenizers have them, cut text as the one pattern of each stage does."""
+    tokenizers = pytest.importorskip("tokenizers")
+    from tokenizers import pre_tokenizers as steps
+
+    groups = r"(?=(\d{3})+(?!\d))"
+    words = groups + r"| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    superwords = SuperWords.paper(300)
+    texts = [line for seed in range(20) for line in corpus(seed)]
+    texts += ["a  1", "  12 345", "1234567½", "²³ 12345678 ٣٤٥٦", "x1000\n\n 1", "...  ,1,000.5", "\u3000 9", " 1  "]
+    for stage, pattern in ((1, words), (2, groups)):
+        split = steps.Sequence(
+            [steps.Digits(individual_digits=False), steps.Split(tokenizers.Regex(pattern), "isolated")]
+        )
+        ours = superwords.of_stage(stage)
+        assert ours is not None
+        for text in texts:
+            assert ours.split(text) == [piece for piece, _ in split.pre_tokenize_str(text)]
+
+
+@settings(max_examples=60)
+@given(texts=st.lists(st.text(st.sampled_from("aB éßǅ日1٣½ \t\r\n\u3000.,/-'\u0301\U0001f600\U00011f51"), min_size=1)))
+def test_the_units_scanner_finds_what_the_patterns_match(texts: list[str]) -> None:
+    """Also of texts that lie end to end, where digits meet."""
+    datas = [text.encode() for text in texts]
+    offsets = offsets_of([len(data) for data in datas])
+    for pattern in UNITS:
+        pretokenizer = bpe.Pretokenizer.from_regex(pattern, gaps="keep")
+        found = zip(*pretokenizer.spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
+        expected = []
+        for data, start in zip(datas, offsets, strict=False):
+            first, last = pretokenizer.spans_by_regex(data)
+            expected += list(zip(first + start, last + start, strict=True))
+        assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("kind", ["lines", "paper", "v2"])
+def test_tokenizers_gives_the_ids_of_the_saved_file(kind: str, tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    texts = corpus(3)
+    tok = bpe.train(texts=texts, vocab_size=330, superwords=KINDS[kind]())
+    tok.save(tmp_path / "tokenizer.json")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*texts, *corpus(4), "", "  1234567 :  of the end, no"]:
+        assert tok.encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids
+    assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
+    assert any(b" " in token.strip() for token in tok.vocab())
+
+
+def test_files_texts_and_counts_give_the_same_tokenizer(tmp_path: Path) -> None:
+    """A separator may contain newlines: documents are divided before lines are."""
+    texts = [text.rstrip("\n") or "x" for text in corpus(5)]
+    superwords = SuperWords.v2(270)
+    expected = bpe.train(texts=texts, vocab_size=310, superwords=superwords, threads=1)
+    for number, separator in enumerate(["<|end|>", "\n--\n"]):
+        path = tmp_path / f"{number}.txt"
+        path.write_text(separator.join(texts), newline="")
+        for threads in (1, 2):
+            again = bpe.train(files=path, separator=separator, vocab_size=310, superwords=superwords, threads=threads)
+            assert again == expected
+        first, second = (superwords.count_words(stage, files=path, separator=separator) for stage in (1, 2))
+        assert bpe.train(counts=(first, second), vocab_size=310, superwords=superwords) == expected
+    assert bpe.train(texts=texts, vocab_size=310, superwords=superwords, max_memory="2G") == expected
+
+
+def test_blocks_end_between_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is read in many blocks has the units of one that is read at once."""
+    from bpe.corpus import reading
+
+    path = tmp_path / "corpus.txt"
+    path.write_text("<|end|>".join(corpus(seed)[0] for seed in range(60)), newline="")
+    superwords = SuperWords(280)
+    counts = [superwords.count_words(2, files=path, separator="<|end|>", special_tokens=["the end"])]
+    monkeypatch.setattr(reading, "READ", 64)
+    monkeypatch.setattr(reading, "LEAST", 64)
+    counts.append(superwords.count_words(2, files=path, separator="<|end|>", special_tokens=["the end"], threads=2))
+    assert counts[0] == counts[1]
+    assert all(b"\n" not in unit[:-1] for unit, _ in counts[0].items())
+
+
+def test_an_interrupted_training_resumes(tmp_path: Path) -> None:
+    texts = corpus(6)
+    superwords = SuperWords(270)
+    options: dict[str, Any] = {"texts": texts, "vocab_size": 310, "superwords": superwords}
+    expected = bpe.train(**options)
+
+    for stop_at in (5, 25):
+        path = tmp_path / f"{stop_at}.ckpt"
+        done = 0
+
+        def stop(step: int, *_: object) -> None:
+            nonlocal done
+            done += 1
+            if done == stop_at:  # noqa: B023
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            bpe.train(**options, checkpoint=path, on_merge=stop)
+        assert bpe.train(**options, checkpoint=path) == expected
+        with pytest.raises(ValueError, match="superwords"):
+            bpe.train(**options | {"superwords": SuperWords(271)}, checkpoint=path)
+
+
+def test_special_tokens_come_first_and_divide_text() -> None:
+    texts = [text + "<|end|>" + text for text in corpus(7)]
+    tok = bpe.train(texts=texts, vocab_size=310, special_tokens=["<|end|>"], superwords=SuperWords(270))
+    assert tok.special_tokens == {"<|end|>": 0}
+    assert not any(b"<|end|>" in token[1:] for token in tok.vocab())
+    assert tok.decode(tok.encode(texts[0], allowed_special="all")) == texts[0]
+
+
+def test_extend_learns_superwords() -> None:
+    texts = corpus(8)
+    superwords = SuperWords(270)
+    lines = bpe.train(texts=lines_of(texts), vocab_size=270, pretokenizer="gpt2")
+    units = superwords.count_words(2, texts=texts)
+    assert bpe.extend(lines, units, 310, superwords=superwords) == bpe.train(
+        texts=texts, vocab_size=310, superwords=superwords
+    )
+
+
+def test_wrong_arguments_are_refused() -> None:
+    texts = ["the end of the day\n"]
+    for options, error, message in (
+        ({"superwords": 300}, TypeError, "bpe.SuperWords"),
+        ({"superwords": SuperWords(400)}, ValueError, "transition, 400; it is 300"),
+        ({"superwords": SuperWords(270), "model": "char"}, ValueError, "byte models"),
+        ({"superwords": SuperWords(270), "texts": iter(texts)}, TypeError, "only once"),
+        ({"superwords": SuperWords(270), "texts": None, "counts": {"a": 1}}, TypeError, "tuple of two"),
+    ):
+        with pytest.raises(error, match=message):
+            bpe.train(**{"texts": texts, "vocab_size": 300, **options})  # type: ignore[arg-type]
+    for wrong in ({"transition": 0}, {"max_words": 0}, {"forbidden": ("",)}, {"unused": "maybe"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            SuperWords(**{"transition": 300, **wrong})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="forbidden"):
+        SuperWords(300, forbidden=": ")  # type: ignore[arg-type]
+
+
+def test_the_command_line_has_every_option(tmp_path: Path) -> None:
+    from bpe.cli import main
+
+    texts = [text.rstrip("\n") or "x" for text in corpus(9)]
+    path, out = tmp_path / "corpus.txt", tmp_path / "tokenizer.json"
+    path.write_text("<|end|>".join(texts), newline="")
+    corpus_flags = [str(path), "--separator", "<|end|>", "--quiet"]
+    size = ["--vocab-size", "300", "-o", str(out)]
+    flags = ["--superwords", "270", "--units", "v2", "--max-words", "2", "--forbid", "e", "--drop-unused"]
+    main(["train", *corpus_flags, *size, *flags])
+    superwords = SuperWords.v2(270, max_words=2, forbidden=("e",), unused="drop")
+    expected = bpe.train(texts=texts, vocab_size=300, superwords=superwords)
+    assert bpe.Tokenizer.load(out) == expected
+    for stage in ("1", "2"):
+        main(["count-words", *corpus_flags, "-o", str(tmp_path / stage), "--units", "v2", "--stage", stage])
+    out.unlink()
+    counted = ["--counts", str(tmp_path / "1"), "--unit-counts", str(tmp_path / "2")]
+    main(["train", "--quiet", *counted, *size, *flags])
+    assert bpe.Tokenizer.load(out) == expected
+    assert main(["train", *corpus_flags, *size, "--units", "v2"]) == 2
