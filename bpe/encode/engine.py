@@ -160,10 +160,12 @@ class Engine:
         if spec.ignore_merges or spec.end_of_word is not None or not (self.merger.can_split or self._fuses_only()):
             return False
         vocabulary = spec.vocabulary
-        starts = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
-        for number, token in vocabulary.items():
-            starts[number], ends[number] = token.startswith(space), token.endswith(space)
+        padded = np.frombuffer(space + vocabulary.blob + space, dtype=np.uint8)
+        window = np.frombuffer(space, dtype=np.uint8)
+        long_enough = vocabulary.lengths >= len(space)
+        first, last = vocabulary.offsets[:-1] + len(space), vocabulary.offsets[1:]
+        starts = long_enough & (padded[first[:, None] + np.arange(len(space))] == window).all(axis=1)
+        ends = long_enough & (padded[last[:, None] + np.arange(len(space))] == window).all(axis=1)
         return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
 
     def _fuses_only(self) -> bool:
