@@ -1,6 +1,6 @@
 r"""Normalizers: functions that change a text before it is split into pretokens.
 
-This is the public import path; `bpe/text/normalizers.py` defines them.
+This is the public import path; `bpe/text/normalizers.py` and `bpe/text/pipeline_normalizers.py` define them.
 
 Each is a small immutable value that is called with a str, compared by content, picklable and saved with the tokenizer.
 Special tokens are found before normalization and are not changed by it.
@@ -33,20 +33,27 @@ from bpe.text.normalizers import (
     Strip,
     UnescapeHTML,
 )
+from bpe.text.pipeline_normalizers import BertNormalizer, ByteLevel, Nmt, Precompiled, Prepend, StripAccents
 
 __all__ = [
     "NFC",
     "NFD",
     "NFKC",
     "NFKD",
+    "BertNormalizer",
+    "ByteLevel",
     "CollapseWhitespace",
     "FixText",
     "Lowercase",
+    "Nmt",
     "Normalizer",
+    "Precompiled",
+    "Prepend",
     "Remove",
     "Replace",
     "Sequence",
     "Strip",
+    "StripAccents",
     "UnescapeHTML",
 ]
 

@@ -98,6 +98,7 @@ class Completer:
         *_, last = ["", *self._engine.items(text, allowed)]
         if isinstance(last, (int, str)):
             return ids, b""  # no text, or a special token at its end
+        assert isinstance(last, bytes), "steps, which tiktoken does not have"
         pieces = list(self._engine.pieces(last, frozenset()))
         if not pieces:
             return ids, b""  # the pattern matches nothing there

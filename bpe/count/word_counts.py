@@ -33,7 +33,7 @@ from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import WHOLE
-from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer, prepared, scanner_of
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer, prepared, scanner_of
 from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.text.normalizers import from_json as normalizer_from_json
 from bpe.vocab.special_tokens import check_special_tokens
@@ -520,12 +520,16 @@ class Splitter:
             The first position after them. Positions only order the first appearances of words.
 
         """
+        begins = starts
         if self._finder is not None:
             starts, ends = self._finder.between(text, starts, ends)
         elif self.specials:
             starts, ends = split(text, starts, ends, self.specials)
         if self.lines:
             starts, ends = split(text, starts, ends, [b"\n"], keep=True)
+        if isinstance(self.pretokenizer, Steps) and self.scanner is None:
+            first = np.isin(starts, begins).tolist()
+            return self._count_steps(table, text, zip(starts.tolist(), ends.tolist(), first, strict=True), position)
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
@@ -537,6 +541,19 @@ class Splitter:
         elif self.pretokenizer is not None:
             table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
         return position + len(text) + 1
+
+    def _count_steps(
+        self, table: WordTable, text: Bytes, bounds: Iterable[tuple[int, int, bool]], position: int
+    ) -> int:
+        """As `count`, for steps that run in Python: each part of `text` is (start, end, whether it begins a text)."""
+        assert isinstance(self.pretokenizer, Steps)
+        for start, end, first in bounds:
+            part = bytes(text[start:end])
+            data = part if self.normalizer is None else self.normalizer.on_bytes(part)
+            found = self.pretokenizer.pretokens(data, first)
+            table.count_spans(found.data, found.starts, found.ends, position)
+            position += len(found.data)
+        return position + 1
 
 
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.

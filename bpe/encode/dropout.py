@@ -14,6 +14,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.engine import Engine
 from bpe.errors import typed
 from bpe.merge._dropout import Dropout
+from bpe.pretokenize.pipeline import Pretokens
 
 _WORD = 2**64 - 1
 _WHOLE = 2**53
@@ -39,8 +40,10 @@ class DropoutEncoder:
             if isinstance(item, int):
                 parts.append(np.array([item], dtype=np.uint32))
                 continue
-            data = to_bytes(item)
-            if pretokenizer is None:
+            data = item.data if isinstance(item, Pretokens) else to_bytes(item)
+            if isinstance(item, Pretokens):
+                starts, ends = item.starts, item.ends
+            elif pretokenizer is None:
                 starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
             else:
                 starts, ends = pretokenizer.spans(data)

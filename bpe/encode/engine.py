@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import together
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
@@ -31,8 +31,10 @@ from bpe.merge._dropout import Dropout
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
-from bpe.pretokenize.pretokenizer import prepared, scanner_of
+from bpe.pretokenize.pipeline import Pretokens
+from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
 from bpe.text import normalizers
+from bpe.text.tracing import traced
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import unk_id, word_symbols
@@ -45,7 +47,8 @@ MIN_PARALLEL_BYTES = 1 << 19
 #: The number of bytes of a pipe that are read before several threads encode them.
 AHEAD = 32 << 20
 
-Item = str | bytes | int
+#: A part of a text: text that the pretokenizer splits, pretokens that it has found, or the id of a special token.
+Item = str | bytes | Pretokens | int
 
 #: The ids to add before and after each text; None for none.
 Around = tuple[int | None, int | None]
@@ -95,7 +98,7 @@ class Engine:
             self.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
         self.kernel.finish()
         pretokenizer = spec.pretokenizer
-        plain = not (pretokenizer is not None and pretokenizer.add_prefix_space)
+        plain = pretokenizer is None or not pretokenizer.changes_text
         #: Whether the kernel encodes texts unchanged: there is a scanner, no normalizer, prefix space or dropout.
         self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain and not spec.dropout
         #: Whether a normalizer is all that changes texts.
@@ -230,26 +233,62 @@ class Engine:
         if isinstance(data, str):
             data = data.encode()
         late = self.specials.late(allowed)
+        steps = self.spec.pretokenizer if isinstance(self.spec.pretokenizer, Steps) else None
+        first = True
         for piece, special in self.specials.pieces(data, allowed):
             if special is not None:
                 yield special
+            elif steps is not None:
+                yield from self._pipeline_items(bytes(piece), steps, late, first)
             elif late and self.spec.normalizer is not None:
                 normalized = self.spec.normalizer.on_bytes(bytes(piece))
                 for part, number in self.specials.late_pieces(normalized, late):
                     yield bytes(prepared(part, None, self.spec.pretokenizer)) if number is None else number
             else:
                 yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
+            first = False
+
+    def _pipeline_items(self, piece: bytes, steps: Steps, late: frozenset[str], first: bool) -> Iterator[Item]:
+        """As `items`, for text between special tokens and a pretokenizer made of steps."""
+        text, origins = escape(piece), None
+        if self.spec.normalizer is not None and first and steps.pipeline.needs_origins:
+            aligned = traced(self.spec.normalizer, text)
+            text, origins = aligned.text, aligned.starts
+        elif self.spec.normalizer is not None:
+            text = self.spec.normalizer(text)
+        if not late:
+            yield self._pretokens(text, steps, first, origins)
+            return
+        at = 0
+        for part, number in self.specials.late_pieces(unescape(text), late):
+            inner = escape(bytes(part))
+            if number is None:
+                own = None if origins is None else origins[at : at + len(inner)]
+                yield self._pretokens(inner, steps, first and (at == 0 or own is not None), own)
+            else:
+                yield number
+            at += len(inner)
+
+    def _pretokens(self, text: str, steps: Steps, first: bool, origins: NDArray[np.int64] | None) -> Item:
+        """The pretokens of normalized text; the text in front of the scanner if the steps have one."""
+        if steps.scanner is None:
+            return steps.pipeline.pretokens(text, first, origins)
+        first = first and (origins is None or (len(origins) > 0 and int(origins[0]) == 0))
+        return bytes(steps.prepared(unescape(text), first))
 
     def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
         return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
 
-    def encode_segment(self, data: str | bytes) -> NDArray[np.uint32]:
+    def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
         if self.spec.dropout:
             return self._encode_with_dropout(to_bytes(data))
         pretokenizer = self.spec.pretokenizer
-        if pretokenizer is None or pretokenizer.scanner is not None:
+        if isinstance(data, Pretokens):
+            ids, known = self.kernel.encode_spans(data.data, data.starts, data.ends)
+            data = data.data
+        elif pretokenizer is None or pretokenizer.scanner is not None:
             ids, known = self.kernel.encode(data)
         else:
             data = data.encode() if isinstance(data, str) else data
@@ -311,7 +350,7 @@ class Engine:
         if self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
             job.add_texts(list(texts), self.checked)
         else:
-            rows_of_items = [list(self.items(text, allowed)) for text in texts]
+            rows_of_items = [cast("list[str | bytes | int]", list(self.items(text, allowed))) for text in texts]
             job.add_items(list(chain.from_iterable(rows_of_items)), offsets_of([len(row) for row in rows_of_items]))
         batch, bad = self._run(job, threads)
         if bad >= 0:
@@ -441,6 +480,9 @@ class Engine:
         for item in self.items(text, allowed):
             if isinstance(item, int):
                 yield item
+            elif isinstance(item, Pretokens):
+                for start, end in zip(item.starts.tolist(), item.ends.tolist(), strict=True):
+                    yield item.data[start:end]
             elif self.spec.pretokenizer is None:
                 if item:
                     yield to_bytes(item)

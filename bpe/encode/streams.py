@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, shown, typed
-from bpe.pretokenize.pretokenizer import prepared, scanner_of
+from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
 from bpe.text.streaming import Normalizing
 
 #: The number of bytes that are gathered before they are encoded.
@@ -115,9 +115,9 @@ class _Waiting:
         self.data = bytearray()
         self.enough = PIECE  # call `take` when there are this many bytes
         self._engine, self._allowed = engine, allowed
-        #: Whether special tokens depend on the text beside them, or are found in normalized text: the whole text is
-        #: needed then.
-        self._whole = not engine.specials.plain(allowed)
+        #: Whether the whole text is needed: special tokens depend on the text beside them or are found in normalized
+        #: text, or the pretokenizer is made of steps.
+        self._whole = not engine.specials.plain(allowed) or isinstance(engine.spec.pretokenizer, Steps)
         self._specials = engine.specials
         self._longest = engine.specials.longest(allowed)
         self._stretch = _Stretch(engine, cut_after)

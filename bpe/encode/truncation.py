@@ -5,7 +5,7 @@ from __future__ import annotations
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.engine import Engine
 from bpe.encode.offsets import OffsetEncoder
-from bpe.pretokenize.pretokenizer import scanner_of
+from bpe.pretokenize.pretokenizer import Steps, scanner_of
 
 
 def truncate(engine: Engine, offsets: OffsetEncoder, text: TextLike, most: int, allowed: frozenset[str]) -> TextLike:
@@ -19,7 +19,8 @@ def truncate(engine: Engine, offsets: OffsetEncoder, text: TextLike, most: int, 
         allowed: the special tokens to find.
 
     """
-    if engine.spec.normalizer is not None:
+    pretokenizer = engine.spec.pretokenizer
+    if engine.spec.normalizer is not None or isinstance(pretokenizer, Steps):
         return _truncate_by_trying(engine, text, most, allowed)
     data = to_bytes(text)
     prefix = _prefix(engine, data, most, allowed)

@@ -8,6 +8,7 @@ a scanner in `bpe/pretokenize/_scanner`, which finds the same pretokens faster. 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,9 +20,12 @@ from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize import _unit_scanner as units
-from bpe.pretokenize.patterns import ALIASES, PATTERNS, SPELLINGS, UNITS, WHOLE
+from bpe.pretokenize.patterns import ALIASES, METASPACE, PATTERNS, SPELLINGS, UNITS, WHOLE
+from bpe.pretokenize.pipeline import Pipeline, Pretokens
+from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
 from bpe.text.matching import check_timeout, compiled, within_time
 from bpe.text.normalizers import Normalizer
+from bpe.text.oniguruma import masked
 
 #: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]
@@ -168,12 +172,21 @@ class Pretokenizer:
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     @property
+    def changes_text(self) -> bool:
+        """Whether `prepared` may return other bytes than it was given."""
+        return self.add_prefix_space
+
+    @property
     def scanner(self) -> int | None:
         """The number of this pattern's scanner; None if the `regex` package matches it."""
         return None if self.name is None else PATTERNS[self.name].scanner
 
-    def prepared(self, data: Bytes) -> Bytes:
-        """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one."""
+    def prepared(self, data: Bytes, first: bool = True) -> Bytes:
+        """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one.
+
+        `first` says whether they begin the text, which matters to `Steps` only.
+        """
+        del first
         if self.add_prefix_space and len(data) and data[0] != 0x20:
             return b" " + data
         return data
@@ -208,10 +221,11 @@ class Pretokenizer:
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `spans`, by the `regex` package, for any pattern. The pattern sees an invalid byte as a lone surrogate."""
         text = escape(data)
+        seen = text if self.name is not None else masked(text)
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:
-            matches = compiled_pattern.finditer(text, timeout=timeout)
+            matches = compiled_pattern.finditer(seen, timeout=timeout)
             return np.fromiter((bound for match in matches for bound in match.span()), dtype=np.int64)
 
         found = within_time(self.pattern, text, self.timeout, match_bounds)
@@ -262,6 +276,8 @@ class Pretokenizer:
     def from_json(cls, data: dict[str, Any]) -> Pretokenizer:
         """Create a pretokenizer from the result of `to_json`; raises TypeError or ValueError for anything else."""
         data = dict(data)
+        if "steps" in data:
+            return Steps(*map(step_from_json, data["steps"]), letters=data.get("letters", False))
         return cls(data.pop("name"), **data) if "name" in data else cls.from_regex(data.pop("pattern"), **data)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -319,22 +335,141 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
         )
 
 
-def as_pretokenizer(value: Pretokenizer | str | None) -> Pretokenizer | None:
-    """Convert the argument `pretokenizer`: a Pretokenizer, the name of one, or None (the whole text is one word)."""
+class Steps(Pretokenizer):
+    """Several steps of `bpe.pretokenizers`, applied one after the other as in Hugging Face's `tokenizers`.
+
+    A step may change the text, so pretokens need not be parts of it: `pretokens` returns them.
+
+    Args:
+        steps: the steps, in order.
+        letters: whether a normalizer spells the text in GPT-2's letters, which the steps then see.
+
+    Raises:
+        TypeError: for something that is not a step.
+        ValueError: for a ByteLevel where the text is spelled in letters already, or a Metaspace after it.
+
+    >>> from bpe.pretokenize.steps import Digits, Metaspace
+    >>> Steps(Metaspace(), Digits()).split("in 1984")
+    ['▁in', '▁', '1984']
+
+    """
+
+    __slots__ = ("letters", "pipeline", "steps")
+
+    steps: tuple[Step, ...]
+    letters: bool
+    pipeline: Pipeline
+
+    def __init__(self, *steps: Step, letters: bool = False) -> None:
+        spelled = letters
+        for step in steps:
+            if not isinstance(step, Step):
+                raise TypeError(f"a step is {typed(step)}; it must be one of bpe.pretokenizers")
+            if spelled and isinstance(step, (ByteLevel, Metaspace)):
+                raise ValueError(f"{step!r} follows a ByteLevel, after which the text is spelled in letters; move it")
+            spelled = spelled or isinstance(step, ByteLevel)
+        self._set(None, "", "drop", add_prefix_space=False)
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "letters", bool(letters))
+        object.__setattr__(self, "pipeline", Pipeline(steps, bool(letters)))
+
+    @property
+    def byte_level(self) -> bool:
+        """Whether a ByteLevel, here or in the normalizer, spells the text in letters, as a byte model needs it."""
+        return self.letters or any(isinstance(step, ByteLevel) for step in self.steps)
+
+    @property
+    def changes_text(self) -> bool:
+        """Whether `prepared` may return other bytes than it was given."""
+        return True
+
+    @property
+    def scanner(self) -> int | None:
+        """The number of the scanner that finds the pretokens in the result of `prepared`; None for most steps."""
+        step = self._metaspace
+        return None if step is None else METASPACE if step.split else WHOLE
+
+    @property
+    def _metaspace(self) -> Metaspace | None:
+        """The only step, if it is a Metaspace that a scanner covers: whole, or split before each `▁`."""
+        step = self.steps[0] if len(self.steps) == 1 else None
+        return step if isinstance(step, Metaspace) and (step.replacement == "▁" or not step.split) else None
+
+    def prepared(self, data: Bytes, first: bool = True) -> Bytes:
+        """For a Metaspace alone, the text with its character for spaces; else the text itself."""
+        step = self._metaspace
+        if step is None or not len(data):
+            return data
+        mark = step.replacement.encode()
+        changed = bytes(data).replace(b" ", mark)
+        wanted = step.prepend_scheme == "always" or (step.prepend_scheme == "first" and first)
+        return mark + changed if wanted and not changed.startswith(mark) else changed
+
+    def pretokens(self, data: bytes, first: bool = True) -> Pretokens:
+        """The pretokens of a text between special tokens; `first` says whether it begins the text."""
+        return self.pipeline.pretokens(escape(data), first)
+
+    def split_bytes(self, text: TextLike) -> list[bytes]:
+        """The pretokens of a text, a str or bytes, as bytes. Invalid UTF-8 is allowed."""
+        found = self.pretokens(to_bytes(text))
+        return [found.data[start:end] for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True)]
+
+    def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Not for these: raises TypeError. `pretokens` returns the changed text too."""
+        del data
+        raise TypeError("steps may change the text, so their pretokens are no spans of it; use pretokens")
+
+    def with_timeout(self, timeout: float | None) -> Pretokenizer:
+        """The same pretokenizer; the limit for its patterns is fixed."""
+        check_timeout(timeout)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The pretokenizer as a JSON object, for `Pretokenizer.from_json`."""
+        return {"steps": [step.to_json() for step in self.steps], "letters": self.letters}
+
+    def _key(self) -> Any:
+        return self.steps, self.letters
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _steps, (self.steps, self.letters)
+
+    def __repr__(self) -> str:
+        inside = ", ".join(map(repr, self.steps))
+        return f"Steps({inside}{', letters=True' if self.letters else ''})"
+
+
+def _steps(steps: tuple[Step, ...], letters: bool) -> Steps:
+    return Steps(*steps, letters=letters)
+
+
+#: The types of an argument named `pretokenizer`, apart from None.
+PretokenizerLike = Pretokenizer | str | Step | Sequence[Step]
+
+
+def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
+    """Convert the argument `pretokenizer`: a Pretokenizer, the name of one, steps, or None (the text is one word)."""
     if value is None or isinstance(value, Pretokenizer):
         return value
     if isinstance(value, str):
         return Pretokenizer(value)
+    if isinstance(value, Step):
+        return Steps(value)
+    if isinstance(value, (list, tuple)):
+        return Steps(*value)
     raise TypeError(
-        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}), a bpe.Pretokenizer or None"
+        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}), a bpe.Pretokenizer, steps of "
+        "bpe.pretokenizers, or None"
     )
 
 
-def prepared(data: Bytes, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None) -> Bytes:
+def prepared(
+    data: Bytes, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None, first: bool = True
+) -> Bytes:
     """Prepare a text between special tokens for pretokenization: normalize it, then apply `Pretokenizer.prepared`."""
     if normalizer is not None:
         data = normalizer.on_bytes(bytes(data))
-    return data if pretokenizer is None else pretokenizer.prepared(data)
+    return data if pretokenizer is None else pretokenizer.prepared(data, first)
 
 
 def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
@@ -342,7 +477,16 @@ def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
     return WHOLE if pretokenizer is None else pretokenizer.scanner
 
 
-__all__ = ["NAMES", "Pretokenizer", "as_pretokenizer", "check_unicode_version", "prepared", "scanner_of"]
+__all__ = [
+    "NAMES",
+    "Pretokenizer",
+    "PretokenizerLike",
+    "Steps",
+    "as_pretokenizer",
+    "check_unicode_version",
+    "prepared",
+    "scanner_of",
+]
 
 
 def _check_intersections(pattern: str) -> None:

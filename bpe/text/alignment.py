@@ -117,11 +117,16 @@ def composed(form: Any, text: str) -> Aligned:
     """A text in a Unicode normalization form: NFC, NFD, NFKC or NFKD."""
     if unicodedata.is_normalized(form, text):
         return unchanged(text)
+    return edited(text, ((start, end, _form(form, text[start:end], start)) for start, end in stretches(form, text)))
+
+
+def stretches(form: Any, text: str) -> Iterator[tuple[int, int]]:
+    """The (start, end) of the parts of a text that a form may change, each by itself."""
     joining = {char for char in set(text) if not is_boundary_before(char)}
     changing = {char for char in set(text) if normalized(form, char) != char}
     join, change = (f"[{regex.escape(''.join(sorted(chars)))}]" if chars else "(?!)" for chars in (joining, changing))
-    stretches = regex.compile(rf"(?s:.)?{join}+|{change}", regex.V0)
-    return edited(text, ((*match.span(), _form(form, match[0], match.start())) for match in stretches.finditer(text)))
+    found = regex.compile(rf"(?s:.)?{join}+|{change}", regex.V0)
+    return (match.span() for match in found.finditer(text))
 
 
 def is_boundary_before(char: str) -> bool:

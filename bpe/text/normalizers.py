@@ -20,6 +20,7 @@ from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.matching import check_timeout, compiled, within_time
+from bpe.text.oniguruma import masked
 from bpe.text.unicode import lower, normalized
 
 
@@ -239,15 +240,30 @@ class Replace(Normalizer):
     def _compiled(self) -> Any:
         return compiled(self.pattern)
 
+    @cached_property
+    def literal(self) -> str | None:
+        """The text that the pattern matches, if there is only one."""
+        if not regex.fullmatch(r"(?:[^\\.^$*+?{}\[\]()|]|\\[!-/:-@\[-`{-~])+", self.pattern):
+            return None
+        return str(regex.sub(r"\\(.)", r"\1", self.pattern))
+
     def _normalize(self, text: str) -> str:
+        if self.literal is not None:
+            return text.replace(self.literal, self.replacement)
+
+        if (seen := masked(text)) is not text:
+            return self._align(text).text
+
         def replaced(timeout: float | None) -> str:
-            return str(self._compiled.sub(lambda _: self.replacement, text, timeout=timeout))
+            return str(self._compiled.sub(lambda _: self.replacement, seen, timeout=timeout))
 
         return within_time(self.pattern, text, self.timeout, replaced)
 
     def _align(self, text: str) -> Aligned:
+        seen = masked(text)
+
         def found(timeout: float | None) -> list[tuple[int, int]]:
-            return [match.span() for match in self._compiled.finditer(text, timeout=timeout)]
+            return [match.span() for match in self._compiled.finditer(seen, timeout=timeout)]
 
         spans = within_time(self.pattern, text, self.timeout, found)
         return alignment.edited(text, ((*span, alignment.mapped_to(self.replacement, *span)) for span in spans))
@@ -446,7 +462,8 @@ _SPACE = re.compile(f"[{_WHITE}]+")
 _WIDE_SPACE = re.compile(f"[{_WHITE}]{{2,}}|[{_WHITE.replace(' ', '')}]")
 #: White space for `str.split` that does not have Unicode's White_Space property.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
-_BY_NAME: dict[str, Any] = {
+#: The classes of normalizers, by name.
+REGISTRY: dict[str, Any] = {
     kind.__name__: kind
     for kind in (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
 }
@@ -468,16 +485,16 @@ def from_json(data: Any) -> Normalizer:
     kind = data["type"]
     if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
         return Sequence(*map(from_json, fields["normalizers"]))
-    if kind not in _BY_NAME:
+    if kind not in REGISTRY:
         raise FormatError(
-            f"normalizer type {kind!r} is not known; it must be one of {', '.join([*_BY_NAME, 'Sequence'])}"
+            f"normalizer type {kind!r} is not known; it must be one of {', '.join([*REGISTRY, 'Sequence'])}"
         )
-    known = {field.name: field.type for field in dataclasses.fields(_BY_NAME[kind])}
+    known = {field.name: field.type for field in dataclasses.fields(REGISTRY[kind])}
     for name, value in fields.items():
         if name not in known or type(value).__name__ != known[name]:
             raise FormatError(f"normalizer {kind} has {name}={shown(value)}; its fields are {known}")
     try:
-        normalizer = _BY_NAME[kind](**fields)
+        normalizer = REGISTRY[kind](**fields)
     except (TypeError, ValueError) as error:
         raise FormatError(f"normalizer {kind}: {error}") from None
     assert isinstance(normalizer, Normalizer)

@@ -1,22 +1,10 @@
-"""GPT-2's letters for bytes: the printable character for each byte in the files of byte-level tokenizers."""
+"""GPT-2's letters for bytes in the tokens of files; `bpe/text/letters.py` spells whole texts with them."""
 
 from __future__ import annotations
 
 from functools import cache
 
-
-@cache
-def byte_letters() -> tuple[str, ...]:
-    """GPT-2's letter for each byte 0 to 255: a printable byte is its own letter, the others get U+0100, U+0101, ….
-
-    >>> byte_letters()[ord("a")], byte_letters()[ord(" ")], byte_letters()[ord(chr(10))]
-    ('a', 'Ġ', 'Ċ')
-
-    Source: `bytes_to_unicode` of openai/gpt-2, encoder.py.
-    """
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
+from bpe.text.letters import byte_letters
 
 
 @cache
@@ -43,3 +31,6 @@ def to_letters(token: bytes) -> str:
     """
     letters = byte_letters()
     return "".join(letters[byte] for byte in token)
+
+
+__all__ = ["byte_alphabet", "byte_letters", "letter_bytes", "to_letters"]

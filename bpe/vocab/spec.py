@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_choice, shown, typed
-from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer
+from bpe.pretokenize.shapes import simplified
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.decoding import DecoderStep
@@ -100,7 +101,10 @@ class TokenizerSpec:
 
     def __post_init__(self) -> None:
         """Convert the names of a pretokenizer and a normalizer."""
-        object.__setattr__(self, "pretokenizer", as_pretokenizer(self.pretokenizer))
+        pretokenizer = as_pretokenizer(self.pretokenizer)
+        if isinstance(pretokenizer, Steps):
+            pretokenizer = simplified(pretokenizer, self.model == "byte")
+        object.__setattr__(self, "pretokenizer", pretokenizer)
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from bpe.errors import FormatError
 from bpe.formats.huggingface.patterns import read_pattern
-from bpe.formats.json_fields import LATER, as_object, get, make_at, type_of
-from bpe.formats.oniguruma import means_the_same
+from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
+from bpe.formats.oniguruma import NAMED, escaped, means_the_same, to_regex
 from bpe.text import normalizers as n
+from bpe.text.pipeline_normalizers import ByteLevel
 
 
 def read_normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
@@ -30,15 +31,69 @@ def read_normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
         as_object(value, where, ("type", "strip_left", "strip_right"))
         return n.Strip(get(value, where, "strip_left", bool), get(value, where, "strip_right", bool))
     if kind == "Replace":
-        pattern = read_pattern(as_object(value, where, ("type", "pattern", "content")), where)
-        content = get(value, where, "content", str)
-        if (pattern, content) == COLLAPSE:
-            return n.CollapseWhitespace()
-        return make_at(where, lambda: n.Replace(pattern, content))
+        return _read_replace(as_object(value, where, ("type", "pattern", "content")), where)
+    if kind in _FIELDS:
+        return _read_fields(value, kind, where)
     if kind in ("bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace"):
         return make_at(where, lambda: n.from_json({**value, "type": kind.removeprefix("bpe.")}))
-    known = "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip and Replace"
+    known = f"Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Replace, {', '.join(_FIELDS)}"
     raise FormatError(f"a normalizer of type {kind!r} is not known; {LATER}. Known are {known}", where=where)
+
+
+#: The fields of the other normalizers: name → type.
+_FIELDS: dict[str, dict[str, type]] = {
+    "BertNormalizer": {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": bool, "lowercase": bool},
+    "ByteLevel": {},
+    "Nmt": {},
+    "Precompiled": {"precompiled_charsmap": str},
+    "Prepend": {"prepend": str},
+    "StripAccents": {},
+}
+
+
+def _read_fields(item: dict[str, Any], kind: str, where: str) -> n.Normalizer:
+    """A normalizer that is its fields."""
+    fields = _FIELDS[kind]
+    as_object(item, where, ("type", *fields))
+    if kind == "BertNormalizer" and item.get("strip_accents") is None:  # null: as lowercase
+        item = {**item, "strip_accents": item.get("lowercase")}
+    if kind == "Precompiled" and item.get("precompiled_charsmap") is None:  # a model without a map
+        item = {**item, "precompiled_charsmap": ""}
+    found: dict[str, Any] = {name: get(item, where, name, wanted) for name, wanted in fields.items()}
+    made: n.Normalizer = make_at(where, lambda: n.REGISTRY[kind](**found))
+    return made
+
+
+def _read_replace(item: dict[str, Any], where: str) -> n.Normalizer:
+    pattern, literal = read_pattern(item, where)
+    content = get(item, where, "content", str)
+    if not literal and (pattern, content) == COLLAPSE:
+        return n.CollapseWhitespace()
+    converted = escaped(pattern) if literal else pattern
+    if not literal and pattern not in NAMED and not means_the_same(pattern):
+        converted = to_regex(pattern) or ""
+    if not converted:
+        refuse(
+            f"{where}.pattern", pattern, "it may mean different things to Oniguruma and the `regex` package, or it can "
+            "match the empty string", "rewrite it without flags, references, set operations and {n,m}?",
+        )  # fmt: skip
+    return make_at(where, lambda: n.Replace(converted, content))
+
+
+def spells_letters(normalizer: n.Normalizer | None, where: str = "normalizer") -> bool:
+    """Whether a normalizer spells text in GPT-2's letters.
+
+    Raises:
+        FormatError: for a normalizer that changes the letters afterwards.
+
+    """
+    found = isinstance(normalizer, ByteLevel)
+    for one in normalizer.normalizers if isinstance(normalizer, n.Sequence) else ():
+        if found:
+            rule = f"after ByteLevel, the last normalizer, no other can follow: {LATER}"
+            refuse(where, type(one).__name__, rule, "put it before ByteLevel")
+        found = spells_letters(one, where)
+    return found
 
 
 #: How `CollapseWhitespace` is saved; an equal `Replace` by the user is saved as `bpe.Replace`.
@@ -59,6 +114,8 @@ def write_normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:
         return {"type": "Replace", "pattern": {"Regex": COLLAPSE[0]}, "content": COLLAPSE[1]}
     if isinstance(one, n.Replace) and (one.pattern, one.replacement) != COLLAPSE and means_the_same(one.pattern):
         return {"type": "Replace", "pattern": {"Regex": one.pattern}, "content": one.replacement}
+    if type(one).__name__ in _FIELDS:
+        return one.to_json()
     if isinstance(one, (n.NFC, n.NFD, n.NFKC, n.NFKD)) or one == n.Lowercase():
         return {"type": type(one).__name__}
     fields = one.to_json()

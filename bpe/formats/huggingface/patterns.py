@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.formats.json_fields import as_object, get, refuse
-from bpe.formats.oniguruma import NAMED, escaped, means_the_same
 
 
-def read_pattern(item: dict[str, Any], where: str) -> str:
-    """The pattern of a Split or a Replace, in the syntax of the `regex` package."""
+def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:
+    """The pattern of a Split or a Replace, in Oniguruma's syntax, and whether it is a string to find."""
     where += ".pattern"
     pattern = as_object(item.get("pattern"), where, ("Regex", "String"))
     if len(pattern) != 1:
@@ -18,11 +17,4 @@ def read_pattern(item: dict[str, Any], where: str) -> str:
     text = get(pattern, where, kind, str)
     if not text:
         refuse(where, text, "it must not be empty", "remove this step, which does nothing")
-    if kind == "String":
-        return escaped(text)
-    if text not in NAMED and not means_the_same(text):
-        refuse(
-            where, text, "it may mean different things to Oniguruma and the `regex` package, or it can match the empty "
-            "string", "rewrite it without anchors, \\w, \\b, flags, look-behind and {n,m}+",
-        )  # fmt: skip
-    return text
+    return text, kind == "String"

@@ -2,109 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
+from bpe.errors import FormatError
+from bpe.formats.huggingface.normalizers import MAX_DEPTH
 from bpe.formats.huggingface.patterns import read_pattern
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.formats.oniguruma import SPELLED, means_the_same, published
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
-from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, check_unicode_version
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS
+from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicode_version
+from bpe.pretokenize.shapes import BYTES, PREFIXED, WORDS, simplified
+from bpe.pretokenize.steps import STEPS, ByteLevel, Step
 
-#: The patterns of the three Splits that are DeepSeek's pretokenizer, as published and with CR and LF as escapes.
-DEEPSEEK_SPLITS = (list(DEEPSEEK_STEPS), list(DEEPSEEK_STEPS_ESCAPED))
 
+def read_pre_tokenizer(value: object, letters: bool = False) -> tuple[bool, Pretokenizer | None]:
+    """(whether the model is byte-level, its pretokenizer). Checks the `unicode_version` of this package's files.
 
-def read_pre_tokenizer(value: object) -> tuple[bool, Pretokenizer | None]:
-    """(whether the model is byte-level, its pretokenizer). Checks the `unicode_version` of this package's files."""
+    `letters` says that the normalizer has a ByteLevel.
+    """
     if isinstance(value, dict) and "unicode_version" in value:
         value = dict(value)
         version = value.pop("unicode_version")
-        byte, pretokenizer = read_pre_tokenizer(value)
+        byte, pretokenizer = read_pre_tokenizer(value, letters)
         make_at("pre_tokenizer", lambda: check_unicode_version(pretokenizer, version))
         return byte, pretokenizer
-    where, steps = "pre_tokenizer", [] if value is None else [value]
-    positions = [where]
-    if value is not None and type_of(value, where) == "Sequence":
-        steps = get(as_object(value, where, ("type", "pretokenizers")), where, "pretokenizers", list)
-        positions = [f"{where}.pretokenizers[{i}]" for i in range(len(steps))]
-    kinds = [type_of(step, position) for step, position in zip(steps, positions, strict=False)]
-    byte = bool(kinds) and kinds[-1] == "ByteLevel"
-    if [_isolated(step, kind) for step, kind in zip(steps[:3], kinds, strict=False)] in DEEPSEEK_SPLITS:
-        steps = [{"type": "bpe.Regex", "name": "deepseek_v3", "add_prefix_space": False}, *steps[3:]]
-        kinds, positions = ["bpe.Regex", *kinds[3:]], [where, *positions[3:]]
-    if steps[:1] == [DIGITS] and byte and len(steps) == 2:
-        level = cast("dict[str, Any]", steps[1])
-        if level.get("use_regex", True) is True and level.get("add_prefix_space") is False:
-            steps = [{"type": "bpe.Regex", "name": "starcoder", "add_prefix_space": False}]
-            steps.append({**level, "use_regex": False})
-            kinds[0] = "bpe.Regex"
-    if len(steps) - byte > 1:
-        rule = f"a Sequence must be at most one splitter and one ByteLevel after it: {LATER}"
-        refuse(where, value, rule, "combine the splitters into one pattern")
-    splitter = _read_splitter(steps[0], kinds[0], positions[0]) if len(steps) > byte else None
-    if not byte:
-        return False, splitter
-    level = as_object(steps[-1], positions[-1], ("type", "add_prefix_space", "trim_offsets", "use_regex"))
-    prefix = get(level, positions[-1], "add_prefix_space", bool)
-    use_regex = get(level, positions[-1], "use_regex", bool, True)
-    if splitter is not None and (prefix or use_regex):
-        refuse(
-            f"{positions[-1]}.{'add_prefix_space' if prefix else 'use_regex'}", True,
-            f"after another pre_tokenizer, add_prefix_space and use_regex must be false: {LATER}",
-            "set both to false if that is what the tokenizer was trained with",
-        )  # fmt: skip
-    if use_regex:
-        return True, Pretokenizer("gpt2", add_prefix_space=prefix)
-    return True, PREFIXED if prefix else splitter
+    where = "pre_tokenizer"
+    listed = [] if value is None else list(_flat(value, where))
+    if listed and type_of(*listed[0]) == "bpe.Regex":
+        return _read_own(listed, where, letters)
+    steps = [_read_step(step, position) for step, position in listed]
+    byte = letters or any(isinstance(step, ByteLevel) for step in steps)
+    return byte, make_at(where, lambda: simplified(Steps(*steps, letters=letters), byte))
 
 
-def _isolated(value: Any, kind: str) -> object:
-    """The pattern of a Split that keeps unmatched text; None for any other step."""
-    if kind == "Split" and value.get("behavior") == "Isolated" and value.get("invert") is False:
-        pattern = value.get("pattern")
-        return pattern.get("Regex") if isinstance(pattern, dict) and len(pattern) == 1 and len(value) == 4 else None
-    return None
+def _flat(value: object, where: str, depth: int = 0) -> Iterator[tuple[object, str]]:
+    """(step, position) of a pre_tokenizer, with nested Sequences expanded."""
+    if type_of(value, where) != "Sequence":
+        yield value, where
+        return
+    if depth == MAX_DEPTH:
+        raise FormatError(f"nested more than {MAX_DEPTH} deep; a Sequence of one level does the same", where=where)
+    item = as_object(value, where, ("type", "pretokenizers"))
+    for i, step in enumerate(get(item, where, "pretokenizers", list)):
+        yield from _flat(step, f"{where}.pretokenizers[{i}]", depth + 1)
 
 
-def _read_splitter(value: object, kind: str, where: str) -> Pretokenizer:
-    assert isinstance(value, dict)
-    if kind in ("WhitespaceSplit", "Whitespace"):
-        as_object(value, where, ("type",))
-        return WORDS if kind == "Whitespace" else Pretokenizer("whitespace")
-    if kind == "bpe.Regex":
-        as_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
-        prefix = get(value, where, "add_prefix_space", bool)
-        if "name" in value:
-            return make_at(where, lambda: Pretokenizer(value["name"], add_prefix_space=prefix))
-        pattern, own = get(value, where, "pattern", str), cast("Gaps", get(value, where, "gaps", str))
-        return make_at(where, lambda: Pretokenizer.from_regex(pattern, gaps=own, add_prefix_space=prefix))
-    if kind == "Digits":
-        individual = get(as_object(value, where, ("type", "individual_digits")), where, "individual_digits", bool)
-        rule = f"it must be true, and its ByteLevel must have use_regex true and add_prefix_space false: {LATER}"
-        refuse(f"{where}.individual_digits", individual, rule, "write a Split with a pattern of the pretokens")
-    if kind != "Split":
+def _read_own(listed: list[tuple[object, str]], where: str, letters: bool) -> tuple[bool, Pretokenizer]:
+    """The same for this package's own type, alone or before a ByteLevel."""
+    (value, position), *rest = listed
+    steps = [_read_step(step, there) for step, there in rest]
+    if letters or steps not in ([], [BYTES]):
+        rule = "after bpe.Regex there can only be a ByteLevel without add_prefix_space and use_regex"
+        raise FormatError(f"{rule}; remove the other steps", where=where)
+    item = as_object(value, position, ("type", "name", "pattern", "gaps", "add_prefix_space"))
+    prefix = get(item, position, "add_prefix_space", bool)
+    if "name" in item:
+        return bool(steps), make_at(position, lambda: Pretokenizer(item["name"], add_prefix_space=prefix))
+    pattern, gaps = get(item, position, "pattern", str), cast("Gaps", get(item, position, "gaps", str))
+    own = make_at(position, lambda: Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=prefix))
+    return bool(steps), own
+
+
+#: The fields of each step: name → (type, default). A field without a default is required.
+_FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "BertPreTokenizer": {},
+    "ByteLevel": {"add_prefix_space": (bool,), "trim_offsets": (bool, True), "use_regex": (bool, True)},
+    "CharDelimiterSplit": {"delimiter": (str,)},
+    "Digits": {"individual_digits": (bool,)},
+    "FixedLength": {"length": (int, 5)},
+    "Metaspace": {"replacement": (str,), "prepend_scheme": (str, "always"), "split": (bool, True)},
+    "Punctuation": {"behavior": (str, "Isolated")},
+    "Split": {"behavior": (str,), "invert": (bool,)},
+    "UnicodeScripts": {},
+    "Whitespace": {},
+    "WhitespaceSplit": {},
+}
+#: Fields that files of older versions have in addition.
+_OLDER = {"Metaspace": ("add_prefix_space", "str_rep"), "Split": ("pattern",)}
+
+
+def _read_step(value: object, where: str) -> Step:
+    """One step of a pre_tokenizer."""
+    kind = type_of(value, where)
+    if kind not in _FIELDS:
         refuse(
             where, value, f"a pre_tokenizer of type {kind!r} is not known: {LATER}",
-            "known are ByteLevel, Split, WhitespaceSplit, Whitespace, a Sequence of one of these and ByteLevel, and a "
-            "Sequence of Digits (individual_digits) and ByteLevel (use_regex)",
+            f"known are Sequence, {', '.join(_FIELDS)}",
         )  # fmt: skip
-    pattern = read_pattern(as_object(value, where, ("type", "pattern", "behavior", "invert")), where)
-    behavior, invert = get(value, where, "behavior", str), get(value, where, "invert", bool)
-    if behavior == "Removed" and not invert and pattern in (r"\s+", r"\s"):
-        return Pretokenizer("whitespace")
-    if behavior != "Isolated" and not (behavior == "Removed" and invert):
-        rule = f"it must be Isolated, or Removed with invert (which is {invert}): {LATER}"
-        refuse(f"{where}.behavior", behavior, rule, "write the pattern of the pretokens themselves")
-    gaps: Gaps = "keep" if behavior == "Isolated" else "drop"
-    if (name := published(pattern, gaps)) is not None:
-        return Pretokenizer(name)
-    return make_at(where, lambda: Pretokenizer.from_regex(pattern, gaps=gaps))
+    fields = _FIELDS[kind]
+    item = as_object(value, where, ("type", *fields, *_OLDER.get(kind, ())))
+    found = {name: get(item, where, name, *rule) for name, rule in fields.items()}
+    found.pop("trim_offsets", None)
+    if kind == "Metaspace" and item.get("add_prefix_space") is False and found["prepend_scheme"] != "never":
+        refuse(f"{where}.add_prefix_space", False, "it must agree with prepend_scheme", "remove it")
+    if kind == "Split":
+        found["pattern"], found["literal"] = read_pattern(item, where)
+    return make_at(where, lambda: STEPS[kind](**found))
 
 
-#: Hugging Face's `Whitespace`. Its `\w` is that of the `regex` package, not Oniguruma's.
-WORDS = Pretokenizer.from_regex(r"\w+|[^\w\s]+")
-#: ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space.
-PREFIXED = Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 #: The fields of a Split that keeps unmatched text, and of one that drops it.
 ISOLATED = {"behavior": "Isolated", "invert": False}
@@ -125,6 +121,11 @@ def write_pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] 
 
 
 def _pre_tokenizer_steps(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
+    if isinstance(one, Steps):
+        steps = [step.to_json() for step in one.steps]
+        if len(steps) < 2:
+            return steps[0] if steps else None
+        return {"type": "Sequence", "pretokenizers": steps}
     if byte and (one is None or one.name == "gpt2" or one == PREFIXED):
         prefix = one is not None and one.add_prefix_space
         return {**BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}

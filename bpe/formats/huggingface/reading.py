@@ -12,7 +12,7 @@ from bpe.formats.huggingface.decoders import read_decoder
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
 from bpe.formats.huggingface.model import check_kind, read_model
-from bpe.formats.huggingface.normalizers import read_normalizer
+from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
 from bpe.formats.huggingface.post_processors import read_template
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
 from bpe.formats.huggingface.spelling import byte_by_letter
@@ -84,8 +84,8 @@ def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
     for name in ("truncation", "padding"):
         if top.get(name) is not None:
             refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
-    byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"))
     normalizer = None if top.get("normalizer") is None else read_normalizer(top["normalizer"], "normalizer")
+    byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"), spells_letters(normalizer))
     added, flags = read_added_tokens(top.get("added_tokens", []), normalizer)
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")

@@ -1,0 +1,150 @@
+"""Running the steps of a pipeline of pretokenizers, with the pretokens that `tokenizers` gives.
+
+Text in, pretokens out, as one buffer of bytes with bounds. A pipeline runs in one of two ways: for ids on strings
+alone, with the pieces of short pieces cached; for offsets also with the position that each character comes from. Both
+run the steps of `bpe/pretokenize/steps.py` in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.base.utf8 import byte_offsets, unescape
+from bpe.pretokenize.steps import ByteLevel, Deadline, Metaspace, Split, Step
+from bpe.text.letters import from_letters, lengths_in_utf8, to_letters
+
+#: The pieces of pieces of up to this many characters are cached, and this many entries for each step.
+_SHORT, _MOST_CACHED = 32, 1 << 15
+
+
+class Pretokens(NamedTuple):
+    """The pretokens of a text: pretoken i is `data[starts[i]:ends[i]]`. They are adjacent.
+
+    `sources` has for each byte of `data` the index of the character of the text that it comes from, if it was asked
+    for.
+    """
+
+    data: bytes
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    sources: NDArray[np.int64] | None = None
+
+
+class Pipeline:
+    """Some steps, and whether the text is spelled in GPT-2's letters.
+
+    Args:
+        steps: the steps, in order.
+        letters: whether the text is spelled in letters before the first step (by a normalizer).
+
+    """
+
+    def __init__(self, steps: tuple[Step, ...], letters: bool = False) -> None:
+        self.steps = steps
+        #: Which step spells text in letters although later ones do not need it: it need not do so.
+        last = len(steps) - 1
+        self._spells = [isinstance(step, ByteLevel) and i < last for i, step in enumerate(steps)]
+        #: Whether pieces are spelled in letters after the last step.
+        self._letters = letters or any(self._spells)
+        firsts = [i for i, step in enumerate(steps) if isinstance(step, Metaspace) and step.prepend_scheme == "first"]
+        #: Whether the pieces depend on where in the original text they begin.
+        self.needs_origins = bool(firsts)
+        self._first_step_only = firsts in ([], [0])
+        self._cached: list[dict[str, tuple[str, ...]]] = [{} for _ in steps]
+
+    # Ids --------------------------------------------------------------------------------------------------------------
+
+    def pretokens(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Pretokens:
+        """The pretokens of a text between special tokens.
+
+        Args:
+            text: the normalized text.
+            first: whether it begins where the original text does.
+            origins: where in the original each of its characters begins; None if it is not normalized.
+
+        """
+        if first and self.needs_origins and not (self._first_step_only and origins is None):
+            return self.traced(text, first, origins)
+        if not text:
+            return _joined([], self._letters)
+        found: list[str] = []
+        self._run(text, 0, first, Deadline(len(text)), found)
+        return _joined(found, self._letters)
+
+    def _run(self, text: str, level: int, first: bool, deadline: Deadline, found: list[str]) -> None:
+        """Append the pieces of a text, from a step on."""
+        if level == len(self.steps):
+            found.append(text)
+            return
+        if level and len(text) <= _SHORT:
+            cached = self._cached[level]
+            known = cached.get(text)
+            if known is None:
+                inner: list[str] = []
+                for piece in self._cut(text, level, False, deadline):
+                    self._run(piece, level + 1, False, deadline, inner)
+                if len(cached) >= _MOST_CACHED:
+                    cached.clear()
+                known = cached[text] = tuple(inner)
+            found.extend(known)
+            return
+        pieces = self._cut(text, level, first, deadline)
+        if level + 1 == len(self.steps):
+            found.extend(pieces)
+            return
+        for piece in pieces:
+            self._run(piece, level + 1, False, deadline, found)
+
+    def _cut(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
+        step = self.steps[level]
+        if isinstance(step, Split):
+            return [text[start:end] for start, end in step.spans_within(text, deadline.left(step, text))]
+        pieces = step.pieces(step.edited(text, first)[0])
+        return list(map(to_letters, pieces)) if self._spells[level] else pieces
+
+    # Offsets ----------------------------------------------------------------------------------------------------------
+
+    def traced(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Pretokens:
+        """As `pretokens`, with the character that each byte comes from."""
+        if not text:
+            return _joined([], self._letters)._replace(sources=np.zeros(0, dtype=np.int64))
+        deadline = Deadline(len(text))
+        pieces = [(text, np.arange(len(text), dtype=np.int64))]
+        for step, spells in zip(self.steps, self._spells, strict=True):
+            cut: list[tuple[str, NDArray[np.int64]]] = []
+            for piece, sources in pieces:
+                at = int(sources[0])
+                here = first and (at if origins is None else int(origins[at])) == 0
+                changed, added = step.edited(piece, here)
+                if added:
+                    sources = np.concatenate((np.repeat(sources[:1], added), sources))
+                if isinstance(step, Split):
+                    spans = step.spans_within(changed, deadline.left(step, changed))
+                else:
+                    spans = step.spans(changed)
+                cut += [(changed[start:end], sources[start:end]) for start, end in spans]
+            if spells:
+                cut = [(to_letters(piece), sources.repeat(lengths_in_utf8(piece))) for piece, sources in cut]
+            pieces = cut
+        joined = "".join(piece for piece, _ in pieces)
+        found = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
+        if not self._letters:
+            found = found.repeat(lengths_in_utf8(joined))
+        return _joined([piece for piece, _ in pieces], self._letters)._replace(sources=found)
+
+
+def _joined(pieces: list[str], letters: bool) -> Pretokens:
+    """The pretokens that are these pieces."""
+    text = "".join(pieces)
+    bounds = offsets_of(list(map(len, pieces)))
+    if letters:
+        data = from_letters(text)
+    else:
+        data = unescape(text)
+        if len(data) != len(text):
+            bounds = byte_offsets(text)[bounds]
+    return Pretokens(data, bounds[:-1], bounds[1:])

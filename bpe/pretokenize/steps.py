@@ -1,0 +1,503 @@
+r"""The steps of a pipeline of pretokenizers, as in Hugging Face's `tokenizers`; `bpe.pretokenizers` exports them.
+
+Each step changes the beginning of a piece or single characters of it, and then cuts it into smaller pieces. Patterns
+are in Oniguruma's syntax, as in tokenizer.json (`bpe/text/oniguruma.py`). Not here: running the steps
+(`bpe/pretokenize/pipeline.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from bpe.base.utf8 import byte_offsets, unescape
+from bpe.errors import check_choice, check_int, check_unicode, shown, typed
+from bpe.pretokenize import _scanner as scan
+from bpe.pretokenize.patterns import PATTERNS
+from bpe.pretokenize.spellings import NAMED
+from bpe.text.character_sets import char_class, pattern, script
+from bpe.text.matching import SECONDS, SECONDS_PER_MILLION, compiled
+from bpe.text.oniguruma import escaped, masked, to_regex
+from bpe.text.unicode_data import WORD
+
+#: What happens to a match: it is dropped, a piece of its own, joined to the piece before or after it, or joined to
+#: adjacent matches.
+Behavior = Literal["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+#: When Metaspace puts its character in front of a text that does not begin with it: always, before the first piece of
+#: a text, or never.
+PrependScheme = Literal["always", "first", "never"]
+
+#: The start and end of a piece.
+Span = tuple[int, int]
+
+_WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+
+
+class Step:
+    """A step of a pipeline; the classes of this module are its subclasses."""
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+
+    def edited(self, text: str, first: bool) -> tuple[str, int]:
+        """The piece before it is cut, and the number of characters that were put in front of it."""
+        del first
+        return text, 0
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of an edited text that is not empty, as spans."""
+        return [(0, len(text))]
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces of an edited text that is not empty."""
+        return [text[start:end] for start, end in self.spans(text)]
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as tokenizer.json has it."""
+        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
+
+
+def merged(matches: Iterable[Span], n: int, behavior: Behavior, invert: bool = False) -> list[Span]:
+    """The pieces of a text of length `n`, given the matches of a pattern in it.
+
+    >>> merged([(1, 2), (2, 3)], 4, "Isolated"), merged([(1, 2), (2, 3)], 4, "MergedWithPrevious")
+    ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 2), (2, 3), (3, 4)])
+    """
+    found: list[tuple[Span, bool]] = []  # the matches and the gaps between them, in order
+    done = 0
+    for start, end in matches:
+        if done < start:
+            found.append(((done, start), invert))
+        found.append(((start, end), not invert))
+        done = end
+    if done < n:
+        found.append(((done, n), invert))
+    if behavior == "Isolated":
+        return [span for span, _ in found]
+    if behavior == "Removed":
+        return [span for span, matched in found if not matched]
+    if behavior == "MergedWithNext":
+        found.reverse()
+    pieces: list[Span] = []
+    previous = False
+    for span, matched in found:
+        joins = matched == previous if behavior == "Contiguous" else matched and not previous
+        if joins and pieces:
+            last = pieces[-1]
+            pieces[-1] = (min(last[0], span[0]), max(last[1], span[1]))
+        else:
+            pieces.append(span)
+        previous = matched
+    return pieces[::-1] if behavior == "MergedWithNext" else pieces
+
+
+class _ByCharacters(Step):
+    """A step whose pieces are all the matches of one pattern of character classes."""
+
+    @property
+    def _pieces(self) -> re.Pattern[str]:
+        raise NotImplementedError
+
+    def spans(self, text: str) -> list[Span]:
+        return [match.span() for match in self._pieces.finditer(text)]
+
+    def pieces(self, text: str) -> list[str]:
+        return self._pieces.findall(text)
+
+
+@dataclass(frozen=True)
+class Split(Step):
+    r"""Split at the matches of a pattern.
+
+    Args:
+        pattern: a regular expression of Oniguruma; with `literal`, a string.
+        behavior: what happens to the matches.
+        invert: treat the text between matches as matches, and the matches as the text between them.
+        literal: whether the pattern is a string to find.
+
+    Raises:
+        ValueError: for an empty pattern, and one that may mean something else to the `regex` package.
+
+    >>> [Split(r"\d", behavior).pieces("a12b") for behavior in ("Removed", "MergedWithNext", "Contiguous")]
+    [['a', 'b'], ['a', '1', '2b'], ['a', '12', 'b']]
+
+    """
+
+    pattern: str
+    behavior: Behavior = "Isolated"
+    invert: bool = False
+    literal: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise TypeError(f"pattern is {typed(self.pattern)}; it must be a str")
+        check_unicode("pattern", self.pattern)
+        check_choice("behavior", self.behavior, get_args(Behavior))
+        if not self.pattern:
+            raise ValueError("pattern is empty; it must match something")
+        self._found  # noqa: B018 (compiles the pattern now)
+
+    @cached_property
+    def _scanner(self) -> int | None:
+        """The number of the scanner that finds the matches, if the pattern is a published one without gaps."""
+        name = None if self.literal else NAMED.get(self.pattern)
+        return None if name in (None, "clip", "whitespace", "starcoder") else PATTERNS[str(name)].scanner
+
+    @cached_property
+    def _found(self) -> Any:
+        expression = escaped(self.pattern) if self.literal else to_regex(self.pattern)
+        if expression is None and not self.literal and self.pattern in NAMED and self._scanner is not None:
+            return None
+        if expression is None:
+            raise ValueError(
+                f"pattern {shown(self.pattern)} may mean different things to Oniguruma and the `regex` package, or it "
+                "can match the empty string; rewrite it without flags, references, set operations and {n,m}?"
+            )
+        return compiled(expression)
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of a text, as spans."""
+        return self.spans_within(text, None)
+
+    def spans_within(self, text: str, timeout: float | None) -> list[Span]:
+        """As `spans`; raises TimeoutError if matching takes more seconds."""
+        if self._scanner is not None:
+            data = unescape(text)
+            bounds = [bound.tolist() for bound in scan.spans(self._scanner, data)]
+            if len(data) != len(text):
+                offsets = byte_offsets(text)
+                bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]
+            return merged(zip(*bounds, strict=True), len(text), self.behavior, self.invert)
+        matches = (match.span() for match in self._found.finditer(masked(text), timeout=timeout))
+        return merged(matches, len(text), self.behavior, self.invert)
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as tokenizer.json has it."""
+        kind = "String" if self.literal else "Regex"
+        return {
+            "type": "Split",
+            "pattern": {kind: self.pattern},
+            "behavior": self.behavior,
+            "invert": self.invert,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Digits(_ByCharacters):
+    """Separate numbers from other text; with `individual_digits`, each digit from the next.
+
+    >>> Digits().pieces("a12b"), Digits(individual_digits=True).pieces("a12b")
+    (['a', '12', 'b'], ['a', '1', '2', 'b'])
+    """
+
+    individual_digits: bool = False
+
+    @property
+    def _pieces(self) -> re.Pattern[str]:
+        return _alternating("NUMERIC", "" if self.individual_digits else "+")
+
+
+@cache
+def _alternating(name: str, repeat: str) -> re.Pattern[str]:
+    """A pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
+    inside = char_class(name)
+    return re.compile(f"{inside}{repeat}|[^{inside[1:]}+")
+
+
+@dataclass(frozen=True)
+class Punctuation(Step):
+    """Split at punctuation characters, each of which is a match.
+
+    >>> Punctuation().pieces("a, b!?"), Punctuation("Contiguous").pieces("a, b!?")
+    (['a', ',', ' b', '!', '?'], ['a', ',', ' b', '!?'])
+    """
+
+    behavior: Behavior = "Isolated"
+
+    def __post_init__(self) -> None:
+        check_choice("behavior", self.behavior, get_args(Behavior))
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of a text, as spans."""
+        matches = (match.span() for match in pattern("PUNCTUATION").finditer(text))
+        return merged(matches, len(text), self.behavior)
+
+
+@dataclass(frozen=True)
+class WhitespaceSplit(_ByCharacters):
+    """Split at white space, which is dropped.
+
+    >>> WhitespaceSplit().pieces(" a  b!")
+    ['a', 'b!']
+    """
+
+    _NOT_WHITE: ClassVar[re.Pattern[str]] = re.compile(f"[^{_WHITE}]+")
+
+    @property
+    def _pieces(self) -> re.Pattern[str]:
+        return self._NOT_WHITE
+
+
+@dataclass(frozen=True)
+class Whitespace(_ByCharacters):
+    r"""Split into runs of word characters and runs of other characters; white space is dropped.
+
+    >>> Whitespace().pieces("a1_é, b!?")
+    ['a1_é', ',', 'b', '!?']
+    """
+
+    @property
+    def _pieces(self) -> re.Pattern[str]:
+        return _words()
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    ends = [[f"\\U{int(end, 16):08x}" for end in item.split("-")] for item in WORD.split()]
+    word = "".join(f"{each[0]}-{each[-1]}" for each in ends)
+    return re.compile(f"[{word}]+|[^{word}{_WHITE}]+")
+
+
+@dataclass(frozen=True)
+class BertPreTokenizer(_ByCharacters):
+    """Split at white space, which is dropped, and at punctuation characters, each of which is a piece.
+
+    >>> BertPreTokenizer().pieces("a, b!?")
+    ['a', ',', 'b', '!', '?']
+    """
+
+    @property
+    def _pieces(self) -> re.Pattern[str]:
+        return _bert()
+
+
+@cache
+def _bert() -> re.Pattern[str]:
+    inside = char_class("PUNCTUATION")
+    return re.compile(f"{inside}|[^{inside[1:-1]}{_WHITE}]+")
+
+
+@dataclass(frozen=True)
+class CharDelimiterSplit(Step):
+    """Split at a character, which is dropped.
+
+    >>> CharDelimiterSplit("-").pieces("a-b--c")
+    ['a', 'b', 'c']
+    """
+
+    delimiter: str
+
+    def __post_init__(self) -> None:
+        _check_character("delimiter", self.delimiter)
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of a text, as spans."""
+        found, at = [], 0
+        for part in text.split(self.delimiter):
+            if part:
+                found.append((at, at + len(part)))
+            at += len(part) + 1
+        return found
+
+
+@dataclass(frozen=True)
+class UnicodeScripts(Step):
+    """Split where the script changes, with Hiragana and Katakana as Han; spaces belong to any script.
+
+    As in `tokenizers`, characters before the first one with a script are dropped.
+
+    >>> UnicodeScripts().pieces("Apples are りんご 林檎")
+    ['Apples are ', 'りんご 林檎']
+    """
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of a text, as spans."""
+        last, bounds = None, []
+        for i, char in enumerate(text):
+            found = script(char)
+            if found is not None:
+                if found != last:
+                    bounds.append(i)
+                last = found
+        return list(pairwise([*bounds, len(text)]))
+
+
+@dataclass(frozen=True)
+class FixedLength(Step):
+    """Split into pieces of a number of characters; the last may be shorter.
+
+    >>> FixedLength(3).pieces("abcdefgh")
+    ['abc', 'def', 'gh']
+    """
+
+    length: int = 5
+
+    def __post_init__(self) -> None:
+        check_int("length", self.length, 1)
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of a text, as spans."""
+        return [(start, min(start + self.length, len(text))) for start in range(0, len(text), self.length)]
+
+
+@dataclass(frozen=True)
+class Metaspace(Step):
+    """Replace each space by a character, put it before a text that does not begin with it, and split before each.
+
+    >>> step = Metaspace()
+    >>> step.pieces(step.edited("a  b", first=True)[0])
+    ['▁a', '▁', '▁b']
+    """
+
+    replacement: str = "▁"
+    prepend_scheme: PrependScheme = "always"
+    split: bool = True
+
+    def __post_init__(self) -> None:
+        _check_character("replacement", self.replacement)
+        check_choice("prepend_scheme", self.prepend_scheme, get_args(PrependScheme))
+        object.__setattr__(self, "split", bool(self.split))
+
+    def edited(self, text: str, first: bool) -> tuple[str, int]:
+        """The piece before it is cut, and the number of characters that were put in front of it."""
+        text = text.replace(" ", self.replacement)
+        wanted = self.prepend_scheme == "always" or (self.prepend_scheme == "first" and first)
+        if not wanted or not text or text.startswith(self.replacement):
+            return text, 0
+        return self.replacement + text, 1
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of an edited text, as spans."""
+        if not self.split:
+            return [(0, len(text))]
+        found = [match.start() for match in re.finditer(re.escape(self.replacement), text)]
+        return list(pairwise([*([] if found[:1] == [0] else [0]), *found, len(text)]))
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces of an edited text."""
+        if not self.split:
+            return [text]
+        before, *parts = text.split(self.replacement)
+        found = [self.replacement + part for part in parts]
+        return [before, *found] if before else found
+
+
+@dataclass(frozen=True)
+class ByteLevel(Step):
+    """Put a space in front of a piece, split it by GPT-2's pattern, and spell its bytes in GPT-2's letters.
+
+    Args:
+        add_prefix_space: put a space before a piece that does not begin with one.
+        use_regex: split by GPT-2's pattern.
+
+    >>> step = ByteLevel(add_prefix_space=True)
+    >>> step.pieces(step.edited("a b", first=True)[0])  # the pipeline spells the bytes
+    [' a', ' b']
+
+    """
+
+    add_prefix_space: bool = False
+    use_regex: bool = True
+
+    def edited(self, text: str, first: bool) -> tuple[str, int]:
+        """The piece before it is cut, and the number of characters that were put in front of it."""
+        del first
+        if not self.add_prefix_space or not text or text.startswith(" "):
+            return text, 0
+        return " " + text, 1
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of an edited text, as spans."""
+        return _GPT2().spans(text) if self.use_regex else [(0, len(text))]
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as tokenizer.json has it."""
+        return {
+            "type": "ByteLevel",
+            "add_prefix_space": self.add_prefix_space,
+            "trim_offsets": True,
+            "use_regex": self.use_regex,
+        }
+
+
+@cache
+def _GPT2() -> Split:  # noqa: N802 (a constant that is made when it is first used)
+    return Split(r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""")
+
+
+def _check_character(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {typed(value)}; it must be a str of one character")
+    if len(value) != 1:
+        raise ValueError(f"{name} is {shown(value)}; it must be one character")
+    check_unicode(name, value)
+
+
+#: The steps, by name.
+STEPS: dict[str, type[Step]] = {
+    kind.__name__: kind
+    for kind in (
+        BertPreTokenizer,
+        ByteLevel,
+        CharDelimiterSplit,
+        Digits,
+        FixedLength,
+        Metaspace,
+        Punctuation,
+        Split,
+        UnicodeScripts,
+        Whitespace,
+        WhitespaceSplit,
+    )
+}
+
+
+def step_from_json(data: dict[str, Any]) -> Step:
+    """The step that `Step.to_json` wrote.
+
+    Raises:
+        TypeError, ValueError: for anything else.
+
+    >>> step_from_json(Digits().to_json())
+    Digits(individual_digits=False)
+
+    """
+    fields = dict(data)
+    kind = STEPS.get(fields.pop("type", ""))
+    if kind is None:
+        raise ValueError(f"pretokenizer type {shown(data.get('type'))} is not known; it must be one of {list(STEPS)}")
+    if kind is Split:
+        ((name, text),) = dict(fields.pop("pattern")).items()
+        fields |= {"pattern": text, "literal": name == "String"}
+    if kind is ByteLevel:
+        fields.pop("trim_offsets", None)
+    return kind(**fields)
+
+
+class Deadline:
+    """A time limit for matching the patterns of several steps on the pieces of one text."""
+
+    def __init__(self, n_chars: int) -> None:
+        self._end = time.monotonic() + SECONDS + SECONDS_PER_MILLION * n_chars / 1e6
+
+    def left(self, step: Split, text: str) -> float:
+        """The seconds that are left; raises TimeoutError if there are none."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(
+                f"pattern {shown(step.pattern)} took too long on {shown(text[:40], 30)}; nested repeats may take "
+                "exponential time: rewrite the pattern"
+            )
+        return left

@@ -1,0 +1,349 @@
+"""The normalizers of `tokenizers` that sentencepiece's and BERT's vocabularies use; `bpe.normalizers` exports them.
+
+Not here: the other normalizers, and what all have in common (`normalizers.py`); the tables of characters
+(`character_sets.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from bpe.errors import check_unicode, shown, typed
+from bpe.text import alignment
+from bpe.text.alignment import Aligned
+from bpe.text.character_sets import pattern
+from bpe.text.letters import LETTERS, lengths_in_utf8, to_letters
+from bpe.text.normalizers import NFD, REGISTRY, Lowercase, Normalizer
+
+_DELETED = "\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f"  # by Nmt
+_NMT_DELETED = re.compile(f"[{_DELETED}]")
+_NMT_SPACES = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")
+_WHITE = re.compile("[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+#: The ideographs that BERT's tokenizers surround with spaces.
+_IDEOGRAPHS = re.compile(
+    "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b920-\U0002ceaf"
+    "\uf900-\ufaff\U0002f800-\U0002fa1f]"
+)
+
+
+@dataclass(frozen=True)
+class Prepend(Normalizer):
+    """Put a string before a text that is not empty, as Llama 2 puts `▁`.
+
+    >>> Prepend("▁")("a"), Prepend("▁")("")
+    ('▁a', '')
+    """
+
+    prepend: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prepend, str):
+            raise TypeError(f"prepend is {typed(self.prepend)}; it must be a str")
+        check_unicode("prepend", self.prepend)
+
+    def _normalize(self, text: str) -> str:
+        return self.prepend + text if text else ""
+
+    def _align(self, text: str) -> Aligned:
+        return alignment.edited(text, [(0, 0, alignment.mapped_to(self.prepend, 0, 0))] if text else [])
+
+    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
+        """The result, and the index of the character that each of its characters takes its span from."""
+        added = np.zeros(len(self.prepend), dtype=np.int64)
+        return self._normalize(text), np.concatenate((added, np.arange(len(text)))) if text else added[:0]
+
+
+class _Filter(Normalizer):
+    """Removes some characters, and replaces others by a space."""
+
+    removed: re.Pattern[str] | None = None
+    spaces: re.Pattern[str] | None = None
+
+    def _normalize(self, text: str) -> str:
+        text = text if self.removed is None else self.removed.sub("", text)
+        return text if self.spaces is None else self.spaces.sub(" ", text)
+
+    def _align(self, text: str) -> Aligned:
+        def edits() -> Iterator[tuple[int, int, Iterator[alignment.MappedChar]]]:
+            for match in self.removed.finditer(text) if self.removed is not None else ():
+                yield *match.span(), iter(())
+
+        result = alignment.edited(text, edits())
+        return Aligned(self._normalize(text), result.starts, result.ends, result.in_place)
+
+    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
+        """The result, and the index of the character that each of its characters takes its span from."""
+        kept = np.ones(len(text), dtype=np.bool_)
+        if self.removed is not None:
+            kept[[match.start() for match in self.removed.finditer(text)]] = False
+        return self._normalize(text), np.flatnonzero(kept)
+
+    def last_cut(self, text: str, low: int) -> int:
+        """A text may be split anywhere."""
+        del low
+        return len(text)
+
+
+@dataclass(frozen=True)
+class StripAccents(_Filter):
+    """Remove combining marks, as `tokenizers` does; usually after `NFD` or `NFKD`.
+
+    >>> StripAccents()("e\u0301a")
+    'ea'
+    """
+
+    @property
+    def removed(self) -> re.Pattern[str]:  # type: ignore[override]
+        """The characters that are removed."""
+        return pattern("ACCENTS")
+
+
+@dataclass(frozen=True)
+class Nmt(_Filter):
+    """Remove control characters and make other white space a space, as sentencepiece's `nmt` rules do.
+
+    >>> Nmt()("a\tb\u200bc\x01")
+    'a b c'
+    """
+
+    removed = _NMT_DELETED
+    spaces = _NMT_SPACES
+
+
+class _Clean(_Filter):
+    spaces = _WHITE
+
+    @property
+    def removed(self) -> re.Pattern[str]:  # type: ignore[override]
+        return pattern("BERT_CONTROL")
+
+
+class _BertAccents(_Filter):
+    @property
+    def removed(self) -> re.Pattern[str]:  # type: ignore[override]
+        return pattern("BERT_ACCENTS")
+
+
+class _SpacedIdeographs(Normalizer):
+    """Puts a space before and after each ideograph."""
+
+    def _normalize(self, text: str) -> str:
+        return _IDEOGRAPHS.sub(r" \g<0> ", text)
+
+    def _align(self, text: str) -> Aligned:
+        def edits() -> Iterator[tuple[int, int, Iterator[alignment.MappedChar]]]:
+            for match in _IDEOGRAPHS.finditer(text):
+                start, end = match.span()
+                yield start, end, iter([(" ", start, start), (match[0], start, end), (" ", end, end)])
+
+        return alignment.edited(text, edits())
+
+    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
+        counts = np.ones(len(text), dtype=np.int64)
+        counts[[match.start() for match in _IDEOGRAPHS.finditer(text)]] = 3
+        return self._normalize(text), np.arange(len(text)).repeat(counts)
+
+    def last_cut(self, text: str, low: int) -> int:
+        del low
+        return len(text)
+
+
+@dataclass(frozen=True)
+class BertNormalizer(Normalizer):
+    """What BERT does to a text: clean it, separate ideographs, remove accents, lower its case.
+
+    >>> BertNormalizer()("Crème\t中")
+    'creme  中 '
+    """
+
+    clean_text: bool = True
+    handle_chinese_chars: bool = True
+    strip_accents: bool = True
+    lowercase: bool = True
+
+    @cached_property
+    def steps(self) -> tuple[Normalizer, ...]:
+        """The steps, in order."""
+        found: list[Normalizer] = [_Clean()] if self.clean_text else []
+        found += [_SpacedIdeographs()] if self.handle_chinese_chars else []
+        found += [NFD(), _BertAccents()] if self.strip_accents else []
+        return (*found, Lowercase()) if self.lowercase else tuple(found)
+
+    def _normalize(self, text: str) -> str:
+        for step in self.steps:
+            text = step(text)
+        return text
+
+    def _align(self, text: str) -> Aligned:
+        result = alignment.unchanged(text)
+        for step in self.steps:
+            result = result.through(step.aligned(result.text))
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class ByteLevel(Normalizer):
+    """Spell each byte of the text's UTF-8 as one of GPT-2's letters. The pretokenizer then sees letters.
+
+    >>> ByteLevel()("a é")
+    'aĠÃ©'
+    """
+
+    def _normalize(self, text: str) -> str:
+        return to_letters(text)
+
+    def _align(self, text: str) -> Aligned:
+        counts, positions = lengths_in_utf8(text), np.arange(len(text), dtype=np.int64)
+        return Aligned(to_letters(text), positions.repeat(counts), (positions + 1).repeat(counts))
+
+    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
+        """The result, and the index of the character that each of its characters takes its span from."""
+        return to_letters(text), np.arange(len(text)).repeat(lengths_in_utf8(text))
+
+    def last_cut(self, text: str, low: int) -> int:
+        """A text may be split anywhere."""
+        del low
+        return len(text)
+
+
+@dataclass(frozen=True)
+class Precompiled(Normalizer):
+    """The character map of a sentencepiece model, as base64: a trie of UTF-8 and the replacements.
+
+    As in `tokenizers`, it is applied to each grapheme of fewer than 6 bytes, and otherwise to each character. The
+    first, shortest entry that a grapheme begins with replaces all of it.
+
+    Raises:
+        ValueError: for text that is not base64, or not such a map.
+
+    """
+
+    precompiled_charsmap: str
+
+    def __post_init__(self) -> None:
+        self._map  # noqa: B018 (refuses a bad map now)
+
+    @cached_property
+    def _map(self) -> tuple[list[int], bytes]:
+        if not isinstance(self.precompiled_charsmap, str):
+            raise TypeError(f"precompiled_charsmap is {typed(self.precompiled_charsmap)}; it must be a str of base64")
+        try:
+            data = base64.b64decode(self.precompiled_charsmap, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f"precompiled_charsmap is not base64 ({error}); it must be") from None
+        size = int.from_bytes(data[:4], "little")
+        if not data:
+            return [], b""
+        if len(data) < 4 or size % 4 or size > len(data) - 4 or not size:
+            raise ValueError(
+                f"precompiled_charsmap says that its trie has {size} bytes, and has {max(len(data) - 4, 0)} in all; "
+                "the map may be truncated"
+            )
+        blob = data[4 + size :]
+        try:
+            blob.decode()
+        except UnicodeDecodeError:
+            raise ValueError("precompiled_charsmap has replacements that are not UTF-8; they must be") from None
+        return np.frombuffer(data, dtype="<u4", count=size // 4, offset=4).tolist(), blob
+
+    @cached_property
+    def _known(self) -> dict[str, str | None]:
+        return {}
+
+    def _replacement(self, part: str) -> str | None:
+        """The replacement for a part of the text, or None."""
+        known = self._known
+        if part in known:
+            return known[part]
+        if len(known) > 1 << 16:
+            known.clear()
+        known[part] = found = self._look_up(part.encode("utf-8", "surrogateescape"))
+        return found
+
+    def _look_up(self, key: bytes) -> str | None:
+        array, blob = self._map
+        if not array:
+            return None
+        at = _offset(array[0])
+        for byte in key:
+            at ^= byte
+            if byte == 0 or at >= len(array) or array[at] & (1 << 31 | 0xFF) != byte:
+                return None
+            leaf = array[at] >> 8 & 1
+            at ^= _offset(array[at])
+            if at >= len(array):
+                return None
+            if leaf:
+                start = array[at] & (1 << 31) - 1
+                end = blob.find(b"\0", start)
+                return blob[start : end if end >= 0 else len(blob)].decode("utf-8", "replace")
+        return None
+
+    def _pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
+        """(position, part of the text, its replacement or None)."""
+        position = 0
+        for grapheme in regex.findall(r"\X", text):
+            new = self._replacement(grapheme) if len(grapheme.encode("utf-8", "surrogateescape")) < 6 else None
+            if new is not None:
+                yield position, grapheme, new
+            else:
+                for i, char in enumerate(grapheme):
+                    yield position + i, char, self._replacement(char)
+            position += len(grapheme)
+
+    def _normalize(self, text: str) -> str:
+        return "".join(part if new is None else new for _, part, new in self._pieces(text))
+
+    def _align(self, text: str) -> Aligned:
+        return alignment.edited(
+            text,
+            (
+                (start, start + len(part), alignment.mapped_to(new, start, start + len(part)))
+                for start, part, new in self._pieces(text)
+                if new is not None
+            ),
+        )
+
+    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
+        """The result, and the index of the character that each of its characters takes its span from.
+
+        `tokenizers` counts a longer replacement as inserted before its source, which shifts the spans that follow.
+        """
+        found: list[int] = []
+        chars: list[str] = []
+        position = 0
+        for _, part, new in self._pieces(text):
+            for i, char in enumerate(part if new is None else new):
+                change = 0 if new is None else len(new) - len(part) if i == 0 else i
+                found.append(position - 1 if change > 0 else position)
+                position += 0 if change > 0 else 1 - change
+                chars.append(char)
+        return "".join(chars), np.minimum(np.array(found, dtype=np.int64), max(len(text) - 1, 0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"precompiled_charsmap": self.precompiled_charsmap}
+
+    def __repr__(self) -> str:
+        return f"Precompiled({shown(self.precompiled_charsmap, 40)})"
+
+
+def _offset(unit: int) -> int:
+    """The offset of a unit of the trie, as sentencepiece's double array stores it."""
+    return unit >> 10 << ((unit & 1 << 9) >> 6)
+
+
+REGISTRY.update((kind.__name__, kind) for kind in (Prepend, StripAccents, Nmt, BertNormalizer, ByteLevel, Precompiled))
+__all__ = ["LETTERS", "BertNormalizer", "ByteLevel", "Nmt", "Precompiled", "Prepend", "StripAccents"]

@@ -1,0 +1,179 @@
+"""Random pipelines of `tokenizers`, with small vocabularies, for tests that run both libraries side by side."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+PIECES = [
+    *("a", "b", "A", "é", "e\u0301", "  ", "\t", "\n", "\r\n", "中", "あ", "ア", "ー", "가", "½", "²", "3", "12", "345"),
+    *("١", "Ⅷ", "▁", "-", "--", ".", "!?", "«", "$", "\u200b", "\x85", "\xa0", " ", "\u0558", "'s", "'LL", "_", "😀"),
+    *("\U0001e4d0", "९", "\u3000", "ς", "ǅ", "İ", "°", " x", " ", " the", "the", "\x1c", "<s>", "<t>", " <n> ", "ﬁ", "K"),
+    *("\u0301", "\u0323", "\u1ec7", "\u1100\u1161\u11a8", "\u0344", "①", "…", "\u3099", "\x01", "\ufffd", "👨‍👩‍👧"),
+]
+BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+PATTERNS = [
+    *(r"\s+", r"\d", r"\p{L}+", r"\w+|[^\w\s]+", r"\d{1,3}+", r"\s+$", r"^\s", r"[\r\n]", r"\s?\p{L}+", r"\W", "."),
+    *(r"[0-9][0-9][0-9]", r"(?<=\d)a", r"\p{N}{1,3}", r"[一-龥\u3040-ゟ゠-ヿ]+", r"\bx|\w\b", r"[^\p{L}\d]", r"[가-\ud7ff]+"),
+    *(GPT2, LLAMA3),
+]
+
+
+def text(chance: random.Random, most: int = 14) -> str:
+    """A hostile text."""
+    return "".join(chance.choice(PIECES) for _ in range(chance.randint(0, most)))
+
+
+def normalizer(chance: random.Random) -> dict[str, Any]:
+    """A normalizer of a tokenizer.json."""
+    kind = chance.choice(
+        ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Strip", "Prepend", "Replace", "Replace", "Bert"]
+    )
+    if kind == "Strip":
+        return {"type": kind, "strip_left": chance.random() < 0.6, "strip_right": chance.random() < 0.6}
+    if kind == "Prepend":
+        return {"type": kind, "prepend": chance.choice(["▁", "xy"])}
+    if kind == "Bert":
+        names = ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")
+        return {"type": "BertNormalizer", **{name: chance.random() < 0.5 for name in names}}
+    if kind == "Replace":
+        pattern = chance.choice(
+            [{"String": " "}, {"String": "a"}, {"Regex": r"\s+"}, {"Regex": r"\d"}, {"Regex": r"\w$"}, {"Regex": "^ "}]
+        )
+        return {"type": kind, "pattern": pattern, "content": chance.choice(["▁", "", "ab", " "])}
+    return {"type": kind}
+
+
+def step(chance: random.Random) -> dict[str, Any]:
+    """A step of a pre_tokenizer, without ByteLevel."""
+    kind = chance.choice(
+        ["Split", "Split", "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "BertPreTokenizer"]
+        + ["CharDelimiterSplit", "UnicodeScripts", "FixedLength", "Metaspace", "Metaspace"]
+    )
+    if kind == "Split":
+        regex = {"Regex": chance.choice(PATTERNS)}
+        pattern = regex if chance.random() < 0.7 else {"String": chance.choice([" ", "a", "▁", "'s", "--"])}
+        return {"type": kind, "pattern": pattern, "behavior": chance.choice(BEHAVIORS), "invert": chance.random() < 0.3}
+    if kind == "Metaspace":
+        scheme = chance.choice(["first", "always", "never"])
+        return {
+            "type": kind,
+            "replacement": chance.choice("▁_"),
+            "prepend_scheme": scheme,
+            "split": chance.random() < 0.6,
+        }
+    fields = {
+        "Digits": {"individual_digits": chance.random() < 0.5},
+        "Punctuation": {"behavior": chance.choice(BEHAVIORS)},
+        "CharDelimiterSplit": {"delimiter": "-"},
+        "FixedLength": {"length": 3},
+    }
+    return {"type": kind, **fields.get(kind, {})}
+
+
+def byte_level(chance: random.Random) -> dict[str, Any]:
+    """A ByteLevel step."""
+    prefix, regex = chance.random() < 0.3, chance.random() < 0.5
+    return {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": regex}
+
+
+def sequence(name: str, steps: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Steps as one object of a tokenizer.json; None for none."""
+    if len(steps) < 2:
+        return steps[0] if steps else None
+    return {"type": "Sequence", name: steps}
+
+
+def pipeline(chance: random.Random) -> tuple[bool, dict[str, Any] | None, dict[str, Any] | None]:
+    """(whether it is of a byte model, normalizer, pre_tokenizer)."""
+    normalizers = [normalizer(chance) for _ in range(chance.choice([0, 0, 1, 1, 2]))]
+    steps = [step(chance) for _ in range(chance.choice([0, 1, 1, 2, 3]))]
+    byte = chance.random() < 0.5
+    metaspaces = [i for i, one in enumerate(steps) if one["type"] == "Metaspace"]
+    if byte and chance.random() < 0.25 and not metaspaces:
+        normalizers.append({"type": "ByteLevel"})
+    elif byte:
+        steps.insert(chance.randint(metaspaces[-1] + 1 if metaspaces else 0, len(steps)), byte_level(chance))
+    return byte, sequence("normalizers", normalizers), sequence("pretokenizers", steps)
+
+
+def post_processor(chance: random.Random) -> dict[str, Any] | None:
+    """A post_processor for the tokens <s> (0) and </s> (1)."""
+    kind = chance.choice([None, "ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing", "Sequence"])
+    flags = {"trim_offsets": chance.random() < 0.6, "add_prefix_space": chance.random() < 0.5}
+    ends: dict[str, Any] = {"sep": ["</s>", 1], "cls": ["<s>", 0]}
+    if kind == "ByteLevel":
+        return {"type": kind, **flags, "use_regex": True}
+    if kind == "RobertaProcessing":
+        return {"type": kind, **ends, **flags}
+    if kind == "BertProcessing":
+        return {"type": kind, **ends}
+    if kind == "TemplateProcessing":
+        first, second = {"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}
+        start, end = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("<s>", "</s>"))
+        return {
+            "type": kind,
+            "single": [start, first] if chance.random() < 0.5 else [start, first, end],
+            "pair": [start, first, end, second, end],
+            "special_tokens": {
+                name: {"id": name, "ids": [number], "tokens": [name]} for name, number in (("<s>", 0), ("</s>", 1))
+            },
+        }
+    if kind == "Sequence":
+        inner = [post_processor(chance) for _ in range(2)]
+        return {"type": kind, "processors": [one for one in inner if one is not None and one["type"] != "Sequence"]}
+    return None
+
+
+#: The tokens of every vocabulary below, and the added tokens among them with all kinds of flags.
+ADDED = [
+    {"content": "<s>", "special": True, "normalized": False},
+    {"content": "</s>", "special": True, "normalized": False},
+    {"content": "<n>", "special": True, "normalized": True},
+    {"content": "<t>", "special": True, "lstrip": True, "normalized": False},
+    {"content": "The", "special": False, "normalized": True},
+    {"content": "x", "special": False, "single_word": True, "normalized": False},
+    {"content": "!?", "special": False, "rstrip": True, "normalized": False},
+]
+_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
+
+
+def tokenizer(chance: random.Random, texts: list[str], vocab_size: int = 400) -> Any:
+    """A random tokenizer of `tokenizers`, trained on the texts."""
+    import json
+
+    import tokenizers
+    from tokenizers import models, pre_tokenizers, trainers
+
+    byte, normalizer_json, steps_json = pipeline(chance)
+    shell = json.loads(tokenizers.Tokenizer(models.BPE(unk_token=None if byte else "<unk>")).to_str())
+    shell |= {"normalizer": normalizer_json, "pre_tokenizer": steps_json}
+    if not byte:
+        shell["model"]["fuse_unk"] = chance.random() < 0.5
+    learner = tokenizers.Tokenizer.from_str(json.dumps(shell))
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=["<s>", "</s>", "<n>", "<t>", *([] if byte else ["<unk>"])],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if byte else [],
+        show_progress=False,
+    )
+    learner.train_from_iterator([one.replace("<", "") for one in texts], trainer)  # no token's name is made by merges
+    file = json.loads(learner.to_str())
+    following = len(file["model"]["vocab"])
+    added = []
+    for one in ADDED if chance.random() < 0.5 else ADDED[:2]:
+        number = file["model"]["vocab"].get(one["content"])
+        if number is None or not one["special"]:
+            if number is not None:
+                continue  # it is an ordinary token
+            number, following = following, following + 1
+        added.append({"id": number, **_FLAGS, **one})
+    file["added_tokens"] = sorted(added, key=lambda one: one["id"])
+    file["post_processor"] = post_processor(chance)
+    file["decoder"] = {"type": "ByteLevel"} | byte_level(chance) if byte else None
+    return tokenizers.Tokenizer.from_str(json.dumps(file))
