@@ -283,7 +283,7 @@ class Engine:
     def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
         if self.spec.dropout:
-            return self._encode_with_dropout(to_bytes(data))
+            return self._encode_with_dropout(data)
         pretokenizer = self.spec.pretokenizer
         if isinstance(data, Pretokens):
             ids, known = self.kernel.encode_spans(data.data, data.starts, data.ends)
@@ -297,10 +297,13 @@ class Engine:
             self.refuse_unknown(data)
         return ids
 
-    def _encode_with_dropout(self, data: bytes) -> NDArray[np.uint32]:
+    def _encode_with_dropout(self, segment: str | bytes | Pretokens) -> NDArray[np.uint32]:
         """The ids of a prepared segment, with the tokenizer's own dropout and other random choices each time."""
+        data = segment.data if isinstance(segment, Pretokens) else to_bytes(segment)
         starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
-        if self.spec.pretokenizer is not None:
+        if isinstance(segment, Pretokens):
+            starts, ends = segment.starts, segment.ends
+        elif self.spec.pretokenizer is not None:
             starts, ends = self.spec.pretokenizer.spans(data)
         chance, seed = int(self.spec.dropout * 2**53), int.from_bytes(os.urandom(8), "little")
         ids, _, known = Dropout(self.merger).encode(data, starts, ends, chance, seed)

@@ -8,6 +8,8 @@ offsets are found in the normalized text, and `bpe/text/alignment.py` maps them 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,15 +20,23 @@ from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes, unescape
 from bpe.encode import _offsets as tokenspans
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
-from bpe.pretokenize.pretokenizer import prepared
+from bpe.pretokenize.pipeline import Pretokens
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared
+from bpe.text.alignment import unchanged
+from bpe.text.letters import lengths_in_utf8, to_letters
+from bpe.text.tracing import traced
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
 #: The most words whose lengths of tokens are kept, and the most bytes of one.
 WORDS_KEPT, LONG_WORD = 1 << 16, 256
 #: The unit of offsets.
 Unit = Literal["char", "byte"]
+#: The rule for the spans of normalized text: all that a character was made from, or what `tokenizers` gives.
+Convention = Literal["whole", "tokenizers"]
+#: White space and the letter for a space, which `tokenizers` trims.
+_WHITE = "Ġ\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
 class OffsetEncoder:
@@ -65,6 +75,8 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
+        if isinstance(self._engine.spec.pretokenizer, Steps):
+            return self.encode_words(text, allowed, unit, "whole")[:2]
         data = to_bytes(self._engine.checked(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
             ids = self._engine.encode(data, allowed)
@@ -75,6 +87,128 @@ class OffsetEncoder:
                     tokenspans.to_characters(data, spans)
                 return ids, spans
         return self._encode_by_pretokens(text, data, allowed, unit)
+
+    def encode_words(
+        self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+        """As `encode`, by a convention for spans, and with the number of the pretoken that each token is a part of.
+
+        Special tokens count as pretokens, as in `tokenizers`.
+        """
+        data = to_bytes(self._engine.checked(text))
+        ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
+        spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
+        words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+        matched: dict[int, str] = {}  # the index of a special token → the text that it was found as
+        at = count = 0
+        for piece, special in self._engine.specials.pieces(data, allowed):
+            if special is not None:
+                parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
+            else:
+                late = self._engine.specials.late(allowed)
+                parts = self._traced_parts(bytes(piece), at == 0, late, convention)
+            for part in parts:
+                if part.matched is not None:
+                    matched[sum(map(len, ids))] = part.matched
+                ids.append(part.ids)
+                spans.append(part.spans + at)
+                words.append(part.words + count)
+                count += part.n_words
+            at += len(piece)
+        joined = np.minimum(np.concatenate(spans), len(data))
+        if unit == "char":
+            joined = _in_characters(joined, text, data)
+        all_ids = np.concatenate(ids)
+        if convention == "tokenizers":
+            for prefix in self._trims:
+                joined = self._trimmed(all_ids, joined, matched, prefix)
+        return all_ids, joined, np.concatenate(words)
+
+    def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
+        """The parts of text between special tokens."""
+        spec, text = self._engine.spec, escape(piece)
+        aligned = unchanged(text)
+        if spec.normalizer is not None:
+            aligned = traced(spec.normalizer, text) if convention == "tokenizers" else spec.normalizer.aligned(text)
+        origins = aligned.starts if convention == "tokenizers" else None
+        if origins is None and spec.normalizer is not None and first:
+            origins = traced(spec.normalizer, text).starts
+        bounds = byte_offsets(text)
+        found: list[_Part] = []
+        at = 0
+        pieces = self._engine.specials.late_pieces(unescape(aligned.text), late) if late else [(None, None)]
+        for part, number in pieces:
+            inner = aligned.text if part is None else escape(bytes(part))
+            if number is not None:
+                part_found = _Part.of_special(number, at, at + len(inner), inner)
+            else:
+                own = None if origins is None else origins[at : at + len(inner)]
+                part_found = self._encode_traced(inner, first, own)
+                part_found.spans += at
+            sources = part_found.spans
+            if convention == "whole":
+                starts, ends = aligned.hull(sources[:, 0], sources[:, 1])
+            elif len(aligned.text):
+                starts = aligned.starts[np.minimum(sources[:, 0], len(aligned.text) - 1)]
+                ends = np.where(sources[:, 0] < sources[:, 1], aligned.ends[sources[:, 1] - 1], starts)
+            else:
+                starts = ends = np.zeros(0, dtype=np.int64)
+            part_found.spans = np.stack((bounds[starts], bounds[ends]), axis=1)
+            found.append(part_found)
+            at += len(inner)
+        return found
+
+    def _encode_traced(self, text: str, first: bool, origins: NDArray[np.int64] | None) -> _Part:
+        """Normalized text, with spans in its characters."""
+        pretokenizer = self._engine.spec.pretokenizer
+        if isinstance(pretokenizer, Steps):
+            found = pretokenizer.pipeline.traced(text, first, origins)
+        else:
+            piece = unescape(text)
+            data = bytes(prepared(piece, None, pretokenizer))
+            sources = np.arange(len(text)).repeat(lengths_in_utf8(text))
+            added = len(data) - len(piece)
+            found = Pretokens(data, *self.bounds(data, pretokenizer), np.concatenate((np.zeros(added, int), sources)))
+        data, starts, ends, by_byte = found
+        assert by_byte is not None
+        ids, spans = self._encode_pretokens(data, starts, ends)
+        if not len(by_byte):
+            return _Part(ids, spans, np.zeros(len(ids), dtype=np.int64), 0)
+        first_chars = by_byte[np.minimum(spans[:, 0], len(by_byte) - 1)]
+        last_chars = np.where(spans[:, 0] < spans[:, 1], by_byte[np.maximum(spans[:, 1] - 1, 0)] + 1, first_chars)
+        words = np.searchsorted(ends, spans[:, 0], side="right")
+        return _Part(ids, np.stack((first_chars, last_chars), axis=1), words, int((starts < ends).sum()))
+
+    @cached_property
+    def _trims(self) -> tuple[bool, ...]:
+        """For each time that the post-processor trims spans: whether a space is put before a text."""
+        processor = self._engine.spec.post_processor
+        return () if processor is None else processor.trims
+
+    @cached_property
+    def _spaces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """By id: the number of spaces that a token begins and ends with, as `tokenizers` counts them."""
+        spec = self._engine.spec
+        counts = np.zeros((2, spec.vocabulary.limit), dtype=np.int64)
+        for kind in (ORDINARY, SPECIAL):
+            for number, token in spec.vocabulary.items(kind):
+                spelled = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
+                counts[:, number] = _spaces_around(to_letters(escape(token)) if spelled else token.decode())
+        return counts[0], counts[1]
+
+    def _trimmed(
+        self, ids: NDArray[np.uint32], spans: NDArray[np.int64], matched: dict[int, str], prefix: bool
+    ) -> NDArray[np.int64]:
+        """Spans without the spaces at their ends, as `process_offsets` of `tokenizers` trims them."""
+        leading, trailing = self._spaces[0][ids], self._spaces[1][ids]
+        for index, text in matched.items():
+            leading[index], trailing[index] = _spaces_around(text)
+        starts, ends = spans[:, 0], spans[:, 1]
+        if prefix:
+            leading = np.where((leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, leading)
+        starts = np.minimum(starts + leading, ends)
+        shorter = np.where((trailing > 0) & (ends >= trailing), np.maximum(ends - trailing, starts), ends)
+        return np.stack((starts, shorter), axis=1)
 
     def _encode_by_pretokens(
         self, text: TextLike, data: bytes, allowed: frozenset[str], unit: Unit
@@ -130,16 +264,33 @@ class OffsetEncoder:
         """The same for a stretch of normalized text without special tokens."""
         pretokenizer = self._engine.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
-        ids = self._engine.encode_segment(data)
+        ids, spans = self._encode_pretokens(data, *self.bounds(data, pretokenizer))
+        return ids, np.maximum(spans - (len(data) - len(piece)), 0)
+
+    def _encode_pretokens(
+        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The ids of the pretokens `data[starts[i]:ends[i]]`, and their spans in `data`."""
+        if self._by_word and self._engine.spec.dropout:
+            return self._encode_words(data, starts, ends, 0)
+        ids = self._engine.encode_segment(Pretokens(data, starts, ends))
+        return ids, self.token_spans(ids, data, starts, ends)
+
+    def bounds(self, data: bytes, pretokenizer: Pretokenizer | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The starts and ends of the pretokens of prepared text."""
         if pretokenizer is None:
-            starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
-        else:
-            starts, ends = pretokenizer.spans(data)
+            whole = np.array([0, len(data)] if data else [], dtype=np.int64)
+            return whole[:1], whole[1:]
+        return pretokenizer.spans(data)
+
+    def token_spans(
+        self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The spans in `data` of the tokens of the pretokens `data[starts[i]:ends[i]]`."""
         if self._by_word:
-            if self._engine.spec.dropout:
-                return self._encode_words(data, starts, ends, len(data) - len(piece))
-            spans = self._spans_by_word(data, starts, ends)
-            return ids, np.maximum(spans - (len(data) - len(piece)), 0)
+            return self._spans_by_word(data, starts, ends)
+        if not len(ids):
+            return np.zeros((0, 2), dtype=np.int64)
         bounds = offsets_of(ends - starts)
         lengths = self._lengths[ids]
         unknown = ids == self._unk
@@ -152,10 +303,9 @@ class OffsetEncoder:
         last = np.searchsorted(bounds, token_ends, side="left") - 1
         first = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last)
         first, last = np.minimum(first, len(starts) - 1), np.minimum(last, len(starts) - 1)  # if `ends_word` is wrong
-        spans = np.stack(
+        return np.stack(
             (starts[first] + token_starts - bounds[first], starts[last] + token_ends - bounds[last]), axis=1
         )
-        return ids, np.maximum(spans - (len(data) - len(piece)), 0)
 
     def _spans_by_word(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """The spans of the tokens of each pretoken, whose lengths are counted from its start, as in `tokenizers`."""
@@ -221,6 +371,28 @@ class OffsetEncoder:
             return lengths
         fused = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~fused)))
+
+
+@dataclass
+class _Part:
+    """The tokens of a part of a text, with spans and the numbers of their pretokens; a special token with its text."""
+
+    ids: NDArray[np.uint32]
+    spans: NDArray[np.int64]
+    words: NDArray[np.int64]
+    n_words: int
+    matched: str | None = None
+
+    @classmethod
+    def of_special(cls, number: int, start: int, end: int, matched: str) -> _Part:
+        """A special token."""
+        spans = np.array([[start, end]], dtype=np.int64)
+        return cls(np.array([number], dtype=np.uint32), spans, np.zeros(1, dtype=np.int64), 1, matched)
+
+
+def _spaces_around(text: str) -> tuple[int, int]:
+    """The number of spaces that a token begins and ends with."""
+    return len(text) - len(text.lstrip(_WHITE)), len(text) - len(text.rstrip(_WHITE))
 
 
 def _merges_again(engine: Engine) -> bool:

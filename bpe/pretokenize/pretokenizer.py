@@ -415,9 +415,15 @@ class Steps(Pretokenizer):
         return [found.data[start:end] for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True)]
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Not for these: raises TypeError. `pretokens` returns the changed text too."""
-        del data
-        raise TypeError("steps may change the text, so their pretokens are no spans of it; use pretokens")
+        """The starts and the ends of the pretokens in the result of `prepared`, where the steps have a scanner.
+
+        Raises:
+            TypeError: for other steps, which change the text while they split it: use `pretokens`.
+
+        """
+        if self.scanner is None:
+            raise TypeError("these steps change the text, so their pretokens are no spans of it; use pretokens")
+        return scan.spans(self.scanner, data)
 
     def with_timeout(self, timeout: float | None) -> Pretokenizer:
         """The same pretokenizer; the limit for its patterns is fixed."""

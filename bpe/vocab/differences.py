@@ -21,6 +21,7 @@ from bpe.vocab.vocabulary import SPECIAL
 #: The fields of a spec that are compared by themselves, or that follow from the others.
 _NOT_SETTINGS = {
     "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
+    "post_processor", "truncation", "padding",
 }  # fmt: skip
 #: How many tokens a line names.
 _SHOWN = 5

@@ -24,7 +24,7 @@ class PostProcessor:
     Attributes:
         json: the object of tokenizer.json, as JSON with sorted keys.
 
-    >>> PostProcessor.of({"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": False, "use_regex": True}).trims
+    >>> PostProcessor.of({"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": False}).trims
     (False,)
 
     """

@@ -19,6 +19,7 @@ from bpe.pretokenize.shapes import simplified
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.decoding import DecoderStep
+from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 #: Whether symbols are bytes or characters.
@@ -71,6 +72,10 @@ class TokenizerSpec:
         clip: the ids of the start and the end token, for a tokenizer with `tokenize`, or None.
         decoder: the steps that turn tokens into text (`bpe/vocab/decoding.py`); None for the bytes of tokens one after
             the other, with a space for an end-of-word mark.
+        post_processor: what a tokenizer.json does to encoded texts, or None; `template` is what it adds to one text.
+            It trims the spans that `encode_with_offsets` gives by the convention of `tokenizers`.
+        truncation: how long a tokenizer.json lets encoded texts be, or None. Only the compatible modules apply it.
+        padding: how a tokenizer.json pads encoded texts, or None. Only the compatible modules apply it.
 
     """
 
@@ -98,6 +103,9 @@ class TokenizerSpec:
     unreachable: NDArray[np.int32] | None = None
     clip: tuple[int, int] | None = None
     decoder: tuple[DecoderStep, ...] | None = None
+    post_processor: PostProcessor | None = None
+    truncation: Truncation | None = None
+    padding: Padding | None = None
 
     def __post_init__(self) -> None:
         """Convert the names of a pretokenizer and a normalizer."""

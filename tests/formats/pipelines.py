@@ -6,9 +6,47 @@ import random
 from typing import Any
 
 PIECES = [
-    *("a", "b", "A", "é", "e\u0301", "  ", "\t", "\n", "\r\n", "中", "あ", "ア", "ー", "가", "½", "²", "3", "12", "345"),
+    *(
+        "a",
+        "b",
+        "A",
+        "é",
+        "e\u0301",
+        "  ",
+        "\t",
+        "\n",
+        "\r\n",
+        "中",
+        "あ",
+        "ア",
+        "ー",
+        "가",
+        "½",
+        "²",
+        "3",
+        "12",
+        "345",
+    ),
     *("١", "Ⅷ", "▁", "-", "--", ".", "!?", "«", "$", "\u200b", "\x85", "\xa0", " ", "\u0558", "'s", "'LL", "_", "😀"),
-    *("\U0001e4d0", "९", "\u3000", "ς", "ǅ", "İ", "°", " x", " ", " the", "the", "\x1c", "<s>", "<t>", " <n> ", "ﬁ", "K"),
+    *(
+        "\U0001e4d0",
+        "९",
+        "\u3000",
+        "ς",
+        "ǅ",
+        "İ",
+        "°",
+        " x",
+        " ",
+        " the",
+        "the",
+        "\x1c",
+        "<s>",
+        "<t>",
+        " <n> ",
+        "ﬁ",
+        "K",
+    ),
     *("\u0301", "\u0323", "\u1ec7", "\u1100\u1161\u11a8", "\u0344", "①", "…", "\u3099", "\x01", "\ufffd", "👨‍👩‍👧"),
 ]
 BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
@@ -19,7 +57,15 @@ LLAMA3 = (
 )
 PATTERNS = [
     *(r"\s+", r"\d", r"\p{L}+", r"\w+|[^\w\s]+", r"\d{1,3}+", r"\s+$", r"^\s", r"[\r\n]", r"\s?\p{L}+", r"\W", "."),
-    *(r"[0-9][0-9][0-9]", r"(?<=\d)a", r"\p{N}{1,3}", r"[一-龥\u3040-ゟ゠-ヿ]+", r"\bx|\w\b", r"[^\p{L}\d]", r"[가-\ud7ff]+"),
+    *(
+        r"[0-9][0-9][0-9]",
+        r"(?<=\d)a",
+        r"\p{N}{1,3}",
+        r"[一-龥\u3040-ゟ゠-ヿ]+",
+        r"\bx|\w\b",
+        r"[^\p{L}\d]",
+        r"[가-\ud7ff]+",
+    ),
     *(GPT2, LLAMA3),
 ]
 
@@ -32,7 +78,20 @@ def text(chance: random.Random, most: int = 14) -> str:
 def normalizer(chance: random.Random) -> dict[str, Any]:
     """A normalizer of a tokenizer.json."""
     kind = chance.choice(
-        ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Strip", "Prepend", "Replace", "Replace", "Bert"]
+        [
+            "NFC",
+            "NFD",
+            "NFKC",
+            "NFKD",
+            "Lowercase",
+            "StripAccents",
+            "Nmt",
+            "Strip",
+            "Prepend",
+            "Replace",
+            "Replace",
+            "Bert",
+        ]
     )
     if kind == "Strip":
         return {"type": kind, "strip_left": chance.random() < 0.6, "strip_right": chance.random() < 0.6}
@@ -52,8 +111,21 @@ def normalizer(chance: random.Random) -> dict[str, Any]:
 def step(chance: random.Random) -> dict[str, Any]:
     """A step of a pre_tokenizer, without ByteLevel."""
     kind = chance.choice(
-        ["Split", "Split", "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "BertPreTokenizer"]
-        + ["CharDelimiterSplit", "UnicodeScripts", "FixedLength", "Metaspace", "Metaspace"]
+        [
+            "Split",
+            "Split",
+            "Split",
+            "Digits",
+            "Punctuation",
+            "Whitespace",
+            "WhitespaceSplit",
+            "BertPreTokenizer",
+            "CharDelimiterSplit",
+            "UnicodeScripts",
+            "FixedLength",
+            "Metaspace",
+            "Metaspace",
+        ]
     )
     if kind == "Split":
         regex = {"Regex": chance.choice(PATTERNS)}
@@ -125,8 +197,9 @@ def post_processor(chance: random.Random) -> dict[str, Any] | None:
             },
         }
     if kind == "Sequence":
-        inner = [post_processor(chance) for _ in range(2)]
-        return {"type": kind, "processors": [one for one in inner if one is not None and one["type"] != "Sequence"]}
+        level: dict[str, Any] = {"type": "ByteLevel", **flags, "use_regex": True}
+        other = post_processor(chance)
+        return {"type": kind, "processors": [level] if other is None else [level, other]}
     return None
 
 

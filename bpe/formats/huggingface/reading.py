@@ -11,9 +11,10 @@ from bpe.formats.huggingface.added_tokens import read_added_tokens
 from bpe.formats.huggingface.decoders import read_decoder
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
+from bpe.formats.huggingface.lengths import read_padding, read_truncation
 from bpe.formats.huggingface.model import check_kind, read_model
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
-from bpe.formats.huggingface.post_processors import read_template
+from bpe.formats.huggingface.post_processors import read_post_processor
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
 from bpe.formats.huggingface.spelling import byte_by_letter
 from bpe.formats.json_fields import LATER, as_object, load, refuse, type_of
@@ -81,9 +82,6 @@ def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
     if top.get("version", "1.0") != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
     check_kind(top.get("model"))
-    for name in ("truncation", "padding"):
-        if top.get(name) is not None:
-            refuse(name, top[name], f"it must be null: {LATER}", f"save the tokenizer without {name} (no_{name}())")
     normalizer = None if top.get("normalizer") is None else read_normalizer(top["normalizer"], "normalizer")
     byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"), spells_letters(normalizer))
     added, flags = read_added_tokens(top.get("added_tokens", []), normalizer)
@@ -93,8 +91,15 @@ def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
     if listed is not None and (own or not byte):
         raise UnusualError
     spec = read_model(top["model"], own, byte, added, pretokenizer, normalizer, listed, flags)
-    template = read_template(top.get("post_processor"), "post_processor", spec.vocabulary)
-    spec = replace(spec, token_flags=flags, template=template if any(template) else None)
+    post_processor, template = read_post_processor(top.get("post_processor"), spec.vocabulary)
+    spec = replace(
+        spec,
+        token_flags=flags,
+        template=template,
+        post_processor=post_processor,
+        truncation=read_truncation(top.get("truncation")),
+        padding=read_padding(top.get("padding")),
+    )
     if not own and (reason := differs(spec, distinct=True)) is not None:
         raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
     return replace(spec, decoder=read_decoder(top.get("decoder"), spec))

@@ -13,6 +13,7 @@ from bpe.errors import shown
 from bpe.formats.huggingface.added_tokens import write_added_tokens
 from bpe.formats.huggingface.decoders import write_decoder
 from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.lengths import write_padding, write_truncation
 from bpe.formats.huggingface.lines import vocab_and_merges
 from bpe.formats.huggingface.model_write import write_model, write_own_model
 from bpe.formats.huggingface.normalizers import write_normalizer
@@ -39,8 +40,8 @@ def write(spec: TokenizerSpec) -> bytes:
     mark = None if spec.end_of_word is None else mark_text(spec)
     head: dict[str, Any] = {
         "version": "1.0",
-        "truncation": None,
-        "padding": None,
+        "truncation": write_truncation(spec.truncation),
+        "padding": write_padding(spec.padding),
         "added_tokens": [],
         "normalizer": None if spec.normalizer is None else write_normalizer(spec.normalizer),
         "pre_tokenizer": write_pre_tokenizer(spec.model == "byte", spec.pretokenizer),
