@@ -476,7 +476,7 @@ class Splitter:
                 f"{own} in this release, so no more texts can be added to them: count the corpus again"
             )
         self.scanner = scanner_of(counts.pretokenizer)
-        prefix = counts.pretokenizer is not None and counts.pretokenizer.add_prefix_space
+        prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
         self.changes_text = self.normalizer is not None or prefix
 

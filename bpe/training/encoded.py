@@ -28,9 +28,7 @@ def encoded_groups(
     across, so the ids are the same, and the parts repeat: the word cache finds them.
     """
     engine = Engine(
-        replace(
-            spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None, dropout=0.0
-        )
+        replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None, dropout=0.0)
     )
     cut = spec.model == "byte" and spec.end_of_word is None and not spec.ignore_merges
     if not cut or offsets[-1] < LONG_WORDS * (len(offsets) - 1):
