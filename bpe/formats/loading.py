@@ -17,7 +17,17 @@ from typing import Any
 
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_choice
-from bpe.formats import clip, huggingface, subword_nmt, tekken, tiktoken, tiktoken_folder, vocab_merges
+from bpe.formats import (
+    clip,
+    gguf,
+    huggingface,
+    sentencepiece,
+    subword_nmt,
+    tekken,
+    tiktoken,
+    tiktoken_folder,
+    vocab_merges,
+)
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -26,8 +36,8 @@ Files = Mapping[str, bytes]
 
 #: The file that the commands of `tokenizers` and `transformers` write.
 NATIVE = "tokenizer.json"
-#: The most bytes of a file that belongs to a folder; published ones have at most 40 MB.
-MOST_BYTES = 1 << 32
+#: The name of sentencepiece's model in a folder.
+SENTENCEPIECE = "tokenizer.model"
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,8 @@ FORMATS: Mapping[str, Format] = {
         ),
         Format("tekken", "a tekken.json", tekken.read, write=tekken.write),
         Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
+        Format("sentencepiece", "a sentencepiece .model of type BPE", sentencepiece.read),
+        Format("gguf", "a GGUF file with a tokenizer", gguf.read),
         Format("subword-nmt", "a file of codes", subword_nmt.read, write=subword_nmt.write),
     )
 }
@@ -122,6 +134,11 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
         return _load_folder(where, chosen)
     if chosen is not None and chosen.read_folder is not None:
         return _load_folder(where.parent, chosen)
+    if chosen is None or chosen.name == "gguf":
+        header = gguf.mapped(path)
+        if header is not None:
+            with header:
+                return gguf.read(header, os.fspath(path))
     data = read_file(path)
     if chosen is None:
         chosen = check_format(_detected(data, where))
@@ -151,6 +168,8 @@ def _detected(data: bytes, path: Path) -> str:
             'its vocab.json too, and CLIP\'s list with format="clip"',
             path=path,
         )
+    if sentencepiece.looks_like_model(data):
+        return "sentencepiece"
     return "tekken" if tekken.looks_like_tekken(data) else "huggingface"
 
 
@@ -171,7 +190,8 @@ def _is_pair(folder: Path) -> bool:
 def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     """The format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
 
-    tokenizer.json comes first, because it says most; then tekken.json, vocab.json with merges.txt, and rank files.
+    tokenizer.json comes first, because it says most; then tekken.json, vocab.json with
+    merges.txt, rank files and sentencepiece's model.
 
     >>> folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
     ('vocab-merges', ['vocab.json', 'merges.txt', 'tokenizer_config.json'])
@@ -190,6 +210,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
         if tiktoken_folder.CONFIG in names:
             return "tiktoken-folder", [ranks, tiktoken_folder.CONFIG]
         return "tiktoken", [ranks]
+    if SENTENCEPIECE in names:
+        return "sentencepiece", [SENTENCEPIECE]
     return None
 
 
@@ -227,6 +249,7 @@ def _names_of(name: str) -> tuple[str, ...]:
         ),
         "tiktoken-folder": (tiktoken_folder.RANKS, tiktoken_folder.CONFIG),
         "tiktoken": (tiktoken_folder.RANKS,),
+        "sentencepiece": (SENTENCEPIECE,),
     }.get(name, ())
 
 

@@ -1,0 +1,327 @@
+"""sentencepiece's `.model` of type BPE: pieces with scores, the settings of the trainer and the normalizer.
+
+sentencepiece merges the two adjacent symbols whose concatenation is the piece with the best score, the leftmost of
+equal ones; there is no list of merges. It is recovered as for a rank file (`tiktoken.py`): a piece's only merge is the
+last one when its own characters are merged. Where that needs a merge with a worse score than the piece's own, every
+split of every piece is listed with the piece's rank, which is sentencepiece's rule itself. The model is then read in
+the shape of a tokenizer.json. Not here: Unigram models, which are not byte-pair encoding.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from bpe.errors import FormatError, counted, shown
+from bpe.formats import huggingface
+from bpe.formats.protobuf import Value, fields, float_of
+from bpe.text import normalizers as n
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import Vocabulary
+
+#: The character that stands for a space.
+SPACE = "\u2581"
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+_TYPES = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
+#: The most pieces; published models have 262,144.
+MOST_PIECES = 1 << 24
+
+
+@dataclass
+class Model:
+    """The parts of a model that decide the ids.
+
+    Attributes:
+        pieces: the text of each piece, by id.
+        scores: the score of each piece.
+        types: the type of each piece.
+        byte_fallback: whether an unknown character becomes the pieces of its bytes.
+        dummy_prefix: whether a text begins with a space that it does not have.
+        remove_spaces: whether spaces around a text, and all but one of several, are removed.
+        escape_spaces: whether a space becomes U+2581.
+        charsmap: the compiled rules of the normalizer; empty for none.
+
+    """
+
+    pieces: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    types: list[int] = field(default_factory=list)
+    byte_fallback: bool = False
+    dummy_prefix: bool = True
+    remove_spaces: bool = True
+    escape_spaces: bool = True
+    charsmap: bytes = b""
+
+
+def looks_like_model(data: bytes) -> bool:
+    """Whether a file begins like a model: with a piece that begins with its text."""
+    return data[:1] == b"\n" and data[2:3] == b"\n" and b"\x00" in data[:64]
+
+
+def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+    """Read a model of type BPE.
+
+    Raises:
+        FormatError: for an invalid file, and for a model of another type or with a setting that is not supported.
+
+    """
+    try:
+        return spec_of(_parsed(data))
+    except FormatError as error:
+        raise FormatError(error.message, path=path, where=error.where) from None
+
+
+def _parsed(data: bytes) -> Model:
+    """The parts of a ModelProto."""
+    model, kind, parts = Model(), 1, set()
+    for offset, number, value in fields(data):
+        parts.add(number)
+        if number == 1:
+            _add_piece(model, _message(value, offset))
+        elif number == 2:
+            for at, setting, content in fields(_message(value, offset)):
+                if setting == 3:
+                    kind = _int(content, at)
+                elif setting == 35:
+                    model.byte_fallback = bool(content)
+                elif setting == 24 and content:
+                    raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
+        elif number == 3:
+            _read_normalizer(model, _message(value, offset))
+        elif number == 5:
+            for _, setting, content in fields(_message(value, offset)):
+                if setting == 2 and content:
+                    raise FormatError("it has rules; they are not supported", where="denormalizer_spec")
+    if kind != 2:
+        name = _TYPES.get(kind, str(kind))
+        raise FormatError(
+            f"the model is of type {name}, which is not byte-pair encoding; it must be of type BPE",
+            where="trainer_spec.model_type",
+        )
+    if 3 not in parts:
+        raise FormatError("it has no normalizer_spec; the file may be truncated")
+    return model
+
+
+def _message(value: Value, offset: int) -> bytes:
+    if not isinstance(value, bytes):
+        raise FormatError("a field that must be a message is a number", where=f"offset {offset}")
+    return value
+
+
+def _int(value: Value, offset: int) -> int:
+    if not isinstance(value, int):
+        raise FormatError("a field that must be a number is not one", where=f"offset {offset}")
+    return value
+
+
+def _add_piece(model: Model, data: bytes) -> None:
+    where = f"piece {len(model.pieces)}"
+    piece, score, kind = "", 0.0, NORMAL
+    for offset, number, value in fields(data):
+        if number == 1:
+            try:
+                piece = _message(value, offset).decode()
+            except UnicodeDecodeError as error:
+                raise FormatError(f"its text is not UTF-8: {error}", where=where) from None
+        elif number == 2:
+            score = float_of(value)
+        elif number == 3:
+            kind = _int(value, offset)
+    if not piece or math.isnan(score) or kind not in range(1, 7):
+        raise FormatError(f"{shown(piece)} of type {kind} with the score {score} is not a valid piece", where=where)
+    model.pieces.append(piece)
+    model.scores.append(score)
+    model.types.append(kind)
+
+
+def _read_normalizer(model: Model, data: bytes) -> None:
+    for offset, number, value in fields(data):
+        if number == 2:
+            model.charsmap = _message(value, offset)
+        elif number == 3:
+            model.dummy_prefix = bool(value)
+        elif number == 4:
+            model.remove_spaces = bool(value)
+        elif number == 5:
+            model.escape_spaces = bool(value)
+
+
+def spec_of(model: Model) -> TokenizerSpec:
+    """The spec of a model.
+
+    Raises:
+        FormatError: for pieces that contradict each other, and for settings that are not supported.
+
+    """
+    _check(model)
+    ids = {piece: number for number, piece in enumerate(model.pieces)}
+    order = [number for number, kind in enumerate(model.types) if kind == NORMAL]
+    order.sort(key=lambda number: -model.scores[number])
+    tokens = {model.pieces[number]: rank for rank, number in enumerate(order)}
+    _check_characters(tokens)
+    merges = _recovered(tokens, [model.scores[number] for number in order])
+    special = {number: kind for number, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
+    unk = next((model.pieces[number] for number, kind in special.items() if kind == UNKNOWN), None)
+    value = {
+        "added_tokens": [
+            {
+                "id": number,
+                "content": model.pieces[number],
+                "normalized": kind == USER_DEFINED,
+                "special": kind != USER_DEFINED,
+            }
+            for number, kind in special.items()
+        ],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "decoder": {"type": "Sequence", "decoders": _decoders(model)},
+        "model": {
+            "type": "BPE",
+            "unk_token": unk,
+            "fuse_unk": True,
+            "byte_fallback": model.byte_fallback,
+            "vocab": ids,
+            "merges": merges or [],
+        },
+    }
+    spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
+    spec = replace(spec, normalizer=_normalizer(model))
+    return spec if merges is not None else _with_all_splits(spec, model, order)
+
+
+def _check(model: Model) -> None:
+    """Raise FormatError for a model that is not supported or contradicts itself."""
+    if not model.pieces or len(model.pieces) > MOST_PIECES:
+        raise FormatError(f"it has {counted(len(model.pieces), 'piece')}; it must have 1 to {MOST_PIECES}")
+    seen: dict[str, int] = {}
+    for number, piece in enumerate(model.pieces):
+        if seen.setdefault(piece, number) != number:
+            raise FormatError(
+                f"{shown(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {number}"
+            )
+    if model.types.count(UNKNOWN) != 1:
+        raise FormatError(f"it has {counted(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
+    if UNUSED in model.types:
+        name = model.pieces[model.types.index(UNUSED)]
+        raise FormatError(f"piece {shown(name)} is unused; models with unused pieces are not supported")
+    if USER_DEFINED in model.types and (model.dummy_prefix or model.remove_spaces or model.charsmap):
+        name = model.pieces[model.types.index(USER_DEFINED)]
+        raise FormatError(
+            f"piece {shown(name)} is user-defined, and the normalizer changes more than spaces; this is not supported"
+        )
+    listed = {f"<0x{byte:02X}>" for byte in range(256)}
+    found = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
+    if found and found != listed:
+        raise FormatError(f"it has {counted(len(found), 'byte piece')}; they must be <0x00> to <0xFF>")
+    if model.byte_fallback != bool(found):
+        raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
+
+
+def _decoders(model: Model) -> list[dict[str, Any]]:
+    """The steps from pieces to text."""
+    steps: list[dict[str, Any]] = []
+    if model.escape_spaces:
+        steps.append({"type": "Replace", "pattern": {"String": SPACE}, "content": " "})
+    if model.byte_fallback:
+        steps.append({"type": "ByteFallback"})
+    steps.append({"type": "Fuse"})
+    if model.dummy_prefix or model.remove_spaces:
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    return steps
+
+
+def _normalizer(model: Model) -> n.Normalizer | None:
+    """What sentencepiece does to a text before it looks for pieces."""
+    steps: list[n.Normalizer] = []
+    if model.charsmap:
+        steps.append(_precompiled(model.charsmap))
+    if model.remove_spaces:
+        steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
+    space = SPACE if model.escape_spaces else " "
+    if model.dummy_prefix:
+        steps.append(n.Replace(r"\A(?=[\s\S])", space))
+    if model.escape_spaces:
+        steps.append(n.Replace(" ", SPACE))
+    if model.remove_spaces:
+        steps.append(n.Replace(rf"{space}+\Z", ""))  # U+2581 of the text itself, too
+    return n.Sequence(*steps) if steps else None
+
+
+def _precompiled(charsmap: bytes) -> n.Normalizer:
+    """The normalizer of compiled rules, which the reader of tokenizer.json makes."""
+    value = {
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()},
+        "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+    }
+    try:
+        normalizer = huggingface.read(json.dumps(value).encode()).normalizer
+    except FormatError as error:
+        raise FormatError(error.message, where="normalizer_spec.precompiled_charsmap") from None
+    assert normalizer is not None
+    return normalizer
+
+
+# Merges ---------------------------------------------------------------------------------------------------------------
+
+
+def _recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
+    """One merge for each piece of several characters, best rank first; None if that is not equivalent.
+
+    `tokens` maps pieces to ranks, and `scores` are their scores, descending.
+    """
+    if any(one == other for one, other in pairwise(scores)):
+        return None
+    merges = []
+    for token, rank in tokens.items():
+        if len(token) == 1:
+            continue
+        parts = list(token)
+        while len(parts) > 2:
+            ranks = [tokens.get(left + right, rank) for left, right in pairwise(parts)]
+            best = min(ranks)
+            if best >= rank:
+                return None  # a split that needs a worse piece, or none
+            at = ranks.index(best)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        merges.append(parts)
+    return merges
+
+
+def _check_characters(tokens: dict[str, int]) -> None:
+    """Raise FormatError for a piece with a character that is no piece: a merge of it has no id."""
+    absent = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
+    if absent:
+        char = min(absent)
+        token = next(token for token in tokens if char in token)
+        raise FormatError(f"piece {shown(token)} has the character {shown(char)}, which is not a piece; it must be one")
+
+
+def _with_all_splits(spec: TokenizerSpec, model: Model, order: list[int]) -> TokenizerSpec:
+    """The spec with every split of every piece into two symbols or pieces, which share the rank of their score."""
+    symbols = {model.pieces[number]: number for number in order}
+    rows: list[tuple[int, int, int, int]] = []
+    rank, score = -1, math.nan
+    for number in order:
+        token = model.pieces[number]
+        if model.scores[number] != score:
+            rank, score = rank + 1, model.scores[number]
+        for i in range(1, len(token)):
+            left, right = symbols.get(token[:i]), symbols.get(token[i:])
+            if left is not None and right is not None:
+                rows.append((left, right, number, rank))
+    table = np.array(rows, dtype=np.int32).reshape(-1, 4)
+    assert isinstance(spec.vocabulary, Vocabulary)
+    return replace(
+        spec,
+        merges=np.ascontiguousarray(table[:, :2]),
+        merge_results=np.ascontiguousarray(table[:, 2]),
+        merge_ranks=np.ascontiguousarray(table[:, 3]),
+    )

@@ -1,0 +1,97 @@
+"""Small models of sentencepiece and GGUF files, made without these packages, and sentencepiece's rule of merging."""
+
+from __future__ import annotations
+
+import re
+import struct
+from itertools import pairwise
+
+SPACE = "\u2581"
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def model_proto(pieces, *, kind=2, byte_fallback=False, dummy=True, remove=True, escape=True, charsmap=b"") -> bytes:
+    """A model of `pieces`: (text, score, type)."""
+    data = b""
+    for text, score, piece_type in pieces:
+        score_field = varint(2 << 3 | 5) + struct.pack("<f", score)
+        data += message(1, message(1, text.encode()) + score_field + number(3, piece_type))
+    data += message(2, number(3, kind) + number(35, byte_fallback))
+    settings = number(3, dummy) + number(4, remove) + number(5, escape)
+    return data + message(3, message(1, b"own") + (message(2, charsmap) if charsmap else b"") + settings)
+
+
+def usual_pieces(merged: list[str], chars: str, *, bytes_too=True) -> list[tuple[str, float, int]]:
+    """The pieces of a model: unknown, control, bytes, merge results with the scores 0, -1, …, characters."""
+    pieces: list[tuple[str, float, int]] = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
+    if bytes_too:
+        pieces += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)]
+    scored = [*merged, *chars]
+    return pieces + [(text, -float(i), NORMAL) for i, text in enumerate(scored)]
+
+
+def naive_ids(text: str, pieces, *, byte_fallback=False, dummy=True, remove=True) -> list[int]:
+    """The ids that sentencepiece gives, by its rule: merge the adjacent symbols that make the best piece."""
+    if remove:
+        text = re.sub(" {2,}", " ", text.lstrip(" "))
+    if dummy and text:
+        text = " " + text
+    text = text.replace(" ", SPACE)
+    if remove:
+        text = text.rstrip(SPACE)
+    ids = {piece: i for i, (piece, _, kind) in enumerate(pieces) if kind == NORMAL}
+    bytes_of = {piece: i for i, (piece, _, kind) in enumerate(pieces) if kind == BYTE}
+    symbols = list(text)
+    while found := [(-pieces[ids[a + b]][1], i) for i, (a, b) in enumerate(pairwise(symbols)) if a + b in ids]:
+        at = min(found)[1]
+        symbols[at : at + 2] = ["".join(symbols[at : at + 2])]
+    out: list[int] = []
+    last_known = True
+    for symbol in symbols:
+        if symbol in ids:
+            out.append(ids[symbol])
+        elif byte_fallback:
+            out += [bytes_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
+        elif last_known:
+            out.append(0)
+        last_known = symbol in ids
+    return out
+
+
+def gguf_file(values: dict[str, object], *, version=3, tensors=0) -> bytes:
+    """A GGUF file with these values: str, bool, int, and lists of str, int or float."""
+
+    def string(text: str) -> bytes:
+        return struct.pack("<Q", len(text.encode())) + text.encode()
+
+    data = b"GGUF" + struct.pack("<IQQ", version, tensors, len(values))
+    for key, value in values.items():
+        data += string(key)
+        if isinstance(value, bool):
+            data += struct.pack("<I?", 7, value)
+        elif isinstance(value, int):
+            data += struct.pack("<II", 4, value)
+        elif isinstance(value, str):
+            data += struct.pack("<I", 8) + string(value)
+        else:
+            kind = {str: 8, int: 5, float: 6}[type(value[0])]
+            data += struct.pack("<IIQ", 9, kind, len(value))
+            form = {5: "<i", 6: "<f"}.get(kind)
+            data += b"".join(struct.pack(form, each) if form else string(each) for each in value)
+    return data

@@ -1,0 +1,201 @@
+"""sentencepiece's models and GGUF files, against a naive implementation of sentencepiece's rule and the wheel."""
+
+from __future__ import annotations
+
+import random
+from io import BytesIO
+
+import pytest
+from sentencepiece_files import (
+    CONTROL,
+    NORMAL,
+    SPACE,
+    UNUSED,
+    USER_DEFINED,
+    gguf_file,
+    model_proto,
+    naive_ids,
+    usual_pieces,
+)
+
+import bpe
+from bpe.formats import gguf, sentencepiece
+from bpe.vocab.byte_letters import to_letters
+
+MERGED = ["lo", SPACE + "lo", "er", SPACE + "low", "es", "est", "we", "lowe", SPACE + "lower", SPACE + SPACE]
+CHARS = SPACE + "lowernstabix"
+TEXTS = [
+    "lower lowest",
+    "",
+    " ",
+    "  low  er ",
+    "slow",
+    "lowlow",
+    "\tx\u00a0é 한",
+    f"{SPACE}low {SPACE}",
+    "é",
+    "<s>low",
+    "éé",
+]
+
+
+def tokenizer(pieces, **options) -> bpe.Tokenizer:
+    return bpe.Tokenizer.from_spec(sentencepiece.read(model_proto(pieces, **options)))
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+@pytest.mark.parametrize("dummy", [True, False])
+@pytest.mark.parametrize("remove", [True, False])
+def test_ids_follow_the_rule(fallback, dummy, remove):
+    pieces = usual_pieces(MERGED, CHARS, bytes_too=fallback)
+    tok = tokenizer(pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
+    assert tok.spec.merge_ranks is None
+    for text in TEXTS:
+        wanted = naive_ids(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
+        assert tok.encode(text).tolist() == wanted, text
+    assert tok.decode(tok.encode("lower lowest")) == "lower lowest"
+    assert tok.special_tokens["</s>"] == 2
+
+
+def test_pieces_in_any_order():
+    rng = random.Random(0)
+    general = 0
+    for _ in range(60):
+        chars = "abc" + SPACE
+        merged = list(dict.fromkeys("".join(rng.choices(chars, k=rng.randint(2, 4))) for _ in range(8)))
+        pieces = usual_pieces(merged, chars, bytes_too=False)
+        if rng.random() < 0.3:
+            pieces = [(text, min(score, -3.0), kind) for text, score, kind in pieces]
+        tok = tokenizer(pieces, remove=False)
+        general += tok.spec.merge_ranks is not None
+        for _ in range(10):
+            text = "".join(rng.choices("abc ", k=rng.randint(0, 9)))
+            assert tok.encode(text).tolist() == naive_ids(text, pieces, remove=False), (merged, text)
+    assert general > 5
+
+
+def test_files_are_recognized(tmp_path):
+    pieces = usual_pieces(MERGED, CHARS)
+    (tmp_path / "tokenizer.model").write_bytes(model_proto(pieces, byte_fallback=True))
+    tok = bpe.Tokenizer.load(tmp_path / "tokenizer.model")
+    assert tok == bpe.Tokenizer.load(tmp_path) == tokenizer(pieces, byte_fallback=True)
+    tok.save(tmp_path / "t.json")
+    assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
+    with pytest.raises(ValueError, match="format is 'sentencepiece'; it must be one of"):
+        tok.save(tmp_path / "x", format="sentencepiece")
+
+
+def test_user_defined_pieces_are_found_first():
+    pieces = [*usual_pieces(MERGED, CHARS), ("<b>", 0.0, USER_DEFINED), (SPACE * 3, 0.0, USER_DEFINED)]
+    n = len(pieces)
+    tok = tokenizer(pieces, byte_fallback=True, dummy=False, remove=False)
+    assert tok.encode("<b>   ").tolist() == [n - 2, n - 1]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "options", "message"),
+    [
+        (usual_pieces(MERGED, CHARS, bytes_too=False), {"kind": 1}, "the model is of type Unigram, which is not"),
+        (usual_pieces(MERGED, "lo", bytes_too=False), {}, "has the character 'e', which is not a piece"),
+        (usual_pieces(["lo", "lo"], "lo", bytes_too=False), {}, "'lo' is piece 3 too; each must be unique"),
+        (usual_pieces([], "lo", bytes_too=False)[1:], {}, "it has 0 unknown pieces; it must have one"),
+        (usual_pieces([], "lo"), {}, "byte_fallback and byte pieces go together"),
+        (usual_pieces([], "lo")[:100], {"byte_fallback": True}, "it has 97 byte pieces; they must be"),
+        ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, UNUSED)], {}, "piece 'x' is unused; models with"),
+        ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, USER_DEFINED)], {}, "piece 'x' is user-defined, and"),
+        ([("<unk>", float("nan"), 2)], {}, "is not a valid piece"),
+    ],
+)
+def test_unsupported_models_are_refused(pieces, options, message):
+    with pytest.raises(bpe.FormatError, match=message):
+        sentencepiece.read(model_proto(pieces, **options))
+
+
+def test_a_truncated_model_is_refused():
+    data = model_proto(usual_pieces(MERGED, CHARS, bytes_too=False))
+    for end in range(len(data)):
+        with pytest.raises(bpe.FormatError):
+            sentencepiece.read(data[:end])
+
+
+def test_against_the_wheel():
+    spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    out = BytesIO()
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(["low lower lowest newer wide est", "한국어 naïve café 12"] * 9),
+        model_writer=out,
+        model_type="bpe",
+        vocab_size=330,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
+    tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
+    for text in [*TEXTS, "naïve 한국어 カフェ\n12", "a" * 50]:
+        assert tok.encode(text).tolist() == peer.encode(text), text
+
+
+# GGUF -----------------------------------------------------------------------------------------------------------------
+
+
+def values_of(tok: bpe.Tokenizer, pre: str) -> dict[str, object]:
+    special = {number: name for name, number in tok.special_tokens.items()}
+    names = [special.get(number) or to_letters(tok.token_bytes(number)) for number in range(tok.n_vocab)]
+    return {
+        "general.architecture": "own",
+        "general.list": [1, 2, 3],
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": names,
+        "tokenizer.ggml.token_type": [CONTROL if number in special else NORMAL for number in range(tok.n_vocab)],
+        "tokenizer.ggml.merges": [f"{names[left]} {names[right]}" for left, right in tok.merges.tolist()],
+        "general.bool": True,
+    }
+
+
+@pytest.fixture(scope="module")
+def byte_level() -> bpe.Tokenizer:
+    return bpe.train(
+        texts=["low lower lowest 123"] * 4, vocab_size=264, special_tokens=["<|end|>"], pretokenizer="qwen2"
+    )
+
+
+def test_gguf_of_a_byte_level_model(byte_level, tmp_path):
+    data = gguf_file(values_of(byte_level, "qwen2"))
+    (tmp_path / "model.gguf").write_bytes(data + bytes(1000))
+    assert bpe.Tokenizer.load(tmp_path / "model.gguf") == byte_level
+    llama3 = bpe.Tokenizer.from_spec(gguf.read(gguf_file(values_of(byte_level, "llama-bpe"))))
+    assert llama3.spec.ignore_merges
+    assert llama3.pretokenizer == bpe.Pretokenizer("llama3")
+    for end in range(len(data)):
+        with pytest.raises(bpe.FormatError):
+            gguf.read(data[:end])
+
+
+def test_gguf_of_a_sentencepiece_model():
+    pieces = usual_pieces(MERGED, CHARS)
+    texts, scores, types = (list(column) for column in zip(*pieces, strict=True))
+    values = {"model": "llama", "tokens": texts, "scores": scores, "token_type": types}
+    data = gguf_file({f"tokenizer.ggml.{key}": value for key, value in values.items()}, version=2)
+    assert bpe.Tokenizer.from_spec(gguf.read(data)) == tokenizer(pieces, byte_fallback=True, remove=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tokenizer.ggml.model": "bert"}, "tokenizer.ggml.model: it is 'bert', which is not byte-pair encoding"),
+        ({"tokenizer.ggml.pre": "own"}, "tokenizer.ggml.pre: it is 'own', whose pattern is not known; known are"),
+        ({"tokenizer.ggml.tokens": ["a", "a"], "tokenizer.ggml.token_type": [1, 1]}, "token 'a' occurs twice"),
+        ({"tokenizer.ggml.token_type": [1, 1]}, "it has 2 items for 264 tokens"),
+        ({"tokenizer.ggml.merges": ["l x"]}, r"model.merges\[0\]"),
+        ({"tokenizer.ggml.merges": 3}, "tokenizer.ggml.merges: it is not an array of str"),
+    ],
+)
+def test_unsupported_gguf_files_are_refused(change, message, byte_level):
+    with pytest.raises(bpe.FormatError, match=message):
+        gguf.read(gguf_file({**values_of(byte_level, "qwen2"), **change}))
+    with pytest.raises(bpe.FormatError, match=r"it has no key tokenizer\.ggml\.model"):
+        gguf.read(gguf_file({"a": 1}))
+    with pytest.raises(bpe.FormatError, match="version 9 is not known"):
+        gguf.read(gguf_file({"a": 1}, version=9))
