@@ -12,19 +12,21 @@ from bpe.cli.parsing import Parser, at_least, checked, file_path, fraction, memo
 from bpe.corpus.sources import FORMAT_NAMES
 from bpe.data.formats import FORMATS
 from bpe.formats import loading as formats
-from bpe.pretokenize.pretokenizer import NAMES
+from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
 from bpe.text import normalizers
 
 Command = Callable[[argparse.Namespace], int | None]
 
 
 def _pretokenizer(name: str) -> bpe.Pretokenizer | None:
+    if name == "metaspace":
+        return as_pretokenizer(name)
     return None if name == "none" else bpe.Pretokenizer(name)
 
 
 def values_of_flags() -> dict[str, list[str]]:
     """The values to complete for flags that have no `choices` in argparse."""
-    return {"--pretokenizer": [*NAMES, "none"], "--normalizer": list(normalizers.NAMES)}
+    return {"--pretokenizer": [*NAMES, "metaspace", "none"], "--normalizer": list(normalizers.NAMES)}
 
 
 def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
@@ -355,7 +357,7 @@ def _add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
         metavar="NAME",
         type=checked(_pretokenizer),
         default=argparse.SUPPRESS,
-        help=f"{names}, or none: a text is one word",
+        help=f"{names}; metaspace: words begin with ▁, as in Llama 2; or none: a text is one word",
     )
     cut.add_argument(
         "--pattern",

@@ -457,6 +457,8 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
     """Convert the argument `pretokenizer`: a Pretokenizer, the name of one, steps, or None (the text is one word)."""
     if value is None or isinstance(value, Pretokenizer):
         return value
+    if value == "metaspace":
+        return Steps(Metaspace())
     if isinstance(value, str):
         return Pretokenizer(value)
     if isinstance(value, Step):
@@ -464,8 +466,8 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
     if isinstance(value, (list, tuple)):
         return Steps(*value)
     raise TypeError(
-        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}), a bpe.Pretokenizer, steps of "
-        "bpe.pretokenizers, or None"
+        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}, metaspace), a bpe.Pretokenizer, steps "
+        "of bpe.pretokenizers, or None"
     )
 
 

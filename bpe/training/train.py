@@ -23,7 +23,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.counting import corpus_source, count_into
 from bpe.count.word_counts import WordCounts
 from bpe.errors import shown
-from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings
@@ -43,7 +43,7 @@ def train(
     vocab_size: int | None = None,
     num_merges: int | None = None,
     model: Model | None = None,
-    pretokenizer: Pretokenizer | str | None = "default",
+    pretokenizer: PretokenizerLike | None = "default",
     normalizer: NormalizerLike | None = None,
     special_tokens: Iterable[str] = (),
     unk_token: str | None = None,
@@ -148,6 +148,16 @@ def train(
     >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, model="char", num_merges=3)
     >>> tok.tokens("hugs bun")
     ['hug', 's', 'b', 'un']
+
+    A tokenizer like Llama 2's:
+
+    >>> from bpe.pretokenizers import Metaspace
+    >>> tok = bpe.train(
+    ...     texts=["hug pug", "hugs 12"], vocab_size=270, byte_fallback=True, pretokenizer=Metaspace(),
+    ...     special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", split_digits=True,
+    ... )
+    >>> tok.tokens("hug é"), tok.decode(tok.encode("hug é"))
+    (['▁h', 'ug', '▁', '<0xC3>', '<0xA9>'], 'hug é')
 
     """
     given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
@@ -287,7 +297,7 @@ def _cutting(source: object) -> dict[str, Any]:
 def _word_counts(
     counts: WordCounts | Mapping[Any, int] | tuple[WordCounts, WordCounts] | None,
     options: TrainOptions,
-    pretokenizer: Pretokenizer | str | None,
+    pretokenizer: PretokenizerLike | None,
     normalizer: Normalizer | None,
 ) -> WordCounts:
     """The counts given by the caller, or empty ones with the settings that the arguments name."""

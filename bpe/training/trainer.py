@@ -23,7 +23,8 @@ from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
-from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
@@ -317,8 +318,8 @@ def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) 
     """The decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if there is neither."""
     steps: list[DecoderStep] = []
     strips: list[DecoderStep] = []
-    for step in getattr(pretokenizer, "steps", ()):
-        if type(step).__name__ == "Metaspace":
+    for step in pretokenizer.steps if isinstance(pretokenizer, Steps) else ():
+        if isinstance(step, Metaspace):
             steps.append(Replace(step.replacement, " "))
             if step.prepend_scheme != "never":
                 strips.append(Strip(" ", 1, 0))
