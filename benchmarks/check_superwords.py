@@ -1,0 +1,107 @@
+"""Superwords of real text against Hugging Face's trainer and encoder; the run fails on one difference.
+
+    python benchmarks/check_superwords.py [FILE…] [--size MB] [--vocab-size N] [--transition N]
+
+For the first megabytes of each file, and for lines and both published pairs of patterns:
+
+- merges: stage 2 without a veto, against a stock `BpeTrainer`. The units are encoded by `tokenizers` with the merges of
+  stage 1, token i is written as the i-th character of a reserved range, and the trainer learns from that.
+- ids: stage 2 with the veto, saved, and loaded by `tokenizers`, on the text that follows in the file.
+
+Without FILE, the shared corpora are used. It takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import tokenizers
+from peers import SEPARATOR
+from report import at_least, corpora
+from tokenizers import models, pre_tokenizers, trainers
+
+import bpe
+
+#: Code points that stand for tokens, one each.
+RESERVED = 0x10000
+KINDS: dict[str, Callable[..., bpe.SuperWords]] = {
+    "lines": bpe.SuperWords,
+    "paper": bpe.SuperWords.paper,
+    "v2": bpe.SuperWords.v2,
+}
+
+
+def main() -> None:
+    """Check every file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--size", type=at_least(1), default=2, help="megabytes to train on; default 2")
+    parser.add_argument("--vocab-size", type=at_least(257), default=12_000)
+    parser.add_argument("--transition", type=at_least(257), default=8_000)
+    options = parser.parse_args()
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for path in corpora(options.files, folder):
+            size = options.size << 20
+            text = path.read_bytes()[: 4 * size].decode(errors="ignore")
+            corpus = text[: len(text) // 4].split(SEPARATOR)
+            rest = text[len(text) // 4 :].split(SEPARATOR)
+            for kind, make in KINDS.items():
+                free = make(options.transition, max_words=None, forbidden=())
+                merges = merges_agree(corpus, free, options.vocab_size, Path(folder))
+                ids = ids_agree(corpus, rest, make(options.transition), options.vocab_size, Path(folder))
+                wrong += not (merges and ids)
+                answers = ["the same" if each else "DIFFERENT" for each in (merges, ids)]
+                print(f"{path.name} {kind}: merges {answers[0]}, ids {answers[1]}", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+def merges_agree(corpus: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path) -> bool:
+    """Whether stage 2 learns the merges that `tokenizers` learns from the same units."""
+    counts = tuple(superwords.count_words(stage, texts=corpus) for stage in (1, 2))
+    tok = bpe.train(counts=(counts[0], counts[1]), vocab_size=vocab_size, superwords=superwords)
+    first = bpe.train(counts=counts[0], vocab_size=superwords.transition)
+    first.save(folder / "first.json")
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "first.json"))
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    units = [(unit.decode(), count) for unit, count in counts[1].items()]
+    spelled = [
+        "".join(chr(RESERVED + number) for number in encoding.ids)
+        for encoding in theirs.encode_batch([unit for unit, _ in units], add_special_tokens=False)
+    ]
+    learner = tokenizers.Tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=0,
+        show_progress=False,
+        initial_alphabet=[chr(RESERVED + number) for number in range(superwords.transition)],
+    )
+    repeated = (unit for unit, (_, count) in zip(spelled, units, strict=True) for _ in range(count))
+    learner.train_from_iterator(repeated, trainer)
+    expected = [tuple(pair) for pair in json.loads(learner.to_str())["model"]["merges"]]
+    names = {number: chr(RESERVED + number) for number in range(superwords.transition)}
+    found = []
+    for left, right in islice(tok.merges.tolist(), len(first.merges), None):
+        found.append((names[left], names[right]))
+        names[len(names)] = names[left] + names[right]
+    return bool(found) and found == expected
+
+
+def ids_agree(corpus: list[str], rest: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path) -> bool:
+    """Whether `tokenizers` gives the same ids of other text, from the saved file."""
+    tok = bpe.train(texts=corpus, vocab_size=vocab_size, superwords=superwords)
+    tok.save(folder / "superwords.json")
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "superwords.json"))
+    encodings = theirs.encode_batch(rest, add_special_tokens=False)
+    batch = tok.encode_batch(rest)
+    return all(batch[i].tolist() == encodings[i].ids for i in range(len(rest)))
+
+
+if __name__ == "__main__":
+    main()
