@@ -7,19 +7,32 @@ import logging
 from pathlib import Path
 
 import pytest
+from conftest import only_errors_logged
 
 import bpe
 from bpe.formats.huggingface import read, write
+from bpe.formats.loading import FORMATS
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "check_mutations.py"
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
 def test_mutated_files_are_refused_or_read_correctly():
-    spec = importlib.util.spec_from_file_location("check_mutations", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    found = script.check(300, 1)
+    found = loaded("check_mutations").check(300, 1)
     assert all(0 < number < 300 for number in found.values()), found
+
+
+def test_damaged_files_of_every_format_are_refused_or_read():
+    with only_errors_logged():
+        found = loaded("check_damaged").check(25, 1)
+    assert {form for form in FORMATS if form != "tiktoken"} == set(found)
+    assert all(number < 25 for number in found.values()), found
 
 
 def test_text_between_matches_logs_a_warning_or_raises(caplog):

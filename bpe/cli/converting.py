@@ -58,8 +58,11 @@ def _diff(args: argparse.Namespace) -> int:
 def _text_differences(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
     """The first document of each file whose ids differ, and how many do."""
     sources = sources_of(args)
+    skipped = 0
     for number, file in enumerate(sources.files):
-        batches = [each.encode_files(sources.one_file(number)) for each in (first, second)]
+        one = sources.one_file(number)
+        batches = [each.encode_files(one) for each in (first, second)]
+        skipped += one.skipped
         pairs = zip(*batches, strict=True)
         found = [i for i, (ids, others) in enumerate(pairs) if not np.array_equal(ids, others)]
         if found:
@@ -67,4 +70,4 @@ def _text_differences(args: argparse.Namespace, first: bpe.Tokenizer, second: bp
             name = file.name if len(batches[0]) == 1 else f"{file.name}, document {i}"
             more = "" if len(found) == 1 else f"; {counted(len(found), 'document')} of {len(batches[0])} differ"
             yield f"ids: {text_difference(first, second, name, batches[0][i], batches[1][i])}{more}"
-    log_skipped(sources)
+    log_skipped(skipped)

@@ -21,8 +21,10 @@ import numpy as np
 
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
+from bpe.formats.json_fields import make_at
 from bpe.formats.protobuf import Value, fields, float_of
 from bpe.text import normalizers as n
+from bpe.text.pipeline_normalizers import CharacterMap, Prepend
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -242,31 +244,18 @@ def _normalizer(model: Model) -> n.Normalizer | None:
     """What sentencepiece does to a text before it looks for pieces."""
     steps: list[n.Normalizer] = []
     if model.charsmap:
-        steps.append(_precompiled(model.charsmap))
+        charsmap = base64.b64encode(model.charsmap).decode()
+        steps.append(make_at("normalizer_spec.precompiled_charsmap", lambda: CharacterMap(charsmap)))
     if model.remove_spaces:
         steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
-        steps.append(n.Replace(r"\A(?=[\s\S])", space))
+        steps.append(Prepend(space))
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:
         steps.append(n.Replace(rf"{space}+\Z", ""))  # U+2581 of the text itself, too
     return n.Sequence(*steps) if steps else None
-
-
-def _precompiled(charsmap: bytes) -> n.Normalizer:
-    """The normalizer of compiled rules, which the reader of tokenizer.json makes."""
-    value = {
-        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()},
-        "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
-    }
-    try:
-        normalizer = huggingface.read(json.dumps(value).encode()).normalizer
-    except FormatError as error:
-        raise FormatError(error.message, where="normalizer_spec.precompiled_charsmap") from None
-    assert normalizer is not None
-    return normalizer
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------

@@ -340,10 +340,61 @@ class Precompiled(Normalizer):
         return f"Precompiled({shown(self.precompiled_charsmap, 40)})"
 
 
+@dataclass(frozen=True, repr=False)
+class CharacterMap(Precompiled):
+    """The character map of a sentencepiece model, applied as sentencepiece does.
+
+    At each position, the longest entry that the text goes on with is replaced.
+
+    Raises:
+        ValueError: for text that is not base64, or not such a map.
+
+    """
+
+    def _pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
+        """(position, part of the text, its replacement or None)."""
+        position, known = 0, self._known
+        while position < len(text):
+            char = text[position]
+            if char in known:  # no longer entry begins with it
+                yield position, char, known[char]
+                position += 1
+                continue
+            length, new, dead = self._longest(text, position)
+            if dead and len(known) < 1 << 16:
+                known[char] = new
+            yield position, text[position : position + length], new
+            position += length
+
+    def _longest(self, text: str, start: int) -> tuple[int, str | None, bool]:
+        """(number of characters, replacement or None, whether no entry goes on after the first character)."""
+        array, blob = self._map
+        at = _offset(array[0]) if array else 0
+        length, new, position = 1, None, start
+        while array and position < len(text):
+            for byte in text[position].encode("utf-8", "surrogateescape"):
+                at ^= byte
+                if byte == 0 or at >= len(array) or array[at] & (1 << 31 | 0xFF) != byte:
+                    return length, new, position == start
+                leaf = array[at] >> 8 & 1
+                at ^= _offset(array[at])
+            position += 1
+            if leaf and at < len(array):
+                first = array[at] & (1 << 31) - 1
+                end = blob.find(b"\0", first)
+                length, new = position - start, blob[first : end if end >= 0 else len(blob)].decode("utf-8", "replace")
+        return length, new, not array
+
+    def __repr__(self) -> str:
+        return f"CharacterMap({shown(self.precompiled_charsmap, 40)})"
+
+
 def _offset(unit: int) -> int:
     """The offset of a unit of the trie, as sentencepiece's double array stores it."""
     return unit >> 10 << ((unit & 1 << 9) >> 6)
 
 
-REGISTRY.update((kind.__name__, kind) for kind in (Prepend, StripAccents, Nmt, BertNormalizer, ByteLevel, Precompiled))
-__all__ = ["LETTERS", "BertNormalizer", "ByteLevel", "Nmt", "Precompiled", "Prepend", "StripAccents"]
+REGISTRY.update(
+    (kind.__name__, kind) for kind in (Prepend, StripAccents, Nmt, BertNormalizer, ByteLevel, Precompiled, CharacterMap)
+)
+__all__ = ["LETTERS", "BertNormalizer", "ByteLevel", "CharacterMap", "Nmt", "Precompiled", "Prepend", "StripAccents"]

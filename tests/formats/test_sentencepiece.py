@@ -118,7 +118,8 @@ def test_a_truncated_model_is_refused():
             sentencepiece.read(data[:end])
 
 
-def test_against_the_wheel():
+@pytest.mark.parametrize("rules", ["identity", "nmt_nfkc_cf"])
+def test_against_the_wheel(rules, tmp_path):
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
     out = BytesIO()
     spm.SentencePieceTrainer.train(
@@ -127,13 +128,21 @@ def test_against_the_wheel():
         model_type="bpe",
         vocab_size=330,
         byte_fallback=True,
-        normalization_rule_name="identity",
+        normalization_rule_name=rules,
         minloglevel=2,
     )
     peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
     tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
-    for text in [*TEXTS, "naïve 한국어 カフェ\n12", "a" * 50]:
+    for text in [
+        *TEXTS,
+        "naïve 한국어 カフェ\n12",
+        "a" * 50,
+        "ﬁ Ⅷ e\u0301\u0300 ㄱㅡ ｶﾞ ǅ",
+        "\u3000x\ufeff\u200b y\x00",
+    ]:
         assert tok.encode(text).tolist() == peer.encode(text), text
+    tok.save(tmp_path / "t.json")
+    assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
 
 
 # GGUF -----------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def read_normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
         return _read_replace(as_object(value, where, ("type", "pattern", "content")), where)
     if kind in _FIELDS:
         return _read_fields(value, kind, where)
-    if kind in ("bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace"):
+    if kind in ("bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap"):
         return make_at(where, lambda: n.from_json({**value, "type": kind.removeprefix("bpe.")}))
     known = f"Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Replace, {', '.join(_FIELDS)}"
     raise FormatError(f"a normalizer of type {kind!r} is not known; {LATER}. Known are {known}", where=where)

@@ -1,0 +1,170 @@
+"""Load damaged files of every format of tokenizers: each is refused with a FormatError, or is a tokenizer that works.
+
+    python benchmarks/check_damaged.py [COUNT] [SEED]
+
+Damages a small valid file of each format COUNT times (default 2,000). A file that loads must hold what the damaged file
+says: its content is read by a naive reader, and its tokenizer must encode and decode, and come back equal from
+tokenizer.json. Memory is limited to 2 GB over what the process has, and each file to 10 seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import random
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import bpe
+from bpe.vocab.byte_letters import to_letters
+
+TEXTS = ("low lower lowest newer newest", "naïve café 12\n\t", "<|end|> \x00 abab", "")
+#: The most seconds for one file, and the most memory for all.
+SECONDS, MEMORY = 10, 2 << 30
+HERE = Path(__file__).resolve().parent
+
+
+def loaded(path: Path) -> ModuleType:
+    """A Python file as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+mutated: Callable[[random.Random, bytes], bytes] = loaded(HERE / "check_mutations.py").mutated
+
+
+def originals() -> dict[str, dict[str, bytes]]:
+    """Format → name → content of the files of a small tokenizer."""
+    files = loaded(HERE.parent / "tests" / "formats" / "sentencepiece_files.py")
+    texts = ["low lower lowest newer newest 12", "abc abab"] * 4
+    tok = bpe.train(texts=texts, vocab_size=275, special_tokens=["<|end|>"])
+    ranked = bpe.train(
+        texts=texts,
+        vocab_size=275,
+        special_tokens=["<unk>"],
+        pretokenizer="tekken",
+        initial_alphabet=[bytes([byte]) for byte in range(256)],
+    )
+    chars = "\u2581lowernstabci"
+    pieces = files.usual_pieces(["lo", "er", "\u2581lo", "\u2581low", "es", "est", "ab"], chars, bytes_too=False)
+    names = ["<|end|>", *(to_letters(tok.token_bytes(number)) for number in range(1, tok.n_vocab))]
+    values = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": names,
+        "tokenizer.ggml.token_type": [3] + [1] * (len(names) - 1),
+        "tokenizer.ggml.merges": [f"{names[left]} {names[right]}" for left, right in tok.merges.tolist()],
+    }
+    made: dict[str, dict[str, bytes]] = {
+        "sentencepiece": {"tokenizer.model": files.model_proto(pieces)},
+        "gguf": {"model.gguf": files.gguf_file(values)},
+        "subword-nmt": {"codes": b"#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\nn e\na b\nab ab</w>\n"},
+        "clip": {"clip.txt": b'"bpe_simple_vocab_16e6.txt#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n'},
+    }
+    with TemporaryDirectory() as name:
+        for number, (form, which) in enumerate((
+            ("huggingface", tok), ("vocab-merges", tok), ("tiktoken-folder", tok), ("tekken", ranked),
+        )):  # fmt: skip
+            folder = Path(name) / str(number)
+            folder.mkdir()
+            target = folder / "tekken.json" if form == "tekken" else folder
+            which.save(target, format=form)
+            made[form] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return made
+
+
+@contextmanager
+def limits() -> Iterator[None]:
+    """Limit the memory and the time of the block, where the system can."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"a file took more than {SECONDS} s")
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    old = signal.signal(signal.SIGALRM, late)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | None:
+    """Some tokens that a file holds, by a naive reader; None for a format without one."""
+    if form == "vocab-merges":
+        letters = {to_letters(bytes([byte])): byte for byte in range(256)}
+        listed = json.loads(files["vocab.json"])
+        return {bytes(letters[c] for c in t): i for t, i in listed.items() if letters.keys() >= set(t)}
+    if form == "tekken":
+        value: dict[str, Any] = json.loads(files["tekken.json"])
+        first = value["config"]["default_num_special_tokens"]
+        size = value["config"]["default_vocab_size"] - first
+        return {base64.b64decode(item["token_bytes"]): i + first for i, item in enumerate(value["vocab"][:size])}
+    if form == "tiktoken-folder":
+        lines = [line.split() for line in files["tiktoken.model"].splitlines() if line]
+        return {base64.b64decode(token): int(rank) for token, rank in lines if token != b"="}
+    return None
+
+
+def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: Path) -> bool:
+    """Damage one file of a format and load it; whether it loads. Raises AssertionError for a wrong tokenizer."""
+    name = rng.choice(sorted(files))
+    damaged = {**files, name: mutated(rng, files[name])}
+    for each, data in damaged.items():
+        (folder / each).write_bytes(data)
+    signal.alarm(SECONDS)
+    try:
+        path = folder / next(iter(files)) if len(files) == 1 else folder
+        tok = bpe.Tokenizer.load(path, format=form)
+    except (bpe.FormatError, FileNotFoundError):
+        return False
+    finally:
+        signal.alarm(0)
+    wanted = naive_vocabulary(form, damaged)
+    if wanted is not None:
+        special = {key.encode() for key in tok.special_tokens}
+        for token, number in wanted.items():
+            assert token in special or tok.token_bytes(number) == token, (form, name, token, number)
+    for text in TEXTS:
+        with suppress(ValueError):  # a text with a symbol that the vocabulary lost
+            ids = tok.encode(text)
+            if tok.model == "byte" and tok.normalizer is None and tok.spec.decoder is None:
+                tok.decode_bytes(ids)
+    tok.save(folder / "again.out", format="huggingface")
+    assert bpe.Tokenizer.load(folder / "again.out", format="huggingface") == tok, (form, name)
+    (folder / "again.out").unlink()
+    return True
+
+
+def check(count: int, seed: int) -> dict[str, int]:
+    """Damage each format's files `count` times; return how many of each loaded."""
+    found = {}
+    with limits():
+        for form, files in originals().items():
+            rng = random.Random(f"{form}{seed}")
+            with TemporaryDirectory() as folder:
+                found[form] = sum(check_file(rng, form, files, Path(folder)) for _ in range(count))
+    return found
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.getLogger("bpe").setLevel(logging.ERROR)
+    total = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    read = check(total, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    print(f"{total} damaged files of each format; loaded: {read}; the others were refused")
