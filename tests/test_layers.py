@@ -32,6 +32,7 @@ LAYERS = [
     {"normalizers"},
     {"show"},
     {"pretokenize"},
+    {"pretokenizers"},
     {"vocab"},
     {"batch"},
     {"corpus"},

@@ -16,7 +16,7 @@ T = TypeVar("T")
 #: The end of an error about a feature that a later release may support.
 LATER = "this release does not read it"
 
-_JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "true or false"}
+_JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "true or false", int: "an int"}
 
 
 class _DuplicateKey:

@@ -111,7 +111,7 @@ class Pipeline:
     def traced(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Pretokens:
         """As `pretokens`, with the character that each byte comes from."""
         if not text:
-            return _joined([], self._letters)._replace(sources=np.zeros(0, dtype=np.int64))
+            return _joined([], self._letters, np.zeros(0, dtype=np.int64))
         deadline = Deadline(len(text))
         pieces = [(text, np.arange(len(text), dtype=np.int64))]
         for step, spells in zip(self.steps, self._spells, strict=True):
@@ -134,10 +134,10 @@ class Pipeline:
         found = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
         if not self._letters:
             found = found.repeat(lengths_in_utf8(joined))
-        return _joined([piece for piece, _ in pieces], self._letters)._replace(sources=found)
+        return _joined([piece for piece, _ in pieces], self._letters, found)
 
 
-def _joined(pieces: list[str], letters: bool) -> Pretokens:
+def _joined(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None = None) -> Pretokens:
     """The pretokens that are these pieces."""
     text = "".join(pieces)
     bounds = offsets_of(list(map(len, pieces)))
@@ -147,4 +147,4 @@ def _joined(pieces: list[str], letters: bool) -> Pretokens:
         data = unescape(text)
         if len(data) != len(text):
             bounds = byte_offsets(text)[bounds]
-    return Pretokens(data, bounds[:-1], bounds[1:])
+    return Pretokens(data, bounds[:-1], bounds[1:], sources)

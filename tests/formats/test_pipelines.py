@@ -1,0 +1,223 @@
+"""Pipelines of tokenizer.json give the ids, spans, words and texts that `tokenizers` gives."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from typing import Any
+
+import pipelines
+import pytest
+
+import bpe
+from bpe.errors import FormatError
+from bpe.formats import huggingface
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS
+from bpe.tokenizer import text_encoder_of
+
+tokenizers = pytest.importorskip("tokenizers")
+
+GPT2, LLAMA3 = pipelines.GPT2, pipelines.LLAMA3
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+WITH_REGEX = {**LEVEL, "use_regex": True}
+
+
+def split(pattern: str, behavior: str = "Isolated", invert: bool = False) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
+
+
+def metaspace(scheme: str, halved: bool = True) -> dict[str, Any]:
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": halved}
+
+
+DIGITS = {"type": "Digits", "individual_digits": True}
+LETTERS = "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-Ֆ]"
+#: name → (normalizers, steps) of published tokenizers and of each kind of step.
+SHAPES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "gpt2": ([], [WITH_REGEX]),
+    "roberta": ([], [{**WITH_REGEX, "add_prefix_space": True}]),
+    "no regex": ([], [{**LEVEL, "add_prefix_space": True}]),
+    "llama3": ([], [split(LLAMA3), LEVEL]),
+    "qwen": ([{"type": "NFC"}], [split(LLAMA3.replace("{1,3}", "")), LEVEL]),
+    "starcoder": ([], [DIGITS, WITH_REGEX]),
+    "digits together": ([], [{**DIGITS, "individual_digits": False}, WITH_REGEX]),
+    "deepseek": ([], [*(split(step) for step in DEEPSEEK_STEPS), LEVEL]),
+    "deepseek llm": (
+        [],
+        [
+            split("[\r\n]"),
+            split(rf"\s?{LETTERS}+"),
+            split(r"\s?[!-/:-~！-／：-～‘-‟\u3000-。]+"),
+            split(r"\s+$"),
+            split("[一-龥ࠀ-一가-\ud7ff]+"),
+            DIGITS,
+            LEVEL,
+        ],
+    ),
+    "falcon": (
+        [],
+        [
+            {"type": "Punctuation", "behavior": "Contiguous"},
+            WITH_REGEX,
+            {**DIGITS, "individual_digits": False},
+            split("[0-9][0-9][0-9]"),
+        ],
+    ),
+    "bloom": ([], [split(r" ?[^\s.,!?…。，、]+"), LEVEL]),
+    "prefix after a split": ([], [split(r"\d"), {**WITH_REGEX, "add_prefix_space": True}]),
+    "letters": ([{"type": "NFC"}, {"type": "ByteLevel"}], [split("Ġ?[^Ġ]+")]),
+    "llama2": (
+        [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}],
+        [],
+    ),
+    "gemma": (
+        [{"type": "Replace", "pattern": {"String": " "}, "content": "▁"}],
+        [{"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}],
+    ),
+    "metaspace": ([], [metaspace("always")]),
+    "metaspace first": ([{"type": "Strip", "strip_left": True, "strip_right": False}], [metaspace("first")]),
+    "metaspace whole": ([], [metaspace("first", halved=False)]),
+    "metaspace digits": ([{"type": "NFKC"}], [metaspace("never"), DIGITS]),
+    "bert": (
+        [{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}],
+        [{"type": "BertPreTokenizer"}],
+    ),
+    "accents": ([{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}], [{"type": "Whitespace"}]),
+    "scripts": ([{"type": "Nmt"}], [{"type": "WhitespaceSplit"}, {"type": "UnicodeScripts"}]),
+    "delimiter": ([], [{"type": "CharDelimiterSplit", "delimiter": "-"}, {"type": "FixedLength", "length": 3}]),
+}
+SHAPES["bert"][0][0]["lowercase"] = True
+
+
+def trained(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -> Any:
+    """A small tokenizer of `tokenizers`."""
+    chance = random.Random(5)
+    byte = any(one["type"] == "ByteLevel" for one in normalizers + steps)
+    shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
+    shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
+    shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", steps)
+    learner = tokenizers.Tokenizer.from_str(json.dumps(shell))
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=500,
+        special_tokens=["<s>", "</s>", *([] if byte else ["<unk>"])],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet() if byte else [],
+        show_progress=False,
+    )
+    learner.train_from_iterator([pipelines.text(chance, 40).replace("<", "") for _ in range(60)], trainer)
+    if byte:
+        learner.decoder = tokenizers.decoders.ByteLevel()
+    learner.post_processor = tokenizers.processors.ByteLevel(trim_offsets=True)
+    return learner
+
+
+def check(theirs: Any, ours: bpe.Tokenizer, text: str) -> None:
+    """Compare the results of both libraries for one text."""
+    expected = theirs.encode(text, add_special_tokens=False)
+    assert ours.encode(text, allowed_special="all").tolist() == expected.ids, (text, ours)
+    ids, spans, words = text_encoder_of(ours).offset_encoder.encode_words(
+        text, frozenset(ours.special_tokens), "char", "tokenizers"
+    )
+    assert ids.tolist() == expected.ids
+    assert [*map(tuple, spans.tolist())] == expected.offsets, (text, ours)
+    assert words.tolist() == expected.word_ids, (text, ours)
+    assert ours.encode(text, allowed_special="all", template=True).tolist() == theirs.encode(text).ids
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_published_shapes(name: str) -> None:
+    theirs = trained(*SHAPES[name])
+    data = theirs.to_str().encode()
+    ours = bpe.Tokenizer.from_spec(huggingface.read(data))
+    chance = random.Random(name)
+    texts = [pipelines.text(chance) for _ in range(25)]
+    for text in texts:
+        check(theirs, ours, text)
+        ids = ours.encode(text)
+        if ours.spec.model == "byte":
+            assert ours.decode(ids) == theirs.decode(ids.tolist(), skip_special_tokens=False)
+    assert ours.encode_batch(texts, allowed_special="all").to_list() == [
+        each.ids for each in theirs.encode_batch(texts, add_special_tokens=False)
+    ]
+    assert [*ours.encode_stream(texts[:1])] == [] or ours.encode(texts[0]).tolist() == [
+        number for part in ours.encode_stream([texts[0][:3], texts[0][3:]]) for number in part.tolist()
+    ]
+    saved = huggingface.write(ours.spec)
+    assert bpe.Tokenizer.from_spec(huggingface.read(saved)) == ours
+    assert pickle.loads(pickle.dumps(ours)) == ours
+    assert huggingface.unreadable(ours.spec) is None
+    again = tokenizers.Tokenizer.from_str(saved.decode())
+    assert [again.encode(text).ids for text in texts] == [theirs.encode(text).ids for text in texts]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_pipelines(seed: int) -> None:
+    chance = random.Random(seed)
+    theirs = pipelines.tokenizer(chance, [pipelines.text(chance, 40) for _ in range(15)], 350)
+    data = theirs.to_str().encode()
+    try:
+        ours = bpe.Tokenizer.from_spec(huggingface.read(data))
+    except FormatError:  # a token that text can spell
+        return
+    for _ in range(15):
+        check(theirs, ours, pipelines.text(chance))
+    assert bpe.Tokenizer.from_spec(huggingface.read(huggingface.write(ours.spec))) == ours
+
+
+def test_damaged_pipelines_are_refused_or_read() -> None:
+    """Each value of the pipeline is replaced by others: FormatError, or a tokenizer that encodes."""
+    chance = random.Random(3)
+    values: list[Any] = [None, True, -1, 7, 1 << 70, 0.5, "", "x", "\U0001f600", [], ["a"], {}, {"type": "NFC"}]
+    for name in ("deepseek llm", "falcon", "bert", "metaspace first", "llama2"):
+        file = json.loads(trained(*SHAPES[name]).to_str())
+        for _ in range(40):
+            damaged = json.loads(json.dumps(file))
+            part = chance.choice([each for each in ("normalizer", "pre_tokenizer", "post_processor") if damaged[each]])
+            holder: Any = damaged
+            key: Any = part
+            while isinstance(holder[key], (dict, list)) and holder[key] and chance.random() < 0.8:
+                holder, key = (
+                    holder[key],
+                    chance.choice([*holder[key]] if isinstance(holder[key], dict) else range(len(holder[key]))),
+                )
+            holder[key] = chance.choice(values)
+            try:
+                ours = bpe.Tokenizer.from_spec(huggingface.read(json.dumps(damaged).encode()))
+            except FormatError:
+                continue
+            ours.encode("a 12! é")
+
+
+def test_blocks_are_kept() -> None:
+    theirs = trained(*SHAPES["gpt2"])
+    theirs.enable_truncation(7, stride=2, strategy="only_first", direction="left")
+    theirs.enable_padding(pad_id=1, pad_token="</s>", length=9, pad_to_multiple_of=4)
+    file = json.loads(theirs.to_str())
+    spec = huggingface.read(json.dumps(file).encode())
+    saved = json.loads(huggingface.write(spec))
+    for name in ("truncation", "padding", "post_processor"):
+        assert saved[name] == file[name]
+    assert bpe.Tokenizer.from_spec(spec).encode("a b c d e f g h i j").size > 9  # not applied here
+    for name, field, value in (
+        ("truncation", "max_length", "x"),
+        ("truncation", "strategy", "First"),
+        ("padding", "pad_id", -1),
+    ):
+        bad = json.loads(json.dumps(file))
+        bad[name][field] = value
+        with pytest.raises(FormatError, match=name):
+            huggingface.read(json.dumps(bad).encode())
+
+
+def test_unsupported_is_refused_by_name() -> None:
+    file = json.loads(trained(*SHAPES["gpt2"]).to_str())
+    for part, value, name in (
+        ("normalizer", {"type": "Furigana"}, "Furigana"),
+        ("pre_tokenizer", {"type": "Logos"}, "Logos"),
+        ("post_processor", {"type": "Own"}, "Own"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}, {"type": "NFC"}]}, "NFC"),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [WITH_REGEX, metaspace("always")]}, "Metaspace"),
+        ("pre_tokenizer", split("(?<n>a)"), "pattern"),
+    ):
+        with pytest.raises(FormatError, match=name):
+            huggingface.read(json.dumps({**file, part: value}).encode())
