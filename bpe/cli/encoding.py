@@ -78,6 +78,9 @@ def encode(args: argparse.Namespace) -> None:
     else:
         with output(args.output) as out:
             idfiles.write_lines(out, batches)
+    if args.output is not None and args.format is None:
+        what = "ids and offsets, .npy" if as_npy else "ids as text, a line for each document"
+        log.info("%s: %s; --format writes training shards", args.output, what)
     log_skipped(sources.skipped)
 
 
@@ -95,6 +98,11 @@ def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_np
 
 def _as_npy(args: argparse.Namespace) -> bool:
     """Whether ids are written as .npy, by --format or else by the output's name."""
+    if args.output is not None and args.output.endswith(("/", os.sep)):
+        args.parser.error(
+            f"the output {args.output} is a folder, and without --format ids are written to a file; give --format "
+            f"{', '.join(FORMATS)} for training shards, or name a file"
+        )
     ending = Path(args.output or "").suffix.lower()
     if args.format is None and ending in _OTHER_FORMATS:
         args.parser.error(

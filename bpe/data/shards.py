@@ -49,6 +49,8 @@ class TokenShards:
         shards: the open shards, in document order.
         fingerprint: a hash of the content: of sizes, counts and checksums in the manifest; without one, of the sizes,
             counts and first bytes of the files.
+        tokenizer_fingerprint: `Tokenizer.fingerprint` of the tokenizer that encoded them, from the manifest; None if
+            it is unknown.
         has_masks: whether all shards have loss masks.
 
     Raises:
@@ -100,6 +102,8 @@ class TokenShards:
         self.n_tokens, self.n_documents = self._tokens[-1], self._documents[-1]
         self.documents = TokenDocuments(self, 0, self.n_documents)
         self.fingerprint = found.fingerprint or _fingerprint_of(self)
+        known = None if found.manifest is None else found.manifest.tokenizer.get("fingerprint")
+        self.tokenizer_fingerprint = known if isinstance(known, str) else None
 
     def __repr__(self) -> str:
         numbers = f"{counted(self.n_documents, 'document')}, {counted(self.n_tokens, 'token')}"

@@ -95,6 +95,16 @@ def test_flags_of_encode(begun, tokenizer_file):
     assert Manifest.read(Path("shuffled")).options["shuffle"] == 3
 
 
+def test_the_format_of_a_file_is_said(begun, capsys):
+    begun.remove("--quiet")
+    assert main(begun) == 0
+    assert (
+        "bpe: out: ids as text, a line for each document; --format writes training shards\n" in capsys.readouterr().err
+    )
+    assert main([*begun, "-o", "ids.npy"]) == 0
+    assert "bpe: ids.npy: ids and offsets, .npy; --format writes" in capsys.readouterr().err
+
+
 def test_a_finished_folder_says_so(begun, capsys):
     begun.remove("--quiet")
     assert main([*begun, "--format", "native"]) == 0
@@ -105,6 +115,9 @@ def test_a_finished_folder_says_so(begun, capsys):
 
 def test_refusals(begun, capsys, tokenizer_file):
     fails(capsys, [*begun[:-3], "--format", "native"], 2, "--format native needs -o OUT/")
+    fails(
+        capsys, [*begun, "-o", "out/"], 2, "the output out/ is a folder, and .* give --format native, .* or name a file"
+    )
     fails(capsys, [*begun, "--validation", "0.1"], 2, "--validation is for training shards; give --format native, ")
     fails(capsys, [*begun, "--format", "native", "--validation", "2"], 2, "'2' is not a number from 0 to 1")
     fails(capsys, [*begun, "--format", "native", "--shards", "2"], 1, "--shards is 2, but the shards are not shuffled")

@@ -220,7 +220,7 @@ def test_states_of_other_rows_are_refused() -> None:
     state = blocks.batches(2).state_dict()
     other: Any = MemoryShards([list(range(42))])
     for rows in (Blocks(other, 4), Blocks(shards, 5), Blocks(shards, 4, chunk=2), Blocks(shards, 4, tail="pad")):
-        with pytest.raises(ValueError, match=r"the state's fingerprint is .*, but these rows have .*: resume with"):
+        with pytest.raises(ValueError, match=r"the state('s fingerprint| is of rows of length 4).*: resume with"):
             rows.batches(2, state=state)
     with pytest.raises(ValueError, match="the state's seed is 0, but these rows have 1: resume with"):
         Blocks(shards, 4, 1).batches(2, state=state)
@@ -263,8 +263,11 @@ def test_invalid_arguments_of_batches() -> None:
         Blocks(shards, 1).batches(3, world=2)
     with pytest.raises(ValueError, match="rank is 2; it must be from 0 to 1"):
         Blocks(shards, 1).batches(2, rank=2, world=2)
+    with pytest.raises(ValueError, match=r"length is 1024, but .* has 3 ids, .*; pass length=2 or less, or tail='pad'"):
+        Blocks(shards)
+    empty: Any = MemoryShards([])
     with pytest.raises(ValueError, match=r"has no rows: there are fewer than length \+ 1 = 1025 ids"):
-        Blocks(shards).batches(2)
+        Blocks(empty).batches(2)
 
 
 # The kernel -----------------------------------------------------------------------------------------------------------

@@ -70,13 +70,36 @@ def test_the_sampler_resumes_where_training_was() -> None:
     assert (state["epoch"], state["position"]) == (1, 13)
     resumed = RowSampler(rows, 9, rank=1, world=3, epochs=None)
     resumed.load_state_dict(state)
-    assert next(iter(resumed)) == [divmod(i, N_ROWS) for i in range(69, 72)]
+    keys = iter(resumed)
+    assert next(keys) == [divmod(i, N_ROWS) for i in range(69, 72)]
+    next(keys)
     assert resumed.state_dict(consumed=0) == state
     assert resumed.state_dict(consumed=2) == rows.state_at(84)
     with pytest.raises(ValueError, match="the state's fingerprint is"):
         resumed.load_state_dict(state | {"fingerprint": "another"})
     with pytest.raises(TypeError, match="epochs is None, so that the run has no end"):
         len(resumed)
+
+
+def test_more_consumed_batches_than_were_yielded_are_refused() -> None:
+    rows = rows_of()
+    sampler = RowSampler(rows, 6)
+    keys = iter(sampler)
+    for _ in range(3):
+        next(keys)
+    assert sampler.state_dict(consumed=3) == rows.state_at(18)
+    with pytest.raises(ValueError, match="consumed is 4 batches, but the latest iteration has yielded 3; count the"):
+        sampler.state_dict(consumed=4)
+    sampler.load_state_dict(sampler.state_dict(consumed=2))
+    with pytest.raises(ValueError, match="consumed is 2 batches, but the latest iteration has yielded 0"):
+        sampler.state_dict(consumed=2)
+
+
+def test_the_state_of_another_length_is_refused_by_name() -> None:
+    rows = rows_of()
+    state = rows.batches(2).state_dict()
+    with pytest.raises(ValueError, match=rf"of rows of length {rows.length}, but these rows have length 3: resume"):
+        Blocks(rows.shards, 3, rows.seed).batches(2, state=state)
 
 
 def test_the_sampler_by_epochs() -> None:
@@ -170,6 +193,17 @@ def test_default_collation_and_sequence_bounds(torch: Any) -> None:
     assert ours["cu_seqlens"].dtype == torch.int32
     assert isinstance(ours["max_seqlen"], int)
     assert ours["cu_seqlens"].tolist() == collate(rows.__getitems__([0, 1, 2]))["cu_seqlens"].tolist()
+
+
+def test_a_data_loader_that_stacks_batches_warns(torch: Any) -> None:
+    stream = torch_batches(rows_of(), 6)
+    with pytest.warns(UserWarning, match="pass batch_size=None to DataLoader"):
+        stacked = next(iter(torch.utils.data.DataLoader(stream, batch_size=2)))
+    assert stacked["input_ids"].dim() == 3
+    whole = next(iter(torch.utils.data.DataLoader(stream, batch_size=None)))
+    assert whole["input_ids"].dim() == 2
+    with pytest.raises(ValueError, match=r"consumed is 1000000000 batches, but this iteration has \d+; count the"):
+        stream.state_dict(consumed=10**9)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

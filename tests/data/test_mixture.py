@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows_reference import MemoryShards, listed, naive_bounds
 
-from bpe.data import Blocks, Mixture, Packed
+from bpe.data import Blocks, Mixture, Packed, TokenShards, write_shards
 from bpe.data.loaders.mixture import ROUND, shares
 from bpe.data.loaders.order import keys, permute
 
@@ -104,10 +106,25 @@ def test_a_run_resumes_with_other_ranks() -> None:
         Mixture([dataset(0, 20, 1), dataset(100, 12)], [1, 3]).batches(4, state=state)
 
 
+def test_shards_of_two_tokenizers_are_refused(tmp_path: Path) -> None:
+    rows = []
+    for name in ("a", "b", "a", None):
+        folder = tmp_path / str(len(rows))
+        written = write_shards([range(9)], folder)
+        replace(written, tokenizer={} if name is None else {"fingerprint": name * 64}).write(folder)
+        rows.append(Blocks(TokenShards(folder), 2))
+    assert rows[0].shards.tokenizer_fingerprint == "a" * 64
+    assert Mixture([rows[0], rows[2], rows[3]]).tokenizers == {"a" * 64}
+    with pytest.raises(ValueError, match=r"are ids of two tokenizers, with the fingerprints a{12}… and b{12}…"):
+        Mixture([Mixture([rows[0], rows[2]]), rows[1]])
+
+
 def test_invalid_arguments() -> None:
     good = dataset(0, 9)
-    with pytest.raises(ValueError, match=r"differs from .* in length or fields; they must be equal"):
+    with pytest.raises(ValueError, match=r"the length of Blocks.* is 3, and that of Blocks.* is 2; give both the same"):
         Mixture([good, dataset(0, 9, length=3)], [1, 1])
+    with pytest.raises(ValueError, match=r"the fields of Blocks.* is \('input_ids',\), and that of "):
+        Mixture([good, Blocks(good.shards, 2, fields=["input_ids"])], [1, 1])
     with pytest.raises(TypeError, match="datasets has 3, an int; each must be a Blocks, Packed or Mixture"):
         Mixture([good, 3], [1, 1])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="has no rows; leave it out"):

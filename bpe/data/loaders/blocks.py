@@ -18,7 +18,7 @@ from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import Rows, fingerprint_of
 from bpe.data.loaders.spans import Batch, Format, Reader, Spans
-from bpe.errors import FormatError, check_choice, check_int, typed
+from bpe.errors import FormatError, check_choice, check_int, counted, typed
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -42,6 +42,9 @@ class Blocks(Rows):
         pad_id: the input id of padding.
         mask_other_documents: whether the label after a document's last id is -100 rather than the next document's
             first.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument; for a length with which the ids fill no row.
 
     Where the shards have loss masks, labels whose mask is 0 are -100.
 
@@ -77,6 +80,11 @@ class Blocks(Rows):
         labels = max(shards.n_tokens - 1, 0)
         count = labels // self.length if tail == "drop" else -(-labels // self.length)
         self._order = Order(count, self.seed, check_int("chunk", chunk, 1))
+        if labels and not count:
+            raise ValueError(
+                f"length is {self.length}, but {shards!r} has {counted(shards.n_tokens, 'id')}, and a row needs "
+                f"length + 1; pass length={labels} or less, or tail='pad'"
+            )
         self._reader = Reader(shards)
 
     def __len__(self) -> int:
@@ -88,7 +96,12 @@ class Blocks(Rows):
     @property
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, `chunk` and `tail`."""
-        return fingerprint_of("Blocks", self.shards.fingerprint, self.length, self._order.chunk, self._tail)
+        return fingerprint_of(self.length, "Blocks", self.shards.fingerprint, self._order.chunk, self._tail)
+
+    @property
+    def tokenizers(self) -> frozenset[str]:
+        """The fingerprint of the shards' tokenizer, if it is known."""
+        return tokenizers_of(self.shards)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
@@ -125,6 +138,12 @@ def _whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
     """Rows of one span each, without regard to documents."""
     none = np.zeros(len(starts), dtype=np.int64)
     return Spans(np.arange(len(starts)), none, starts, lengths, none - 1)
+
+
+def tokenizers_of(shards: TokenShards) -> frozenset[str]:
+    """The fingerprint of the tokenizer of shards, if it is known."""
+    known = getattr(shards, "tokenizer_fingerprint", None)
+    return frozenset() if known is None else frozenset({known})
 
 
 def check_shards(shards: object, *, by_document: bool) -> None:

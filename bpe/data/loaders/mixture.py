@@ -41,8 +41,9 @@ class Mixture(Rows):
     The next epoch of a mixture goes on where each dataset was.
 
     Raises:
-        TypeError, ValueError: for datasets of different lengths or fields; for weights that are not positive, or so
-            small that a dataset would have no row among 16,384.
+        TypeError, ValueError: for datasets of different lengths or fields; for shards that two tokenizers encoded, by
+            the fingerprints in their manifests (shards without a manifest are not checked); for weights that are not
+            positive, or so small that a dataset would have no row among 16,384.
 
     >>> import tempfile
     >>> from bpe.data import Blocks, TokenShards, write_shards
@@ -93,7 +94,12 @@ class Mixture(Rows):
     def fingerprint(self) -> str:
         """A hash of the datasets, their seeds, their shares and `stopping`."""
         inner = [[each.fingerprint, each.seed] for each in self.datasets]
-        return fingerprint_of("Mixture", inner, self._counts.tolist(), self._stopping)
+        return fingerprint_of(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
+
+    @property
+    def tokenizers(self) -> frozenset[str]:
+        """The fingerprints of the datasets' tokenizers, as far as they are known."""
+        return frozenset().union(*(each.tokenizers for each in self.datasets))
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
@@ -141,10 +147,20 @@ def checked(datasets: Sequence[Rows]) -> list[Rows]:
     for each in listed:
         if not isinstance(each, Rows):
             raise TypeError(f"datasets has {typed(each)}; each must be a Blocks, Packed or Mixture")
-        if (each.length, each.fields) != (listed[0].length, listed[0].fields):
-            raise ValueError(f"{each!r} differs from {listed[0]!r} in length or fields; they must be equal")
+        for name, own, first in (("length", each.length, listed[0].length), ("fields", each.fields, listed[0].fields)):
+            if own != first:
+                raise ValueError(
+                    f"the {name} of {each!r} is {own}, and that of {listed[0]!r} is {first}; give both the same"
+                )
         if len(each) == 0:
             raise ValueError(f"{each!r} has no rows; leave it out")
+    tokenizers = sorted(frozenset().union(*(each.tokenizers for each in listed)))
+    if len(tokenizers) > 1:
+        by_tokenizer = [next(each for each in listed if name in each.tokenizers) for name in tokenizers[:2]]
+        raise ValueError(
+            f"{by_tokenizer[0]!r} and {by_tokenizer[1]!r} are ids of two tokenizers, with the fingerprints "
+            f"{tokenizers[0][:12]}… and {tokenizers[1][:12]}…; encode all corpora with one tokenizer"
+        )
     if not listed:
         raise ValueError("datasets is empty; it must have at least one dataset")
     return listed

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders._packing import best_fit, best_fit_crop
-from bpe.data.loaders.blocks import Tail, check_shards
+from bpe.data.loaders.blocks import Tail, check_shards, tokenizers_of
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import Rows, fingerprint_of
 from bpe.data.loaders.spans import Batch, Format, Reader, Spans
@@ -143,10 +143,15 @@ class Packed(Rows):
         return self.__dict__ | {"_kept": {}, "_orders": {}}
 
     @property
+    def tokenizers(self) -> frozenset[str]:
+        """The fingerprint of the shards' tokenizer, if it is known."""
+        return tokenizers_of(self.shards)
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, the strategy and its arguments."""
         choices = self._strategy, self._long, self._window, self._tail
-        return fingerprint_of("Packed", self.shards.fingerprint, self.length, *choices)
+        return fingerprint_of(self.length, "Packed", self.shards.fingerprint, *choices)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""

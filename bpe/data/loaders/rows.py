@@ -92,6 +92,11 @@ class Rows(ABC):
     def fingerprint(self) -> str:
         """A hash of all that decides the rows: the shards' content, the length, and how documents make rows."""
 
+    @property
+    @abstractmethod
+    def tokenizers(self) -> frozenset[str]:
+        """The fingerprints of the tokenizers that encoded the ids, as far as they are known."""
+
     @abstractmethod
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(rows) + index`: int64 arrays (n, length)."""
@@ -141,6 +146,12 @@ class Rows(ABC):
             raise TypeError(f"state is {typed(state)}; it must be what state_dict() returned")
         if state["version"] != VERSION:
             raise ValueError(f"the state's version is {shown(state['version'])}; this release of bpe reads {VERSION}")
+        length = str(state["fingerprint"]).partition("-")[2]
+        if length.isdecimal() and int(length) != self.length:
+            raise ValueError(
+                f"the state is of rows of length {length}, but these rows have length {self.length}: resume with the "
+                "length of the run that saved it"
+            )
         for name, own in (("fingerprint", self.fingerprint), ("seed", self.seed)):
             if state[name] != own:
                 raise ValueError(
@@ -273,6 +284,10 @@ class Batches(Iterator[Batch]):
         return self._rows.state_at(self._plan.row_after(self.next_row, 0))
 
 
-def fingerprint_of(*parts: object) -> str:
-    """A hash of values that JSON can hold."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+def fingerprint_of(length: int, *parts: object) -> str:
+    """A hash of values that JSON can hold, and the length of rows, so that a state of another length is recognized.
+
+    >>> fingerprint_of(16, "Blocks", 3)
+    '6492abe6f9ce1c2bb3cf0ffe9918ea83-16'
+    """
+    return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}-{length}"

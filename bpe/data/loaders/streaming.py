@@ -127,7 +127,7 @@ class StreamingEncoder:
         """A hash of the sources (names and sizes of files), the tokenizer, and how documents make rows."""
         plan = self._sources.plan() if isinstance(self._sources, Sources) else None
         around = [*self._around, sorted(self._allowed)]
-        return fingerprint_of("StreamingEncoder", plan, self.tokenizer.fingerprint, self.length, around)
+        return fingerprint_of(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, around)
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the rows."""

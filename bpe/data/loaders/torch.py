@@ -13,6 +13,7 @@ Not here: the order of rows and the division among ranks (`rows.py`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -73,12 +74,14 @@ class RowSampler:
     ) -> None:
         self._rows, self._plan = checked_rows(rows), Plan(rows, size, rank, world, epochs, drop_last)
         self._start = self._next = 0
+        self._yielded = 0  # by the latest iteration
 
     def __iter__(self) -> Iterator[list[Key]]:
-        self._next = self._start
+        self._next, self._yielded = self._start, 0
         while self._plan.batches_from(self._next) != 0:
             numbers = range(*self._plan.part(self._next))
             self._next = self._plan.row_after(self._next, 1)
+            self._yielded += 1
             yield [divmod(number, len(self._rows)) for number in numbers]
 
     def __len__(self) -> int:
@@ -93,20 +96,36 @@ class RowSampler:
         epoch = check_int("epoch", epoch, 0)
         if self._start // len(self._rows) != epoch:
             self._start = self._next = epoch * len(self._rows)
+            self._yielded = 0
         self._plan.end = (epoch + 1) * len(self._rows)
 
     def state_dict(self, consumed: int | None = None) -> State:
         """The state after `consumed` batches of the latest iteration; without it, after all that were yielded.
 
         The state is the same on all ranks: version, fingerprint, seed, epoch, position.
+
+        Raises:
+            ValueError: for more batches than the latest iteration yielded: `consumed` counts from its beginning, which
+                after `load_state_dict` is not the beginning of the run.
+
         """
         if consumed is None:
             return self._rows.state_at(self._next)
-        return self._rows.state_at(self._plan.row_after(self._start, check_int("consumed", consumed, 0)))
+        if check_int("consumed", consumed, 0) > self._yielded:
+            raise ValueError(
+                f"consumed is {consumed} batches, but the latest iteration has yielded {self._yielded}; count the "
+                "batches since it began, not since step 0 of the run"
+            )
+        return self._rows.state_at(self._plan.row_after(self._start, consumed))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
         self._start = self._next = self._rows.number_of(state)
+        self._yielded = 0
+
+
+class WholeBatch(dict[str, Any]):
+    """A batch of `torch_batches`. By its type, PyTorch's own collation calls `_stacked` for several of them."""
 
 
 class WorkerBatches(Iterator[Batch]):
@@ -120,8 +139,7 @@ class WorkerBatches(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
-        batch: Batch = next(self._batches)
-        return batch
+        return WholeBatch(next(self._batches))
 
     def state_dict(self) -> State:
         """The state of this worker."""
@@ -177,12 +195,22 @@ class BatchStream:
         """The state after `consumed` batches of the latest iteration, for any number of workers and ranks.
 
         A `StreamingEncoder` has none: ValueError unless `consumed` is 0, for which the state is empty.
+
+        Raises:
+            ValueError: for more batches than the run has left.
+
         """
         if not isinstance(self._source, Rows):
             if consumed:
                 raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
-        return self._source.state_at(self._plan.row_after(self._start, check_int("consumed", consumed, 0)))
+        left = self._plan.batches_from(self._start)
+        if check_int("consumed", consumed, 0) > (consumed if left is None else left):
+            raise ValueError(
+                f"consumed is {consumed} batches, but this iteration has {left}; count the batches since it began, "
+                "not since step 0 of the run"
+            )
+        return self._source.state_at(self._plan.row_after(self._start, consumed))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
@@ -239,12 +267,27 @@ def checked_rows(rows: object) -> Rows:
 def _iterable_class() -> Any:
     """`BatchStream` as a subclass of PyTorch's IterableDataset, which a DataLoader recognizes."""
     from torch.utils.data import IterableDataset
+    from torch.utils.data._utils.collate import default_collate_fn_map
+
+    default_collate_fn_map[WholeBatch] = _stacked
 
     class TorchBatches(BatchStream, IterableDataset):  # type: ignore[misc]
         def __reduce__(self) -> tuple[Any, ...]:
             return _rebuild, (self._source, self._options, self._start)
 
     return TorchBatches
+
+
+def _stacked(batches: list[WholeBatch], **_: Any) -> Any:
+    """Collate several whole batches, which a DataLoader does by default: warn, because the arrays become 3-D."""
+    from torch.utils.data import default_collate
+
+    warnings.warn(
+        f"DataLoader stacks {len(batches)} batches of torch_batches, so that its tensors have 3 dimensions; pass "
+        "batch_size=None to DataLoader to receive them as they are",
+        stacklevel=2,
+    )
+    return default_collate([dict(batch) for batch in batches])
 
 
 def _rebuild(source: Any, options: dict[str, Any], start: int) -> Any:
