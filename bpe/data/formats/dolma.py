@@ -17,7 +17,6 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,7 +93,7 @@ def _offsets_in(path: Path, most: int) -> NDArray[np.int64]:
 
 def _gathered(pieces: Iterator[NDArray[np.int64]], path: Path, most: int) -> NDArray[np.int64]:
     """Check starts and ends of documents, and gather them as offsets."""
-    with Spool(Path(gettempdir()), "<i8") as spool:
+    with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         position = 0
         for bounds in pieces:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -294,7 +293,7 @@ def documents_by_token(ids: NDArray[Any], end_of_text: int, *, before: bool) -> 
     """
     check_int("end_of_text", end_of_text, 0, 0xFFFFFFFF)
     last = 0
-    with Spool(Path(gettempdir()), "<i8") as spool:
+    with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         for start in range(0, len(ids), 1 << 20):
             found = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +20,15 @@ PIECE = 1 << 19
 
 
 class Spool:
-    """Numbers in an unnamed temporary file in a folder: written once, then read in order. It never holds them all."""
+    """Numbers in an unnamed temporary file in a folder: written once, then read in order. It never holds them all.
 
-    def __init__(self, folder: Path, dtype: str) -> None:
+    Without a folder, the file is in the system's folder for temporary files.
+    """
+
+    def __init__(self, folder: Path | None, dtype: str) -> None:
+        from tempfile import TemporaryFile, gettempdir  # here, since it imports every compression: 5 ms
+
+        folder = Path(gettempdir()) if folder is None else folder
         self.dtype = np.dtype(dtype)
         self.length = 0
         self._file: IO[bytes] = TemporaryFile(dir=folder, prefix=".bpe-")  # noqa: SIM115 (close() closes it)
