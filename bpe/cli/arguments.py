@@ -258,18 +258,7 @@ def _add_train(train: Parser) -> None:
     option("--min-frequency", metavar="N", type=at_least(1), help="stop below this count of a pair; default 1")
     option("--max-token-length", metavar="N", type=at_least(1), help="make no token longer than N symbols")
     option("--limit-alphabet", metavar="N", type=at_least(1), help="keep only the N most frequent symbols")
-    option(
-        "--byte-fallback",
-        action="store_true",
-        help="characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
-    )
-    option(
-        "--character-coverage",
-        metavar="X",
-        type=fraction,
-        help="keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
-    )
-    option("--split-digits", action="store_true", help="each digit is a token of its own")
+    _add_byte_fallback(option)
     option("--first-id", metavar="N", type=at_least(0), help="the first id; default 0")
     _add_superwords(train)
     train.add_argument(
@@ -330,6 +319,22 @@ def _add_units(parser: Parser) -> None:
         help="what superwords are learned from: whole lines (default), or the patterns of SuperBPE's paper or of its "
         "authors' later vocabularies",
     )
+
+
+def _add_byte_fallback(option: Callable[..., None]) -> None:
+    """The options that train a tokenizer like Llama 2's."""
+    option(
+        "--byte-fallback",
+        action="store_true",
+        help="characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
+    )
+    option(
+        "--character-coverage",
+        metavar="X",
+        type=fraction,
+        help="keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
+    )
+    option("--split-digits", action="store_true", help="each digit is a token of its own")
 
 
 def _add_count_words(count: Parser) -> None:

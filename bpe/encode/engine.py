@@ -166,9 +166,9 @@ class Engine:
         padded = np.frombuffer(space + vocabulary.blob + space, dtype=np.uint8)
         window = np.frombuffer(space, dtype=np.uint8)
         long_enough = vocabulary.lengths >= len(space)
-        first, last = vocabulary.offsets[:-1] + len(space), vocabulary.offsets[1:]
-        starts = long_enough & (padded[first[:, None] + np.arange(len(space))] == window).all(axis=1)
-        ends = long_enough & (padded[last[:, None] + np.arange(len(space))] == window).all(axis=1)
+        begin, end = vocabulary.offsets[:-1] + len(space), vocabulary.offsets[1:]
+        starts = long_enough & (padded[begin[:, None] + np.arange(len(space))] == window).all(axis=1)
+        ends = long_enough & (padded[end[:, None] + np.arange(len(space))] == window).all(axis=1)
         return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
 
     def _fuses_only(self) -> bool:

@@ -25,7 +25,7 @@ from bpe.count.counting import corpus_source, count_into
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import check_choice, check_int, shown, typed
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
-from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import NormalizerLike
 from bpe.training.encoded import encoded_groups
 from bpe.training.options import TrainOptions
@@ -61,8 +61,8 @@ class SuperWords:
     """
 
     transition: int
-    pretokenizer: Pretokenizer | str | None = None
-    first_pretokenizer: Pretokenizer | str | None = "gpt2"
+    pretokenizer: PretokenizerLike | None = None
+    first_pretokenizer: PretokenizerLike | None = "gpt2"
     max_words: int | None = 4
     forbidden: tuple[str, ...] = (": ",)
     unused: Literal["keep", "drop"] = "keep"

@@ -87,12 +87,6 @@ def read_model(
         ends = np.zeros(vocabulary.limit, dtype=np.bool_)
         ends[_ids(item, "ends_word", vocabulary)] = True
     ranks = _ranks(item, len(merges)) if item.get("merge_ranks") is not None else None
-    clip = _ids(item, "clip", vocabulary) if item.get("clip") is not None else None
-    if clip is not None and len(clip) != 2:
-        raise FormatError(
-            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
-        )
-    fallback = get(item, "model", "byte_fallback", bool, False) and not byte
     spec = TokenizerSpec(
         model=model,
         vocabulary=vocabulary,
@@ -104,23 +98,38 @@ def read_model(
         special_tokens=dict(added),
         token_flags=flags,
         unk_token=unk,
-        fuse_unk=get(item, "model", "fuse_unk", bool, False),
-        byte_fallback=fallback,
-        drop_unknown=not byte and unk is None and _drops_unknown(item, own),
         subword_prefix=prefix,
-        dropout=_dropout(item),
         end_of_word=mark,
         end_of_word_glued=glued and mark is not None,
         ends_word=ends,
-        ignore_merges=get(item, "model", "ignore_merges", bool, False),
-        clip=None if clip is None else (clip[0], clip[1]),
+        clip=_clip(item, vocabulary),
+        **_switches(item, byte),
     )
+    drops = not byte and unk is None and _drops_unknown(item, own)
+    spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
     if own or byte:
         return spec
-    if spec.drop_unknown and has_all_bytes(spec):
-        spec = replace(spec, drop_unknown=False)  # no symbol is unknown
     names = {name: number for name, number in special.items() if everything.get(name) == number}
     return replace(spec, text_specials=spelled_specials(spec, names, flags))
+
+
+def _switches(item: dict[str, Any], byte: bool) -> dict[str, Any]:
+    """The fields of a model that are the same in a `TokenizerSpec`."""
+    switches = {name: get(item, "model", name, bool, False) for name in ("fuse_unk", "ignore_merges", "byte_fallback")}
+    switches["byte_fallback"] &= not byte  # a byte-level model that has all bytes does not need it
+    return {**switches, "dropout": _dropout(item)}
+
+
+def _clip(item: dict[str, Any], vocabulary: Vocabulary) -> tuple[int, int] | None:
+    """The start and the end token of CLIP's `tokenize`."""
+    if item.get("clip") is None:
+        return None
+    clip = _ids(item, "clip", vocabulary)
+    if len(clip) != 2:
+        raise FormatError(
+            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
+        )
+    return clip[0], clip[1]
 
 
 def _vocabulary(model: Model, vocab: dict[str, int], special: dict[str, int]) -> Vocabulary:
