@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.threads import in_order
 from bpe.encode.engine import Engine
 from bpe.vocab.spec import TokenizerSpec
 
@@ -20,7 +21,7 @@ GROUP = 1 << 22
 
 
 def encoded_groups(
-    spec: TokenizerSpec, blob: NDArray[np.uint8], offsets: NDArray[np.int64]
+    spec: TokenizerSpec, blob: NDArray[np.uint8], offsets: NDArray[np.int64], threads: int = 1
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
     """(The ids, their offsets) of words by a tokenizer's merges alone, a group of GROUP bytes or more at a time.
 
@@ -36,21 +37,30 @@ def encoded_groups(
         yield batch.ids, batch.offsets
         return
     within, sizes = _byte_pairs(spec), np.diff(spec.vocabulary.offsets)
-    first = 0
-    while first < len(offsets) - 1:
-        last = max(int(np.searchsorted(offsets, offsets[first] + GROUP)), first + 1)
-        last = min(last, len(offsets) - 1)
-        text, bounds = blob[offsets[first] : offsets[last]], offsets[first : last + 1] - offsets[first]
+
+    def encoded(group: tuple[int, int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        bounds = offsets[group[0] : group[1] + 1]
+        text, bounds = blob[bounds[0] : bounds[-1]], bounds - bounds[0]
         cuts = np.ones(len(text) + 1, dtype=np.bool_)
         cuts[1:-1] = ~within[text[:-1].astype(np.uint16) << 8 | text[1:]]
         cuts[bounds] = True
         parts = np.flatnonzero(cuts)
         ids, known = engine.kernel.encode_spans(text, parts[:-1], parts[1:])
         if known:
-            yield ids, np.searchsorted(np.cumsum(sizes[ids]), bounds, "right")
-        else:  # some byte has no token
-            batch = engine.encode_words(text, bounds)
-            yield batch.ids, batch.offsets
+            return ids, np.searchsorted(np.cumsum(sizes[ids]), bounds, "right")
+        batch = engine.encode_words(text, bounds)  # some byte has no token
+        return batch.ids, batch.offsets
+
+    yield from in_order(encoded, _groups(offsets), threads)
+
+
+def _groups(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Consecutive words, from the first to before the last, with GROUP bytes or one word."""
+    first = 0
+    while first < len(offsets) - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + GROUP, "right")) - 1
+        last = max(last, first + 1)
+        yield first, last
         first = last
 
 

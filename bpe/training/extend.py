@@ -213,7 +213,7 @@ def _start_trainer(
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
-    words = _encoded(words, spec, ids, apart)
+    words = _encoded(words, spec, ids, apart, threads)
     memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(ids) + more)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
@@ -232,7 +232,7 @@ def _start_trainer(
     return trainer, ids, len(words.counts)  # frees the arrays of `words`
 
 
-def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int]) -> Words:
+def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int], threads: int) -> Words:
     """The words as the tokenizer encodes them, as uint32 token numbers.
 
     NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge.
@@ -243,7 +243,7 @@ def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: l
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     numbers[apart] = NO_TOKEN
     parts, lengths = [], [np.zeros(1, dtype=np.int64)]
-    for found, bounds in encoded_groups(spec, words.blob, words.offsets):
+    for found, bounds in encoded_groups(spec, words.blob, words.offsets, threads):
         parts.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
         lengths.append(np.diff(bounds))
     offsets = np.cumsum(np.concatenate(lengths))

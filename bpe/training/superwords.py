@@ -31,7 +31,7 @@ from bpe.training.encoded import encoded_groups
 from bpe.training.options import TrainOptions
 from bpe.vocab.pruning import pruned
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     blob, offsets, _ = arrays_of(counts)
     used = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     for ids, _ in encoded_groups(spec, blob, offsets):
-        used[ids] = True
+        used[ids[ids != NO_TOKEN]] = True  # NO_TOKEN: a byte without a token
     for (left, right), token in zip(spec.merges[::-1].tolist(), spec.merge_results[::-1].tolist(), strict=True):
         if used[token]:
             used[left] = used[right] = True

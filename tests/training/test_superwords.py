@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base.offsets import offsets_of
 from bpe.pretokenize.patterns import UNITS
+from bpe.training import encoded
 from bpe.training.superwords import SuperWords
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -282,3 +283,24 @@ def test_the_command_line_has_every_option(tmp_path: Path) -> None:
     main(["train", "--quiet", *counted, *size, *flags])
     assert bpe.Tokenizer.load(out) == expected
     assert main(["train", *corpus_flags, *size, "--units", "v2"]) == 2
+
+
+@pytest.mark.parametrize("unused", ["keep", "drop"])
+@pytest.mark.parametrize("alphabet", [None, "corpus"])
+def test_units_encoded_in_parts_have_the_same_ids(monkeypatch: pytest.MonkeyPatch, alphabet: Any, unused: Any) -> None:
+    """Whether long units are cut where no token reaches across, and in groups, changes nothing."""
+    texts = corpus(10)
+    first, second = (SuperWords(270).count_words(stage, texts=texts) for stage in (1, 2))
+    second.add("a unit \xff of other bytes\n")
+    options: dict[str, Any] = {
+        "counts": (first, second),
+        "vocab_size": 330,
+        "superwords": SuperWords(270, unused=unused),
+        "initial_alphabet": alphabet,
+    }
+    made = []
+    for long_words, group in ((1 << 30, 1), (0, 1), (0, 100)):
+        monkeypatch.setattr(encoded, "LONG_WORDS", long_words)
+        monkeypatch.setattr(encoded, "GROUP", group)
+        made += [bpe.train(**options, threads=threads) for threads in (1, 2)]
+    assert all(tok == made[0] for tok in made)
