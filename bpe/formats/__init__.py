@@ -6,10 +6,10 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
   finds what a format does not keep by reading the written content again;
 - `huggingface/` tokenizer.json, the native format, with `json_fields.py` (validation of untrusted JSON), `oniguruma.py`
   (patterns that mean the same to two regex engines) and `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
-- `vocab_merges.py` vocab.json with merges.txt, and their configuration;
-- `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered from the ranks; `tiktoken_folder.py` such a file
-  with its configuration; `tekken.py` Mistral's tekken.json; `openai_encodings.py` and `gpt2.py` OpenAI's own;
-- `clip.py` CLIP's merge list; `packed.py` files that may be compressed;
+- `vocab_merges.py` vocab.json with merges.txt; `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered
+  from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py`, `gpt2.py` OpenAI's;
+- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `packed.py` files that may be compressed;
+- `sentencepiece.py` over `protobuf.py` models of type BPE; `gguf.py` the tokenizers of GGUF files;
 - `id_files.py` token ids on disk: lines, .npy, whose headers `npy.py` makes and parses.
 
 Invariants: an unknown field or value that could change an id is rejected with a `FormatError` that names its position,
@@ -17,6 +17,6 @@ and nothing is guessed; reading a saved file gives an equal tokenizer; a tokeniz
 saved in a form that `tokenizers` rejects. Cost: linear in the file; recovering merges encodes the bytes of each token
 once.
 
-Sources: Hugging Face's `tokenizers` and `transformers`, OpenAI's tiktoken and CLIP, and mistral-common for their
-formats, and NumPy's for .npy.
+Sources: Hugging Face's `tokenizers` and `transformers`, OpenAI's tiktoken and CLIP, mistral-common, sentencepiece,
+subword-nmt and ggml for their formats, and NumPy's for .npy.
 """

@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from conftest import CORPORA
 from peers import Peer
 
 import bpe
@@ -91,6 +92,19 @@ def test_openai_files_are_written_as_published(shared_vocab, tmp_path):
     tok = bpe.Tokenizer.load(path)
     tok.save(tmp_path / "r50k_base.tiktoken")
     assert (tmp_path / "r50k_base.tiktoken").read_bytes() == path.read_bytes()
+
+
+def test_gpt2_from_its_two_files(shared_vocab, corpus, tmp_path):
+    vocab, merges = shared_vocab("gpt2_vocab.json"), shared_vocab("gpt2_merges.txt")
+    tok = bpe.Tokenizer.from_vocab_merges(vocab, merges)
+    ranks = bpe.Tokenizer.load(shared_vocab("r50k_base.tiktoken"))
+    for name in CORPORA:
+        text = corpus(name, 20_000).decode()
+        assert tok.encode(text).tolist() == ranks.encode(text).tolist()
+    tok.save(tmp_path / "f", format="tiktoken-folder")
+    assert bpe.Tokenizer.load(tmp_path / "f") == tok
+    ranks.save(tmp_path / "g", format="vocab-merges")
+    assert bpe.Tokenizer.load(tmp_path / "g") == ranks
 
 
 def test_clip_list_is_written(tmp_path):

@@ -1,0 +1,201 @@
+"""Every shared vocabulary: the ids of its reference, and all formats that can hold it, there and back.
+
+    python benchmarks/check_formats.py [BYTES]
+
+Loads each vocabulary of ../shared/data/vocab, encodes the first BYTES (default 2,000,000) of each corpus as its
+reference library does, saves it in every format, and loads it back with the same fingerprint. A format that cannot hold
+the tokenizer must say so. Exit status 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import bpe
+from bpe.formats.loading import FORMATS
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+CORPORA = ("english", "korean", "japanese", "python")
+#: SuperBPE's pretokenizer, from the notes beside the vocabularies.
+SUPERBPE: dict[str, object] = {
+    "type": "Sequence",
+    "pretokenizers": [
+        {"type": "Digits", "individual_digits": False},
+        {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+    ],
+}
+#: Losses that change no id: a rank file has no place for them.
+HARMLESS = {"ignore_merges"}
+
+Reference = Callable[[str], list[int]]
+
+
+def documents(name: str, size: int) -> list[str]:
+    """The first documents of a corpus."""
+    with lzma.open(SHARED / "corpora" / f"{name}.txt.xz") as file:
+        text = file.read(size).decode("utf-8", "ignore")
+    return text.split("<|endoftext|>")
+
+
+def contents(folder: Path) -> Iterator[tuple[str, Path]]:
+    """(name, path) of each shared file, decompressed."""
+    for path in sorted((SHARED / "vocab").iterdir()):
+        name = path.name.removesuffix(".gz")
+        target = folder / name
+        target.write_bytes(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
+        yield name, target
+
+
+def vocabularies(folder: Path) -> Iterator[tuple[str, bpe.Tokenizer, Reference]]:
+    """(name, tokenizer, function of the reference library) of each shared vocabulary."""
+    import tiktoken
+    import tokenizers
+
+    files = dict(contents(folder))
+    for name, path in files.items():
+        if name.endswith(".tiktoken"):
+            tok = bpe.Tokenizer.load(path)
+            assert tok.pretokenizer is not None
+            ranks = tok.ranks
+            peer = tiktoken.Encoding(name, pat_str=tok.pretokenizer.pattern, mergeable_ranks=ranks, special_tokens={})
+            yield name, tok, peer.encode_ordinary
+        elif name.endswith("_merges.txt"):
+            vocab, merges = files[name.replace("_merges.txt", "_vocab.json")], path
+            tok = bpe.Tokenizer.from_vocab_merges(vocab, merges)
+            steps = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+            if name.startswith("superbpe"):
+                tok = with_steps(bpe.Tokenizer.from_vocab_merges(vocab, merges, None), SUPERBPE, folder)
+            hf = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocab), str(merges)))
+            hf.pre_tokenizer = steps
+            if name.startswith("superbpe"):
+                hf = tokenizers.Tokenizer.from_file(str(folder / "superbpe.json"))
+            yield name, tok, partial(ids_of, hf)
+        elif name.startswith("bpe_simple_vocab"):
+            tok = bpe.Tokenizer.from_clip(path, ftfy=False)
+            yield name, tok, clip_reference(path)
+
+
+def ids_of(peer: Any, text: str) -> list[int]:
+    """The ids that `tokenizers` gives."""
+    return list(peer.encode(text, add_special_tokens=False).ids)
+
+
+def with_steps(tok: bpe.Tokenizer, steps: dict[str, object], folder: Path) -> bpe.Tokenizer:
+    """The tokenizer with another pre_tokenizer, which `tokenizers` reads too."""
+    tok.save(folder / "superbpe.json")
+    value = json.loads((folder / "superbpe.json").read_bytes())
+    value["pre_tokenizer"] = steps
+    (folder / "superbpe.json").write_text(json.dumps(value))
+    return bpe.Tokenizer.load(folder / "superbpe.json")
+
+
+def clip_reference(path: Path) -> Reference:
+    """CLIP's own rule, in Python: all occurrences of the best pair at once."""
+    import html
+    from itertools import pairwise
+
+    import regex
+
+    from bpe.vocab.byte_letters import byte_alphabet, to_letters
+
+    lines = path.read_text(encoding="utf-8").split("\n")[1 : 49152 - 256 - 2 + 1]
+    pairs = [tuple(line.split()) for line in lines]
+    letters = [to_letters(bytes([byte])) for byte in byte_alphabet()]
+    names = [*letters, *(letter + "</w>" for letter in letters), *("".join(pair) for pair in pairs)]
+    ids, ranks = {name: i for i, name in enumerate(names)}, {pair: rank for rank, pair in enumerate(pairs)}
+    pattern = regex.compile(
+        r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", regex.IGNORECASE
+    )
+    known: dict[str, list[int]] = {}
+
+    def word_ids(word: str) -> list[int]:
+        spelled = to_letters(word.encode())
+        parts = [*spelled[:-1], spelled[-1] + "</w>"]
+        while found := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
+            best, out, at = pairs[min(found)[0]], [], 0
+            while at < len(parts):
+                both = tuple(parts[at : at + 2]) == best
+                out.append("".join(parts[at : at + 2]) if both else parts[at])
+                at += 2 if both else 1
+            parts = out
+        return [ids[part] for part in parts]
+
+    def encode(text: str) -> list[int]:
+        text = regex.sub(r"\s+", " ", html.unescape(html.unescape(text)).strip()).strip().lower()
+        out: list[int] = []
+        for word in pattern.findall(text):
+            if word not in known:
+                known[word] = word_ids(word)
+            out += known[word]
+        return out
+
+    return encode
+
+
+def compare(tok: bpe.Tokenizer, reference: Reference, size: int) -> int:
+    """How many documents have other ids than the reference gives."""
+    wrong = 0
+    for corpus in CORPORA:
+        texts = documents(corpus, size)
+        for text, ids in zip(texts, tok.encode_batch(texts), strict=True):
+            wrong += not np.array_equal(ids, np.array(reference(text), dtype=np.uint32))
+    return wrong
+
+
+def there_and_back(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
+    """Format → "same", "same ids" or what is in the way."""
+    found = {}
+    for form, each in FORMATS.items():
+        if each.write is None:
+            continue
+        target = folder / f"out-{form}.json"
+        try:
+            tok.save(target, format=form)
+            clip = form == "clip"  # the list holds no normalizer
+            back = bpe.Tokenizer.from_clip(target, ftfy=False) if clip else bpe.Tokenizer.load(target, format=form)
+        except ValueError as error:
+            found[form] = str(error).split(": ", 1)[-1][:90]
+            if (
+                "cannot hold" not in str(error)
+                and "does not keep" not in str(error)
+                and "pattern is unk" not in str(error)
+            ):
+                found[form] = f"WRONG: {error}"
+            continue
+        lost = {difference.field for difference in bpe.diff(tok, back).tokenizers}
+        found[form] = "same" if back == tok else "same ids" if lost <= HARMLESS else f"WRONG: {sorted(lost)}"
+    return found
+
+
+def main() -> int:
+    """Check all vocabularies; the exit status."""
+    size = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
+    bad = False
+    with TemporaryDirectory() as name:
+        for vocabulary, tok, reference in vocabularies(Path(name)):
+            wrong = compare(tok, reference, size)
+            with TemporaryDirectory() as folder:
+                formats = there_and_back(tok, Path(folder))
+            bad |= wrong > 0 or any(result.startswith("WRONG") for result in formats.values())
+            print(f"{vocabulary}: {tok}\n  documents with other ids than the reference: {wrong}")
+            for form, result in formats.items():
+                print(f"  {form:<16}{result}")
+    return int(bad)
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.getLogger("bpe").setLevel(logging.ERROR)
+    sys.exit(main())
