@@ -67,7 +67,7 @@ def vocabularies(folder: Path) -> Iterator[tuple[str, bpe.Tokenizer, Reference]]
         if name.endswith(".tiktoken"):
             tok = bpe.Tokenizer.load(path)
             assert tok.pretokenizer is not None
-            ranks = tok.ranks
+            ranks = tok.spec.vocabulary.ids
             peer = tiktoken.Encoding(name, pat_str=tok.pretokenizer.pattern, mergeable_ranks=ranks, special_tokens={})
             yield name, tok, peer.encode_ordinary
         elif name.endswith("_merges.txt"):
