@@ -22,6 +22,7 @@ from bpe import data, normalizers
 from bpe._version import __version__
 from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
+from bpe.compat import accelerate
 from bpe.converting import convert, diff
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_words
@@ -50,6 +51,7 @@ __all__ = [
     "Training",
     "WordCounts",
     "__version__",
+    "accelerate",
     "convert",
     "count_words",
     "data",

@@ -16,6 +16,8 @@ from bpe.errors import FormatError, shown
 #: Numbers that stand for the vocab and the merges while `json` reads the rest.
 _PLACEHOLDERS = (8273645190382745103, 8273645190382745104)
 _VOCAB, _MERGES = re.compile(r'"vocab"\s*:\s*(?=\{)'), re.compile(r'"merges"\s*:\s*(?=\[)')
+#: What follows the merges where they are the last field; whoever uses them reads them anyway.
+_TAIL = re.compile(r"\](?=\s*\}\s*\}\s*\Z)")
 _SCANNER = json.JSONDecoder()
 
 #: The fields of an added token, in the order in which `tokenizers` writes them.
@@ -107,7 +109,8 @@ def _divided(text: str) -> tuple[dict[str, Any], tuple[dict[str, int], str, str]
         return None
     try:
         vocab, vocab_end = _SCANNER.raw_decode(text, vocab_at.end())
-        _, merges_end = _SCANNER.raw_decode(text, merges_at.end())
+        tail = _TAIL.search(text, max(len(text) - 64, merges_at.end())) if merges_at.start() > vocab_end else None
+        merges_end = tail.start() + 1 if tail else _SCANNER.raw_decode(text, merges_at.end())[1]
         spans = [(vocab_at.end(), vocab_end, _PLACEHOLDERS[0]), (merges_at.end(), merges_end, _PLACEHOLDERS[1])]
         rest, done = [], 0
         for start, end, number in sorted(spans):

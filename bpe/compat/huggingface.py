@@ -254,6 +254,8 @@ class Tokenizer:
         return self._state
 
     def _rules(self, **changes: Any) -> None:
+        if "processor" in changes:
+            changes["known_ends"] = []
         with self._lock:
             self._state = replace(self._state, rules=replace(self._state.rules, **changes))
 
@@ -489,6 +491,8 @@ class Tokenizer:
             raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
         texts = list(input)
         if not is_pretokenized and all(isinstance(text, str) for text in texts):
+            if len(texts) == 1:
+                return [self.encode(texts[0], add_special_tokens=add_special_tokens)]
             batch = state.core.encode_batch(texts, state.as_text)
             call = Call(
                 state.core, texts, batch.ids, batch.offsets.tolist(), state.rules, add_special=add_special_tokens,
@@ -506,6 +510,25 @@ class Tokenizer:
     ) -> list[Encoding]:
         """As `encode_batch`; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
+
+    def encodings_of(self, texts: list[str], add_special_tokens: bool, as_text: bool) -> list[Encoding]:
+        """The encodings of texts without truncation and padding, whatever is set.
+
+        Args:
+            texts: the texts.
+            add_special_tokens: as for `encode`.
+            as_text: whether special tokens in texts are text.
+
+        """
+        state = self._snapshot()
+        rules, options = state.rules, {"add_special": add_special_tokens, "as_text": as_text}
+        if rules.truncation is not None or rules.padding is not None:
+            rules = Rules(rules.processor)
+        if len(texts) == 1:
+            ids = state.core.encode(texts[0], as_text)
+            return [Encoding.row(Call(state.core, texts, ids, [0, len(ids)], rules, **options), 0)]
+        batch = state.core.encode_batch(texts, as_text)
+        return Call(state.core, texts, batch.ids, batch.offsets.tolist(), rules, **options).encodings()
 
     async def async_encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True

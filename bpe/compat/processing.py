@@ -9,9 +9,8 @@ Not here: the parts that encodings consist of (`encodings.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,21 +59,25 @@ class Rules:
 
     Attributes:
         processor: the post-processor, as JSON.
+        known_ends: `ends`, once it is known; rules with the same processor share the list.
 
     """
 
     processor: Any = None
     truncation: Truncation | None = None
     padding: PaddingRule | None = None
+    known_ends: list[tuple[list[int], list[int]]] = field(default_factory=list, repr=False, compare=False)
 
     def n_added(self, pair: bool) -> int:
         """The number of template tokens."""
         return n_added(self.processor, pair)
 
-    @cached_property
+    @property
     def ends(self) -> tuple[list[int], list[int]]:
-        """The ids that the post-processor puts before and after a single text."""
-        return ends_of_template(self.processor)
+        """The ids that the post-processor puts before and after a single text; computed once."""
+        if not self.known_ends:
+            self.known_ends.append(ends_of_template(self.processor))
+        return self.known_ends[0]
 
 
 # Post-processors ------------------------------------------------------------------------------------------------------
@@ -236,7 +239,9 @@ class Call:
 
     """
 
-    __slots__ = ("_after", "_before", "add_special", "as_text", "bounds", "core", "ids", "n_template", "rules", "texts")
+    __slots__ = (
+        "_after", "_before", "_most", "add_special", "as_text", "bounds", "core", "ids", "n_template", "rules", "texts",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -254,14 +259,23 @@ class Call:
         self._before, self._after = rules.ends if add_special else NO_ENDS
         #: The number of tokens that the template adds to each row.
         self.n_template = len(self._before) + len(self._after)
+        #: The most ids of a row that are kept; None where rows are not truncated.
+        self._most = None if rules.truncation is None else rules.truncation.max_length - self.n_template
 
     def length(self, row: int) -> int:
         """The number of ids of a row."""
-        return self.bounds[row + 1] - self.bounds[row] + self.n_template
+        own = self.bounds[row + 1] - self.bounds[row]
+        return (own if self._most is None else min(own, self._most)) + self.n_template
 
     def row_ids(self, row: int, padding: Padding | None) -> list[int]:
         """The ids of a row, with template tokens and padding."""
-        ids = self.core.as_list(self.ids[self.bounds[row] : self.bounds[row + 1]])
+        start, stop = self.bounds[row], self.bounds[row + 1]
+        if self._most is not None and stop - start > self._most:
+            if cast("Truncation", self.rules.truncation).direction == "right":
+                stop = start + self._most
+            else:
+                start = stop - self._most
+        ids = self.core.as_list(self.ids[start:stop])
         if self.n_template:
             ids = [*self._before, *ids, *self._after]
         if padding is not None and padding[0] > len(ids):
@@ -278,12 +292,9 @@ class Call:
     def encodings(self) -> list[Encoding]:
         """The encodings of all rows, padded."""
         made = [Encoding.row(self, row) for row in range(len(self.texts))]
-        rule = self.rules.truncation
-        if rule is not None:
-            most, bounds = rule.max_length - self.n_template, self.bounds
-            for row in range(len(made)):
-                if bounds[row + 1] - bounds[row] > most or most <= 0:
-                    made[row] = self.whole(row)
+        rule, most = self.rules.truncation, self._most or 0
+        if rule is not None and (most <= 0 or rule.strategy == "only_second" or rule.stride >= most):
+            made = [self.whole(row) for row in range(len(made))]  # an error, or nothing is left
         return padded(made, self.rules.padding)
 
 

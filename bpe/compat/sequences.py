@@ -33,6 +33,8 @@ from bpe.vocab.byte_letters import letter_bytes
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
+#: Lists of fewer ids are searched for special tokens one by one.
+_SHORT = 64
 
 
 def load_tokenizers() -> Any:
@@ -126,6 +128,7 @@ class Core:
         self._skipped = np.zeros(native.n_vocab + 1, dtype=np.bool_)
         skipped = [number for name, number in self.added_ids.items() if name in self.special]
         self._skipped[skipped] = True
+        self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
         self._own_decoding = spec.model == "byte" and all(
             _byte_level(each.content) == native.token_bytes(each.id) for each in self.added
@@ -278,7 +281,11 @@ class Core:
         return text
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:
-        array = as_array(ids if type(ids) is list else list(ids))
+        ids = ids if type(ids) is list else list(ids)
+        if skip_special and len(ids) < _SHORT:
+            numbers, skip_special = self._skipped_ids, False
+            ids = [number for number in ids if number not in numbers]
+        array = as_array(ids)
         if skip_special:
             array = array[~self._skipped[np.minimum(array, len(self._skipped) - 1)]]
         try:

@@ -1,0 +1,465 @@
+"""Makes fast tokenizers of transformers 5 faster: one with `accelerate`, all with `patch_transformers`.
+
+Encoding and decoding go to a compat `Tokenizer` that is made from the tokenizer's own backend, and checked against it
+on texts for that purpose. transformers' own code still runs for everything else: padding, truncation and templates are
+set by its `_encode_plus`, and results are its `BatchEncoding`. Whatever was not verified is left to the methods that
+the tokenizer had before.
+
+A change of the backend is noticed at the next call: added tokens, components, settings of the model.
+
+Not here: the compat `Tokenizer` (`huggingface.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bpe.compat.huggingface import Tokenizer
+from bpe.errors import counted, typed
+
+__all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
+
+log = logging.getLogger("bpe")
+
+#: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`.
+METHODS = ("__call__", "encode", "decode", "batch_decode", "_encode_plus", "_add_tokens", "backend_tokenizer")
+#: Texts on which results are compared.
+PROBES = (
+    "Hello, world! Don't you think it's 12345.67% fine?", "", " ", "  two  spaces\n\n\tand tabs ",
+    "naïve café e\u0301 Å ﬁ", "한국어 日本語 中文 العربية हिन्दी ไทย", "😀👍🏽 \u200d \u00a0\u2028",
+    "def f(x):\n    return x ** 2  # ok\n", "CamelCaseWords AND SHOUTING 1234567890 ١٢٣",
+    "<s></s><unk><pad><|endoftext|>[INST] [MASK]", "a" * 50 + " " * 20 + "!" * 30,
+)  # fmt: skip
+#: The key of an instance's state in its `__dict__`.
+_KEY = "_bpe_acceleration"
+
+
+@dataclass
+class Acceleration:
+    """What is accelerated for one tokenizer.
+
+    Attributes:
+        encoding: whether `__call__` and `encode` are.
+        decoding: whether `decode` and `batch_decode` are.
+        reasons: why not, for each part that is not.
+
+    """
+
+    encoding: bool = False
+    decoding: bool = False
+    reasons: list[str] = field(default_factory=list)
+    compat: Tokenizer | None = field(default=None, repr=False)
+    signature: Any = field(default=None, repr=False)
+    thorough: Any = field(default=None, repr=False)
+    exposed: bool = field(default=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _nothing, ()  # computed again where it is needed
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        return None
+
+
+def _nothing() -> None:
+    return None
+
+
+# What users call ------------------------------------------------------------------------------------------------------
+
+
+def accelerate(tokenizer: Any) -> Any:
+    """A copy of a tokenizer of transformers that encodes and decodes faster, with the same results.
+
+    Its class is a subclass of the tokenizer's, with `__call__`, `encode`, `decode` and `batch_decode` overridden. At
+    once, results are compared with the tokenizer's own on texts made for that; what differs is not accelerated, and the
+    log says so at level INFO. `acceleration_of` says what is.
+
+    Args:
+        tokenizer: a fast tokenizer of transformers, such as `AutoTokenizer.from_pretrained` returns. It is not changed.
+            The copy shares its backend.
+
+    Raises:
+        TypeError: for anything else.
+        ModuleNotFoundError: if transformers is not installed.
+
+    """
+    backend = _load_backend()
+    if not isinstance(tokenizer, backend):
+        raise TypeError(
+            f"tokenizer is {typed(tokenizer)}; it must be a fast tokenizer of transformers, such as "
+            "AutoTokenizer.from_pretrained returns"
+        )
+    made = copy.copy(tokenizer)
+    if not getattr(type(made), "_bpe_generated", False):
+        made.__class__ = _subclass(type(tokenizer))
+    made.__dict__.pop(_KEY, None)
+    _state_of(made, _originals(type(made)._bpe_plain))
+    return made
+
+
+def acceleration_of(tokenizer: Any) -> Acceleration | None:
+    """What is accelerated for a tokenizer; None if nothing was tried."""
+    found: Acceleration | None = tokenizer.__dict__.get(_KEY)
+    return found
+
+
+_patch_lock = threading.Lock()
+_patched: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
+
+
+def patch_transformers() -> None:
+    """Accelerate all fast tokenizers of transformers, those that exist and those that will be made.
+
+    Each is checked at its first call, and keeps its own methods if results differ. A second call does nothing.
+
+    Raises:
+        ModuleNotFoundError: if transformers is not installed.
+
+    """
+    global _patched
+    backend = _load_backend()
+    with _patch_lock:
+        if _patched is None:
+            methods = _methods(_originals(backend))
+            _patched = {name: backend.__dict__.get(name) for name in METHODS}
+            for name, method in methods.items():
+                setattr(backend, name, method)
+
+
+def unpatch_transformers() -> None:
+    """Give all tokenizers of transformers their own methods back. Without `patch_transformers`, it does nothing."""
+    global _patched
+    with _patch_lock:
+        if _patched is not None:
+            backend = _load_backend()
+            for name, method in _patched.items():
+                if method is None:
+                    delattr(backend, name)
+                else:
+                    setattr(backend, name, method)
+            _patched = None
+
+
+# Private --------------------------------------------------------------------------------------------------------------
+
+
+def _load_backend() -> Any:
+    try:
+        from transformers.tokenization_utils_tokenizers import TokenizersBackend
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "this needs Hugging Face's transformers 5, which is not installed; pip install transformers",
+            name=error.name,
+        ) from None
+    return TokenizersBackend
+
+
+def _originals(kind: Any) -> dict[str, Any]:
+    """The methods of a class before they are overridden."""
+    found = {name: getattr(kind, name) for name in METHODS}
+    for name, value in found.items():  # of a class that is patched, those from before
+        found[name] = getattr(value.fget if isinstance(value, property) else value, "_bpe_original", value)
+    return found
+
+
+def _subclass(kind: Any) -> Any:
+    """The accelerated subclass of a class of tokenizers. It has the same name, which `save_pretrained` writes."""
+    plain = getattr(kind, "_bpe_plain", kind)
+    attributes = {
+        **_methods(_originals(plain)),
+        "_bpe_generated": True,
+        "_bpe_plain": plain,
+        "__reduce_ex__": _reduced,
+        "__module__": plain.__module__,
+        "__qualname__": plain.__qualname__,
+        "__doc__": plain.__doc__,
+    }
+    return type(plain.__name__, (plain,), attributes)
+
+
+def _reduced(self: Any, _protocol: Any) -> Any:
+    state = {name: value for name, value in self.__dict__.items() if name != _KEY}
+    return _restored, (type(self)._bpe_plain, state)
+
+
+def _restored(plain: Any, state: dict[str, Any]) -> Any:
+    made = object.__new__(_subclass(plain))
+    made.__dict__.update(state)
+    return made
+
+
+def _methods(originals: dict[str, Any]) -> dict[str, Any]:
+    """The replacements of the methods of a class, which call the original ones where they must."""
+    plain_call, plain_encode, plain_plus = (originals[name] for name in ("__call__", "encode", "_encode_plus"))
+    plain_decode, plain_add, plain_backend = (
+        originals[name] for name in ("decode", "_add_tokens", "backend_tokenizer")
+    )
+    base = _load_base()
+    own_plus = plain_plus.__qualname__ == "TokenizersBackend._encode_plus" and plain_encode is base.encode
+    own_call = own_plus and plain_call is base.__call__ and not hasattr(base, "_switch_to_input_mode")
+    batch_encoding = _load_batch_encoding()
+
+    def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
+        if own_call and not args and not options and text is not None and text != []:
+            found = _called(self, text, originals, batch_encoding)
+            if found is not None:
+                return found
+        return plain_call(self, text, *args, **options)
+
+    def encode(self: Any, text: Any, *args: Any, **options: Any) -> Any:
+        if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
+            state = _state_of(self, originals)
+            if state.encoding:
+                return _encoded(self, state, [text], options.get("add_special_tokens", True))[0].ids
+        return plain_encode(self, text, *args, **options)
+
+    def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
+        state = _state_of(self, originals)
+        if not state.encoding:
+            return plain_plus(self, *args, **options)
+        kind = options.get("return_tensors")
+        if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
+            found = _tensors(plain_plus(_view(self, state), *args, **{**options, "return_tensors": None}), kind)
+            if found is not None:
+                return found
+        return plain_plus(_view(self, state), *args, **options)
+
+    def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
+        found = _decoded(self, token_ids, skip_special_tokens, options, originals)
+        return plain_decode(self, token_ids, skip_special_tokens, **options) if found is None else found
+
+    def batch_decode(
+        self: Any,
+        sequences: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+        **options: Any,
+    ) -> list[str]:
+        options = {**options, "clean_up_tokenization_spaces": clean_up_tokenization_spaces}
+        found = decode(self, sequences, skip_special_tokens, **options)
+        return [found] if isinstance(found, str) else found
+
+    def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
+        self.__dict__.pop(_KEY, None)
+        added: int = plain_add(self, new_tokens, special_tokens)
+        return added
+
+    def backend_tokenizer(self: Any) -> Any:
+        state = self.__dict__.get(_KEY)
+        if state is not None:
+            state.exposed = True
+        return plain_backend.fget(self)
+
+    methods: dict[str, Any] = {
+        "__call__": __call__,
+        "encode": encode,
+        "_encode_plus": _encode_plus,
+        "decode": decode,
+        "batch_decode": batch_decode,
+        "_add_tokens": _add_tokens,
+    }
+    for name, method in methods.items():
+        method.__doc__ = getattr(originals[name], "__doc__", None)
+        method._bpe_original = originals[name]
+    backend_tokenizer._bpe_original = plain_backend  # type: ignore[attr-defined]
+    return {**methods, "backend_tokenizer": property(backend_tokenizer, doc=plain_backend.__doc__)}
+
+
+def _load_base() -> Any:
+    from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+    return PreTrainedTokenizerBase
+
+
+def _load_batch_encoding() -> Any:
+    from transformers.tokenization_utils_base import BatchEncoding
+
+    return BatchEncoding
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+def _view(tokenizer: Any, state: Acceleration) -> Any:
+    """The tokenizer with a compat `Tokenizer` of its own as backend, for one call of transformers' code."""
+    view = object.__new__(type(tokenizer))
+    view.__dict__.update(tokenizer.__dict__)
+    view.__dict__["_tokenizer"] = copy.copy(state.compat)
+    return view
+
+
+def _encoded(tokenizer: Any, state: Acceleration, texts: list[str], add_special: bool) -> list[Any]:
+    """Encodings without padding and truncation, as `_encode_plus` sets them for a plain call."""
+    assert state.compat is not None
+    return state.compat.encodings_of(texts, add_special, bool(tokenizer.split_special_tokens))
+
+
+def _called(tokenizer: Any, text: Any, originals: dict[str, Any], batch_encoding: Any) -> Any:
+    """The result of a call with nothing but a text or a list of texts; None for other arguments."""
+    single = type(text) is str
+    if not single and not (type(text) is list and all(type(each) is str for each in text)):
+        return None
+    state = _state_of(tokenizer, originals)
+    if not state.encoding:
+        return None
+    encodings = _encoded(tokenizer, state, [text] if single else text, add_special=True)
+    names, longest = tokenizer.model_input_names, tokenizer.model_max_length
+    rows = [each.ids for each in encodings]
+    for ids in rows:
+        if len(ids) > longest:
+            tokenizer._eventual_warn_about_too_long_sequence(ids, None, True)
+    data: dict[str, Any] = {"input_ids": rows}
+    if "token_type_ids" in names:
+        data["token_type_ids"] = [each.type_ids for each in encodings]
+    if "attention_mask" in names:
+        data["attention_mask"] = [[1] * len(ids) for ids in rows]
+    if single:
+        data = {name: rows[0] for name, rows in data.items()}
+    return batch_encoding(data, encodings)
+
+
+def _tensors(encoded: Any, kind: str) -> Any:
+    """A result with lists as one with arrays or tensors of int64; None for rows of different lengths, and no rows."""
+    arrays = {}
+    for name, rows in encoded.data.items():
+        rows = rows if rows and isinstance(rows[0], list) else [rows]
+        if not isinstance(rows[0], list) or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+            return None
+        if not isinstance(rows[0][0], int):
+            return None
+        arrays[name] = np.array(rows, dtype=np.int64)
+    if kind == "pt":
+        import torch
+
+        arrays = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    encoded.data.update(arrays)
+    return encoded
+
+
+def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], originals: dict[str, Any]) -> Any:
+    """The text of ids, or the texts of several rows; None where the tokenizer's own method must do it."""
+    clean = options.get("clean_up_tokenization_spaces")
+    if options.keys() - {"clean_up_tokenization_spaces"} or type(skip) is not bool:
+        return None
+    if tokenizer.clean_up_tokenization_spaces if clean is None else clean:
+        return None
+    if not isinstance(ids, (list, int)) and hasattr(ids, "tolist"):
+        ids = ids.tolist()
+    if type(ids) is int:
+        ids = [ids]
+    if type(ids) is not list:
+        return None
+    state = _state_of(tokenizer, originals, decoding=True)
+    if not state.decoding:
+        return None
+    assert state.compat is not None
+    decode = state.compat.decode
+    try:
+        if ids and type(ids[0]) is list:
+            return [decode(row, skip) for row in ids]
+        return decode(ids, skip)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+# Verification ---------------------------------------------------------------------------------------------------------
+
+
+def _state_of(tokenizer: Any, originals: dict[str, Any], decoding: bool = False) -> Acceleration:
+    """The state of a tokenizer, made or made again if its backend changed.
+
+    With `decoding`, only what decoding depends on is compared.
+    """
+    state: Acceleration | None = tokenizer.__dict__.get(_KEY)
+    backend = tokenizer.__dict__["_tokenizer"]
+    if state is not None and state.signature[: 3 if decoding else 6] == _signature(backend, decoding):
+        if not state.exposed:
+            return state
+        state.exposed = False
+        if state.thorough == _thorough(backend):
+            return state
+    state = _verified(tokenizer, originals)
+    tokenizer.__dict__[_KEY] = state
+    return state
+
+
+def _signature(backend: Any, decoding: bool = False) -> Any:
+    """What is compared at each call to notice a change of the backend; a few microseconds."""
+    part = backend.decoder
+    found = (id(backend), backend.get_vocab_size(True), part and part.__getstate__())
+    if decoding:
+        return found
+    parts = (backend.post_processor, backend.pre_tokenizer, backend.normalizer)
+    return found + tuple([part if part is None else part.__getstate__() for part in parts])
+
+
+def _thorough(backend: Any) -> Any:
+    """What is compared after the backend was handed out."""
+    model = backend.model
+    names = ("dropout", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges")
+    settings = [getattr(model, name, None) for name in names]
+    return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings
+
+
+def _verified(tokenizer: Any, originals: dict[str, Any]) -> Acceleration:
+    """The state of a tokenizer after comparing results."""
+    backend = tokenizer.__dict__["_tokenizer"]
+    state = Acceleration()
+    try:
+        state.signature, state.thorough = _signature(backend), _thorough(backend)
+        state.compat = Tokenizer.from_str(backend.to_str())
+        if state.compat.native is None:
+            raise ValueError("the native tokenizer cannot read this model")
+        _compare(tokenizer, state, originals)
+    except Exception as error:  # noqa: BLE001  # whatever goes wrong, the tokenizer's own methods remain
+        state.encoding = state.decoding = False
+        state.reasons.append(f"{type(error).__name__}: {error}")
+    name = type(tokenizer).__name__
+    if state.reasons:
+        log.info("%s is not accelerated, or in part: %s", name, "; ".join(state.reasons))
+    else:
+        log.info("%s is accelerated: encoding and decoding", name)
+    return state
+
+
+def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> None:
+    """Set what is accelerated: whatever gives the same results as the original methods on all probe texts."""
+    plain_plus = originals["_encode_plus"]
+    names = list(state.compat.get_added_tokens_decoder().values())[:64] if state.compat else []
+    texts = [*PROBES, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]
+    plain = object.__new__(type(tokenizer))
+    plain.__dict__.update(tokenizer.__dict__)
+    options = {"add_special_tokens": True, "return_token_type_ids": True, "return_special_tokens_mask": True}
+    differing = _differing(plain_plus, plain, _view(tokenizer, state), texts, options)
+    state.encoding = not differing
+    if differing:
+        state.reasons.append(f"encoding differs on {counted(differing, 'probe text')}")
+    backend, compat, own_decode = plain.__dict__["_tokenizer"], state.compat, _load_backend()._decode
+    assert compat is not None
+    wrong = 0
+    for each in backend.encode_batch(texts):
+        wrong += any(backend.decode(each.ids, skip) != compat.decode(each.ids, skip) for skip in (False, True))
+        wrong += any(backend.decode(each.ids[i:]) != compat.decode(each.ids[i:]) for i in range(1, 4))
+    if type(tokenizer)._decode is not own_decode:
+        wrong = -1
+    state.decoding = not wrong
+    if wrong:
+        state.reasons.append("its class has a _decode of its own" if wrong < 0 else "decoding differs on probe texts")
+
+
+def _differing(encode: Callable[..., Any], plain: Any, fast: Any, texts: list[str], options: dict[str, Any]) -> int:
+    """The number of probe texts that two tokenizers encode in different ways."""
+    wrong = 0
+    for text in texts:
+        results = [encode(each, text, **options) for each in (plain, fast)]
+        wrong += dict(results[0]) != dict(results[1])
+    batches = [encode(each, texts, **options) for each in (plain, fast)]
+    pairs = [encode(each, texts, list(reversed(texts)), **options) for each in (plain, fast)]
+    return wrong + (dict(batches[0]) != dict(batches[1])) + (dict(pairs[0]) != dict(pairs[1]))

@@ -1,0 +1,336 @@
+"""Acceleration of transformers' tokenizers: the same results, for every way of calling them."""
+
+import copy
+import json
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe import compat
+from bpe.compat.huggingface import Tokenizer
+from bpe.compat.transformers import acceleration_of
+
+transformers = pytest.importorskip("transformers", reason="needs transformers 5")
+theirs = pytest.importorskip("tokenizers", reason="needs tokenizers")
+sys.path.insert(0, str(Path(__file__).parent))
+from shapes import HOSTILE, SHAPES, TEXTS, shape  # noqa: E402
+
+NAMES = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+TEMPLATE = "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] }}</s>{% endfor %}"
+READ_ONLY = (
+    "chat_template", "all_special_ids", "all_special_tokens", "vocab_size", "max_token_id", "truncation_side",
+    "is_fast", "eos_token_id", "bos_token_id", "pad_token_id", "special_tokens_map",
+)  # fmt: skip
+
+
+def plain(name: str) -> Any:
+    made = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=theirs.Tokenizer.from_str(shape(name)), **({} if name == "words" else NAMES)
+    )
+    made.chat_template = TEMPLATE
+    return made
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def both(request: Any) -> tuple[Any, Any]:
+    """A tokenizer and its accelerated copy."""
+    made = plain(request.param)
+    return made, bpe.accelerate(made)
+
+
+@pytest.fixture
+def patched() -> Iterator[None]:
+    compat.patch_transformers()
+    yield
+    compat.unpatch_transformers()
+
+
+def assert_same(one: Any, other: Any) -> None:
+    assert list(one) == list(other)
+    for name in one:
+        assert type(one[name]) is type(other[name])
+        if isinstance(one[name], list):
+            assert one[name] == other[name]
+        else:
+            assert one[name].dtype == other[name].dtype
+            assert one[name].shape == other[name].shape
+            assert bool((one[name] == other[name]).all())
+    for own, found in zip(one.encodings, other.encodings, strict=True):
+        for column in ("ids", "tokens", "offsets", "word_ids", "sequence_ids", "attention_mask", "type_ids"):
+            assert getattr(own, column) == getattr(found, column)
+
+
+def test_all_shapes_are_accelerated(both: tuple[Any, Any]) -> None:
+    own, fast = both
+    state = acceleration_of(fast)
+    assert state is not None
+    assert (state.encoding, state.decoding, state.reasons) == (True, True, [])
+    assert acceleration_of(own) is None
+    assert isinstance(fast, type(own))
+    assert type(fast).__name__ == type(own).__name__
+
+
+def test_encoding_and_decoding(both: tuple[Any, Any]) -> None:
+    own, fast = both
+    for text in HOSTILE:
+        assert_same(own(text), fast(text))
+        assert_same(own(text, add_special_tokens=False), fast(text, add_special_tokens=False))
+        ids = own.encode(text)
+        assert fast.encode(text) == ids
+        assert fast.encode(text, add_special_tokens=False) == own.encode(text, add_special_tokens=False)
+        assert fast.tokenize(text) == own.tokenize(text)
+        for skip in (False, True):
+            expected = own.decode(ids, skip_special_tokens=skip)
+            assert fast.decode(ids, skip_special_tokens=skip) == expected
+            assert fast.decode(np.array(ids, dtype=np.int64), skip_special_tokens=skip) == expected
+            assert fast.batch_decode([ids, ids[:2]], skip_special_tokens=skip) == own.batch_decode(
+                [ids, ids[:2]], skip_special_tokens=skip
+            )
+    assert fast.decode(5) == own.decode(5)
+    assert fast.decode([]) == own.decode([])
+    assert fast.batch_decode([3, 4]) == own.batch_decode([3, 4])
+    assert fast.decode([3, 4], clean_up_tokenization_spaces=True) == own.decode(
+        [3, 4], clean_up_tokenization_spaces=True
+    )
+    assert fast.convert_tokens_to_ids(["the", "<s>"]) == own.convert_tokens_to_ids(["the", "<s>"])
+    assert fast.convert_ids_to_tokens([0, 3]) == own.convert_ids_to_tokens([0, 3])
+
+
+@pytest.mark.parametrize("tensors", [None, "np", "pt"])
+def test_batches(both: tuple[Any, Any], tensors: str | None) -> None:
+    own, fast = both
+    if tensors == "pt":
+        pytest.importorskip("torch")
+    if own.pad_token is None:
+        pytest.skip("has no padding token")
+    rows, others = HOSTILE, HOSTILE[::-1]
+    options = {"padding": True, "truncation": True, "return_tensors": tensors}
+    assert_same(own(rows, max_length=7, **options), fast(rows, max_length=7, **options))
+    assert_same(own(rows, others, max_length=9, **options), fast(rows, others, max_length=9, **options))
+    assert_same(own("the low", return_tensors=tensors), fast("the low", return_tensors=tensors))
+    padded = {"padding": "max_length", "max_length": 300, "padding_side": "left", "pad_to_multiple_of": 8}
+    assert_same(own(rows, return_tensors=tensors, **padded), fast(rows, return_tensors=tensors, **padded))
+    every = {
+        "return_overflowing_tokens": True, "return_special_tokens_mask": True, "return_offsets_mapping": True,
+        "return_length": True, "return_token_type_ids": True, "stride": 1, "max_length": 8, "truncation": True,
+    }  # fmt: skip
+    assert_same(own(rows, **every), fast(rows, **every))
+    words = [text.split() for text in rows if text.split()]
+    assert_same(
+        own(words, is_split_into_words=True, max_length=6, **options),
+        fast(words, is_split_into_words=True, max_length=6, **options),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ((None,), {}),
+        ((3,), {}),
+        (([],), {}),
+        ((["a", 3],), {}),
+        ((["a", "b b b"],), {"return_tensors": "np"}),
+        (("a",), {"truncation": "only_second", "max_length": 2}),
+        (("a",), {"padding": "longest", "pad_to_multiple_of": 3, "truncation": True, "max_length": 2}),
+        (("a b c d e f g",), {"truncation": "only_second", "max_length": 3}),
+    ],
+)
+def test_errors_are_the_same(arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    own = plain("gpt2")
+
+    def outcome(tokenizer: Any) -> str:
+        try:
+            return str(dict(tokenizer(*arguments, **options)))
+        except Exception as error:  # noqa: BLE001
+            return str(error).split(":")[0]
+
+    assert outcome(own) == outcome(bpe.accelerate(own))
+
+
+def test_chat_templates(both: tuple[Any, Any]) -> None:
+    pytest.importorskip("jinja2")
+    own, fast = both
+    messages = [{"role": "user", "content": "the lowest price?"}, {"role": "assistant", "content": "low é"}]
+    assert fast.apply_chat_template(messages, tokenize=False) == own.apply_chat_template(messages, tokenize=False)
+    assert_same(
+        own.apply_chat_template(messages, return_dict=True), fast.apply_chat_template(messages, return_dict=True)
+    )
+
+
+def test_changes_of_the_backend_are_noticed() -> None:
+    fast = bpe.accelerate(plain("llama3"))
+    own = plain("llama3")
+
+    def compare() -> None:
+        for text in ("the <new> low prices", "<s>the <other>"):
+            assert_same(own(text), fast(text))
+            assert fast.encode(text) == own.encode(text)
+            assert fast.decode(own.encode(text), skip_special_tokens=True) == own.decode(
+                own.encode(text), skip_special_tokens=True
+            )
+
+    compare()
+    for change in (
+        lambda each: each.add_tokens(["<new>"]),
+        lambda each: each.add_special_tokens({"additional_special_tokens": ["<other>"]}),
+        lambda each: each.add_tokens(["low"]),
+        lambda each: each.backend_tokenizer.add_special_tokens(["the"]),
+        lambda each: setattr(each.backend_tokenizer, "normalizer", theirs.normalizers.Lowercase()),
+        lambda each: setattr(each.backend_tokenizer, "decoder", theirs.decoders.Fuse()),
+        lambda each: setattr(each.backend_tokenizer.pre_tokenizer[1], "add_prefix_space", True),
+        lambda each: setattr(each, "add_eos_token", True),
+        lambda each: setattr(each, "split_special_tokens", True),
+    ):
+        for each in (own, fast):
+            change(each)
+        compare()
+
+
+def test_pickles_copies_and_saved_files(both: tuple[Any, Any], tmp_path: Path) -> None:
+    own, fast = both
+    fast.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    own.save_pretrained(tmp_path / "own")
+    assert config == json.loads((tmp_path / "own" / "tokenizer_config.json").read_text())
+    loaded = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    for each in (pickle.loads(pickle.dumps(fast)), copy.copy(fast), copy.deepcopy(fast), bpe.accelerate(loaded)):
+        for text in TEXTS:
+            assert_same(own(text), each(text))
+        assert acceleration_of(each).encoding
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_processes_encode() -> None:
+    fast = bpe.accelerate(plain("gpt2"))
+    expected = fast(TEXTS)["input_ids"]
+    child = os.fork()
+    if not child:
+        os._exit(0 if fast(TEXTS)["input_ids"] == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.usefixtures("patched")
+def test_patched_classes_accelerate_every_instance() -> None:
+    compat.patch_transformers()  # again: nothing happens
+    own = plain("roberta")
+    assert acceleration_of(own) is None
+    assert own("the low").encodings[0].__class__.__module__ == "bpe.compat.encodings"
+    assert acceleration_of(own).encoding
+    assert own.decode(own.encode("the low"), skip_special_tokens=True) == " the low"
+    again = pickle.loads(pickle.dumps(own))
+    assert again("the low")["input_ids"] == own("the low")["input_ids"]
+    fast = bpe.accelerate(plain("roberta"))
+    assert acceleration_of(fast).encoding
+    assert fast("the low")["input_ids"] == own("the low")["input_ids"]
+    unigram = theirs.Tokenizer(theirs.models.WordLevel({"the": 0, "<unk>": 1}, unk_token="<unk>"))
+    unigram.pre_tokenizer = theirs.pre_tokenizers.Whitespace()
+    other = transformers.PreTrainedTokenizerFast(tokenizer_object=unigram)
+    assert other("the low")["input_ids"] == [0, 1]
+    assert not acceleration_of(other).encoding
+    assert "must be BPE" in acceleration_of(other).reasons[0]
+
+
+def test_unpatching_restores_the_class() -> None:
+    kind = transformers.PreTrainedTokenizerFast
+    before = {name: getattr(kind, name) for name in ("__call__", "encode", "decode", "batch_decode", "_encode_plus")}
+    compat.unpatch_transformers()
+    compat.patch_transformers()
+    assert kind.__call__ is not before["__call__"]
+    compat.unpatch_transformers()
+    compat.unpatch_transformers()
+    assert {name: getattr(kind, name) for name in before} == before
+
+
+def test_only_fast_tokenizers_are_accelerated() -> None:
+    with pytest.raises(TypeError, match="tokenizer is 3, an int; it must be a fast tokenizer"):
+        bpe.accelerate(3)
+
+
+def test_what_differs_is_not_accelerated(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = plain("gpt2")
+    wrong = bpe.train(texts=["other"], vocab_size=256)
+    monkeypatch.setattr(Tokenizer, "from_str", classmethod(lambda cls, text: cls(wrong)))
+    fast = bpe.accelerate(own)
+    assert not acceleration_of(fast).encoding
+    assert "encoding differs" in acceleration_of(fast).reasons[0]
+    assert_same(own("the low"), fast("the low"))
+    assert fast.decode([80, 81]) == own.decode([80, 81])
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def objects(request: Any) -> tuple[Any, Any]:
+    """A tokenizer, and one whose `tokenizer_object` is a compat `Tokenizer`."""
+    names = {} if request.param == "words" else NAMES
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(shape(request.param)), **names)
+    return plain(request.param), made
+
+
+def test_tokenizer_objects(objects: tuple[Any, Any]) -> None:
+    own, made = objects
+    for text in HOSTILE:
+        assert_same(own(text), made(text))
+        assert made.decode(own.encode(text)) == own.decode(own.encode(text))
+    if own.pad_token is not None:
+        options = {"padding": True, "truncation": True, "max_length": 8, "return_tensors": "np"}
+        assert_same(own(HOSTILE, HOSTILE, **options), made(HOSTILE, HOSTILE, **options))
+    assert len(made) == len(own)
+    assert made.get_vocab() == own.get_vocab()
+    assert made.added_tokens_decoder == own.added_tokens_decoder
+    assert made.convert_tokens_to_string(["the", "low"]) == own.convert_tokens_to_string(["the", "low"])
+
+
+def test_tokenizer_objects_in_files_pickles_and_training(objects: tuple[Any, Any], tmp_path: Path) -> None:
+    own, made = objects
+    made.save_pretrained(tmp_path)
+    loaded = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    for each in (loaded, pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert each(TEXTS)["input_ids"] == own(TEXTS)["input_ids"]
+    if own.pad_token is not None and "e</w>" not in own.get_vocab():  # with a suffix, their order of symbols is random
+        again = [each.train_new_from_iterator([TEXTS], 300, show_progress=False) for each in (own, made)]
+        assert again[0].get_vocab() == again[1].get_vocab()
+        assert again[0](TEXTS)["input_ids"] == again[1](TEXTS)["input_ids"]
+
+
+#: What vLLM 0.11 (`TokenizerBase`, `get_cached_tokenizer`, detokenizer) and SGLang 0.5 (`TokenizerManager`,
+#: `DetokenizerManager`, `hf_transformers_utils`) call on a tokenizer, copied from their sources.
+SERVERS = (
+    "all_special_tokens", "all_special_ids", "bos_token_id", "eos_token_id", "pad_token_id", "is_fast", "vocab_size",
+    "max_len_single_sentence", "truncation_side", "padding_side", "chat_template", "added_tokens_decoder",
+    "name_or_path", "special_tokens_map", "model_max_length", "__call__", "__len__", "get_vocab", "get_added_vocab",
+    "encode", "decode", "batch_decode", "apply_chat_template", "convert_tokens_to_string", "convert_ids_to_tokens",
+    "convert_tokens_to_ids", "num_special_tokens_to_add", "add_special_tokens", "save_pretrained", "backend_tokenizer",
+)  # fmt: skip
+
+
+def test_members_that_servers_use(both: tuple[Any, Any]) -> None:
+    own, fast = both
+    for name in SERVERS:
+        assert hasattr(fast, name) == hasattr(own, name), name
+    for name in READ_ONLY:
+        if hasattr(own, name):
+            assert getattr(fast, name) == getattr(own, name)
+
+
+def test_cached_tokenizer_of_vllm() -> None:
+    """A subclass of the accelerated class, made and assigned as vLLM's `get_cached_tokenizer` does."""
+    fast = bpe.accelerate(plain("llama3"))
+    cached = copy.copy(fast)
+    ids = fast.all_special_ids
+
+    class CachedTokenizer(type(fast)):  # type: ignore[misc]
+        @property
+        def all_special_ids(self) -> list[int]:
+            found: list[int] = ids
+            return found
+
+    cached.__class__ = CachedTokenizer
+    assert cached.encode("the low") == fast.encode("the low")
+    assert cached.decode(fast.encode("the low")) == fast.decode(fast.encode("the low"))
