@@ -129,6 +129,11 @@ def get_text(item: dict[str, Any], where: str, name: str) -> str | None:
     return None if item.get(name) is None else get(item, where, name, str) or None
 
 
+def is_id(key: str) -> bool:
+    """Whether the key of an object is a token id: an int with at most 10 digits."""
+    return key.isascii() and key.isdecimal() and len(key) <= 10
+
+
 def refuse(where: str, value: object, rule: str, fix: str) -> NoReturn:
     """Raise FormatError for a value in the file: the value, the rule and the fix."""
     raise FormatError(f"it is {shown(value)}; {rule}; {fix}", where=where)

@@ -32,8 +32,10 @@ from bpe.vocab.vocabulary import Vocabulary
 SPACE = "\u2581"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _TYPES = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
-#: The most pieces; published models have 262,144.
-MOST_PIECES = 1 << 24
+#: The most pieces, and the most characters of a piece; published models have 262,144 of at most 93.
+MOST_PIECES, MOST_CHARS = 1 << 24, 1024
+#: The most steps to recover merges, about the sum of the squared lengths of the pieces; published models need 10**7.
+MOST_STEPS = 10**9
 
 
 @dataclass
@@ -211,6 +213,8 @@ def _check(model: Model) -> None:
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {counted(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
+    if (longest := max(model.pieces, key=len)) and len(longest) > MOST_CHARS:
+        raise FormatError(f"piece {shown(longest)} has {len(longest)} characters; a piece has at most {MOST_CHARS}")
     if UNUSED in model.types:
         name = model.pieces[model.types.index(UNUSED)]
         raise FormatError(f"piece {shown(name)} is unused; models with unused pieces are not supported")
@@ -266,7 +270,7 @@ def _recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
     """
-    if any(one == other for one, other in pairwise(scores)):
+    if any(one == other for one, other in pairwise(scores)) or sum(len(token) ** 2 for token in tokens) > MOST_STEPS:
         return None
     merges = []
     for token, rank in tokens.items():

@@ -15,7 +15,7 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
-from bpe.formats.json_fields import get, get_text, load, make_at
+from bpe.formats.json_fields import get, get_text, is_id, load, make_at
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
 from bpe.vocab.reachability import merging_suffices
@@ -113,7 +113,7 @@ def _special(config: dict[str, Any]) -> dict[str, int]:
     special: dict[str, int] = {}
     for number, item in get(config, "", "added_tokens_decoder", dict, {}).items():
         content = item.get("content") if isinstance(item, dict) else None
-        if not isinstance(content, str) or not content or not number.isdecimal() or content in special:
+        if not isinstance(content, str) or not content or not is_id(number) or content in special:
             where = f"added_tokens_decoder[{shown(number)}]"
             raise FormatError(f"{shown(item)} is not a token of its own, with an id and a content", where=where)
         special[content] = int(number)

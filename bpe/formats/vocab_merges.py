@@ -19,7 +19,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import huggingface
 from bpe.formats.huggingface.expressible import differs
-from bpe.formats.json_fields import get, get_text, load
+from bpe.formats.json_fields import get, get_text, is_id, load
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
@@ -279,7 +279,7 @@ def _added_tokens(
         raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: added_tokens_decoder")
     for number, item in (listed or {}).items():
         where = f"{CONFIG}: added_tokens_decoder[{shown(number)}]"
-        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not number.isdecimal():
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
             raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
         found[item["content"]] = {"id": int(number), **_flags(item)}
     numbers = _object(files, ADDED, path)

@@ -210,6 +210,11 @@ def test_a_folder_as_transformers_4_writes_it(trained, tmp_path):
             r"tokenizer_class: it is 'MyTokenizer', whose",
         ),
         ("tokenizer_config.json", b'{"added_tokens_decoder": {"x": {}}}', r"added_tokens_decoder\['x'\]: \{\} is not"),
+        (
+            "tokenizer_config.json",
+            b'{"added_tokens_decoder": {"%s": {}}}' % (b"9" * 5000),
+            r"added_tokens_decoder\['999",
+        ),
         ("tokenizer_config.json", b'{"add_bos_token": true}', r"bos_token: .* is not a special token"),
         ("added_tokens.json", b'{"<a>": "1"}', r"added_tokens.json\['<a>'\]: '1' is not an id"),
         ("special_tokens_map.json", b'{"eos_token": 3}', r"eos_token: 3 is not a token"),

@@ -104,6 +104,7 @@ def test_user_defined_pieces_are_found_first():
         ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, UNUSED)], {}, "piece 'x' is unused; models with"),
         ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, USER_DEFINED)], {}, "piece 'x' is user-defined, and"),
         ([("<unk>", float("nan"), 2)], {}, "is not a valid piece"),
+        (usual_pieces(["a" * 1025], "a", bytes_too=False), {}, "has 1025 characters; a piece has at most 1024"),
     ],
 )
 def test_unsupported_models_are_refused(pieces, options, message):
