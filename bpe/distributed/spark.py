@@ -5,7 +5,10 @@ An adapter: Spark reads, shuffles, spills and retries; what a task does to a bat
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bpe.base.arrow import load_pyarrow
@@ -80,11 +83,14 @@ def count(
                     writer.write_batch(batch)
             yield pa.record_batch({"packed": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
-    words = frame.select(column).mapInArrow(count_partition, "word binary, count bigint, first bigint")
+    with _this_python(frame):
+        words = frame.select(column).mapInArrow(count_partition, "word binary, count bigint, first bigint")
     sums = words.groupBy("word").agg(functions.sum("count").alias("count"), functions.min("first").alias("first"))
     if least > 1:
         sums = sums.filter(functions.col("count") >= least)
-    rows = sums.mapInArrow(pack, "packed binary").toLocalIterator(prefetchPartitions=True)
+    with _this_python(frame):
+        packed = sums.mapInArrow(pack, "packed binary")
+    rows = packed.toLocalIterator(prefetchPartitions=True)
     arrow = load_pyarrow("bpe.distributed.spark")
     return gathered((arrow.ipc.open_stream(bytes(row[0])).read_all() for row in rows), settings)
 
@@ -128,7 +134,29 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
             yield from table.set_column(at, function.output, ids).combine_chunks().to_batches()
 
     used = frame if function.keep_columns else frame.select(column)
-    return used.mapInArrow(encode_partition, StructType([*kept, *new]))
+    with _this_python(frame):
+        return used.mapInArrow(encode_partition, StructType([*kept, *new]))
+
+
+@contextmanager
+def _this_python(frame: Any) -> Iterator[None]:
+    """Let functions that the block adds to a frame run in this Python, if Spark runs on this machine alone.
+
+    Otherwise Spark runs the first `python3` on the path, which is another one where this environment is not activated.
+    PYSPARK_PYTHON has precedence. On a cluster nothing is changed: this Python may be absent there.
+    """
+    try:
+        context = frame.sparkSession.sparkContext
+    except Exception:  # noqa: BLE001 (Spark Connect, whose session has none, raises an error of its own)
+        context = None
+    if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    before, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = before
 
 
 def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:

@@ -140,9 +140,13 @@ def test_wrong_arguments(frame: Any) -> None:
 
 
 def test_the_example(tmp_path: Path) -> None:
-    """`examples/spark_job.py` writes the tokenizer and the ids that one process gives."""
+    """`examples/spark_job.py` writes the tokenizer and the ids that one process gives, in the Python that runs it."""
     import pyarrow.parquet
 
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")  # the first on the path
+    (tmp_path / "python3").chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
     (tmp_path / "corpus").mkdir()
     for part in range(3):
         table = pa.table({"text": GIVEN[part::3]})
@@ -153,6 +157,7 @@ def test_the_example(tmp_path: Path) -> None:
         text=True,
         check=False,
         timeout=600,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     tok = bpe.Tokenizer.load(tmp_path / "out" / "tokenizer.json")
