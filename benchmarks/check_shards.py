@@ -1,6 +1,7 @@
-"""Check the way from a corpus to shards on large inputs: token streams, kills and memory; a failure ends the run.
+"""Check the way from a corpus to shards on large inputs: token streams, kills, memory, disk; a failure ends the run.
 
-    python benchmarks/check_shards.py [streams] [kills] [memory] [--size MB] [--kills N] [--threads N] [--folder PATH]
+    python benchmarks/check_shards.py [streams] [kills] [memory] [disk] [--size MB] [--kills N] [--threads N]
+                                      [--folder PATH]
 
 - streams: each shared corpus as .txt.xz, .jsonl.zst and Parquet gives the same ids in the same documents in every
   format, and they are those of `encode_files`.
@@ -8,8 +9,10 @@
   time it is finished, the folder must equal that of an undisturbed run, byte for byte.
 - memory: the peak memory of `bpe encode` for 2 GB of English (at most 400 MB with two threads) and for 20 million
   documents of one token (at most 500 MB).
+- disk: a file system of a few megabytes is mounted (as root, Linux), and `bpe encode` fills it: the error names the
+  file. The file system gets more room, and the same command gives the bytes of an undisturbed run.
 
-Without a name, all three run. It takes 15 minutes on two cores, and 10 GB of disk space.
+Without a name, all of them run. It takes 20 minutes on two cores, and 10 GB of disk space.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ WAYS = {
 def main() -> None:
     """Run the checks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checks", nargs="*", help="streams, kills, memory; default all")
+    parser.add_argument("checks", nargs="*", help="streams, kills, memory, disk; default all")
     parser.add_argument("--size", type=at_least(1), default=1 << 20, help="use so many MB of each corpus; default all")
     parser.add_argument("--kills", type=at_least(1), default=50)
     parser.add_argument("--threads", type=at_least(1), default=2)
@@ -57,7 +60,7 @@ def main() -> None:
         described = vocabularies(["r50k"], folder)["r50k"].split(",")
         ranks = bpe.Tokenizer.from_tiktoken(described[1], "gpt2", {SEPARATOR: 50256})
         ranks.save(folder / "tokenizer.json")
-        checks = {"streams": check_streams, "kills": check_kills, "memory": check_memory}
+        checks = {"streams": check_streams, "kills": check_kills, "memory": check_memory, "disk": check_disk}
         for check in options.checks or checks:
             began = time.perf_counter()
             for line in checks[check](folder, options):
@@ -230,6 +233,40 @@ def peak_of(arguments: list[str]) -> int:
     """Run the command line with these arguments; returns its peak memory in bytes (Linux)."""
     done = subprocess.run([sys.executable, "-c", _MEASURED, *arguments], check=True, stdout=subprocess.PIPE, text=True)
     return int(done.stdout) * 1024
+
+
+# Disk -----------------------------------------------------------------------------------------------------------------
+
+
+def check_disk(folder: Path, _: argparse.Namespace) -> Iterator[str]:
+    """Fill a small file system, give it more room, and compare."""
+    (path,) = corpora([], folder, ["english"])
+    text = folder / "some.txt"
+    text.write_bytes(path.read_bytes()[:10_000_000])
+    small = folder / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(small)], check=False).returncode:
+        yield "disk: left out, since this user may not mount a file system"
+        return
+    try:
+        for flags in (*WAYS.values(), ["--format", "nanogpt", "--validation", "0.1"]):
+            subprocess.run(["mount", "-o", "remount,size=5m", str(small)], check=True)
+            command = [*command_of(folder, text, separated=True), *flags]
+            subprocess.run([*command, "-o", str(folder / "whole")], check=True)
+            command += ["-o", str(small / "out")]
+            failed = subprocess.run(command, check=False, capture_output=True, text=True)
+            error = failed.stderr.strip()
+            if failed.returncode != 1 or f"{small}/out/" not in error or "No space left on device" not in error:
+                raise SystemExit(f"{flags}: exit status {failed.returncode}, {error}")
+            subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
+            subprocess.run(command, check=True)
+            if hashes(folder / "whole") != hashes(small / "out"):
+                raise SystemExit(f"{flags}: another result after a full disk")
+            remove(folder / "whole", small / "out")
+            yield f"{' '.join(flags)}: {error.removeprefix('bpe: error: ')}; with room, the same bytes"
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    remove(text, path, small)
 
 
 def remove(*paths: Path) -> None:
