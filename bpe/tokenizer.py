@@ -25,7 +25,7 @@ from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.clip_rows import ClipRows
 from bpe.encode.engine import Engine
-from bpe.encode.offsets import Unit
+from bpe.encode.offsets import Convention, Unit
 from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
 from bpe.formats import clip, tiktoken, vocab_merges
@@ -171,6 +171,7 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
         template: bool = False,
+        convention: Convention = "whole",
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The ids of one text, and where in it each token begins and ends.
 
@@ -181,6 +182,8 @@ class Tokenizer:
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
             template: as for `encode`; the ids of the template have the span (0, 0).
+            convention: the rule for the spans of text that a normalizer changed: "whole", all that a token was made
+                from, or "tokenizers", what that package gives, without the spaces that its post-processor trims.
 
         Returns:
             the ids, uint32 of shape (n,), and the spans, int64 of shape (n, 2); token i is
@@ -193,9 +196,9 @@ class Tokenizer:
             unless it lies inside such a part. In a line that ftfy repairs, everything from the first change to the last
             is one part.
 
-            Hugging Face's `tokenizers` gives the same spans where each character was made from one. Otherwise it
-            differs: a composed character has only the first of its characters, a character that replaced several has
-            only the last, and marks that change places have each other's.
+            Hugging Face's `tokenizers`, and `convention="tokenizers"`, give the same spans where each character was
+            made from one. Otherwise they differ: a composed character has only the first of its characters, a character
+            that replaced several has only the last, and marks that change places have each other's.
 
         Raises:
             ValueError: as `encode`.
@@ -207,7 +210,7 @@ class Tokenizer:
         [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
 
         """
-        options = TextOptions(allowed_special, disallowed_special, template=template)
+        options = TextOptions(allowed_special, disallowed_special, template=template, convention=convention)
         return self._texts.encode_with_offsets(text, unit, options)
 
     @overload

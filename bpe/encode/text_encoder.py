@@ -26,10 +26,10 @@ from bpe.corpus.sources import Sources
 from bpe.encode.dropout import DropoutEncoder, check_dropout
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
 from bpe.encode.explain import explain_pieces
-from bpe.encode.offsets import OffsetEncoder, Unit
+from bpe.encode.offsets import Convention, OffsetEncoder, Unit
 from bpe.encode.streams import encode_stream
 from bpe.encode.truncation import truncate
-from bpe.errors import check_int, check_iterable, error_context, shown
+from bpe.errors import check_choice, check_int, check_iterable, error_context, shown
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -49,6 +49,7 @@ class TextOptions:
     dropout: float | None = None
     seed: int | None = None
     template: bool = False
+    convention: Convention = "whole"
 
 
 @dataclass(slots=True)
@@ -115,7 +116,11 @@ class TextEncoder:
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """As `Tokenizer.encode_with_offsets`."""
         allowed = self._policy([text], options.allowed_special, options.disallowed_special)
-        ids, spans = self.offset_encoder.encode(text, allowed, unit)
+        check_choice("convention", options.convention, ("whole", "tokenizers"))
+        if options.convention == "tokenizers":
+            ids, spans, _ = self.offset_encoder.encode_words(text, allowed, unit, "tokenizers")
+        else:
+            ids, spans = self.offset_encoder.encode(text, allowed, unit)
         if not options.template or self._spec.template is None:
             return ids, spans
         before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)

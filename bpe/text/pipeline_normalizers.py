@@ -320,17 +320,24 @@ class Precompiled(Normalizer):
     def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
         """The result, and the index of the character that each of its characters takes its span from.
 
-        `tokenizers` counts a longer replacement as inserted before its source, which shifts the spans that follow.
+        Of a longer replacement, the last characters count as inserted; of a shorter one, the last character stands for
+        the rest, as in `tokenizers`.
         """
-        found: list[int] = []
         chars: list[str] = []
-        position = 0
+        changes: list[int] = []  # as in `transform_range`: above 0 for an inserted character
         for _, part, new in self._pieces(text):
-            for i, char in enumerate(part if new is None else new):
-                change = 0 if new is None else len(new) - len(part) if i == 0 else i
-                found.append(position - 1 if change > 0 else position)
-                position += 0 if change > 0 else 1 - change
-                chars.append(char)
+            chars += part if new is None else new
+            more = 0 if new is None else len(new) - len(part)
+            changes += [0] * len(part if new is None else new)
+            if more > 0:
+                changes[-more:] = [1] * more
+            elif more < 0 and changes:
+                changes[-1] += more
+        found: list[int] = []
+        position = 0
+        for change in changes:
+            found.append(position - 1 if change > 0 else position)
+            position += 0 if change > 0 else 1 - change
         return "".join(chars), np.minimum(np.array(found, dtype=np.int64), max(len(text) - 1, 0))
 
     def __getstate__(self) -> dict[str, Any]:
