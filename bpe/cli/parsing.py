@@ -85,7 +85,7 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
 
     def assigned(match: re.Match[str]) -> str:
         flag, value = flags[match[1]], match[2] or ""
-        if not value:
+        if not value and match.string[match.end() : match.end() + 1] in ("", " ", ",", ";"):
             return flag
         if value == "True" or (flag in switches and value == "1"):
             return flag
