@@ -1,12 +1,16 @@
 """Drop-in interfaces beside the libraries that they replace: `bpe.compat.tiktoken` and tiktoken, on one core.
 
-    python benchmarks/bench_compat.py [FILE…] [--vocab NAME]… [--repeat N] [-o OUT.json]
+    python benchmarks/bench_compat.py [FILE…] [--vocab NAME]… [--peer tiktoken|transformers] [--repeat N] [-o OUT.json]
 
 Both are called in the same way, and both return lists of int (`decode` takes them). The texts are parts of the
 file, cut to 200 bytes, 2 KB and 1 MB; the batch has 1,000 documents of about 2 KB. "new" encodes each text for the
 first time with this vocabulary in the process, "again" a second time. The libraries are alternated in one process,
 which is pinned to one core; the table shows medians of `--repeat` rounds and how many times as fast `bpe` is. All
 results are compared, and one difference fails the run. Without FILE, the shared corpora are used.
+
+With `--peer transformers`: a tokenizer of transformers and the same after `bpe.accelerate`, called in the same way with
+1,000 documents of about 2 KB and with one text of 44 bytes; and the cost of `Encoding` objects, whose other columns are
+not read, beside a native `TokenBatch`.
 """
 
 from __future__ import annotations
@@ -64,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
+    parser.add_argument("--peer", choices=("tiktoken", "transformers"), default="tiktoken")
     parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
@@ -74,8 +79,12 @@ def main() -> None:
         described = vocabularies(options.vocab or ["cl100k"], folder)
         for path in corpora(options.files, folder, ("english", "korean", "python")):
             for vocab, files in described.items():
-                rows += compared(path, vocab, Path(files.split(",")[1]), folder, options.repeat)
-    report(rows, options.repeat)
+                measure = compared if options.peer == "tiktoken" else accelerated
+                rows += measure(path, vocab, Path(files.split(",")[1]), folder, options.repeat)
+    if options.peer == "tiktoken":
+        report(rows, options.repeat)
+    else:
+        report_accelerated(rows, options.repeat)
     keep(options.output, rows)
 
 
@@ -131,6 +140,85 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             cells += [f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.1f}"]
         lines.append((*setting, *cells))
     table(("corpus", "vocabulary", "call", "new: bpe", "tiktoken", "times", "again: bpe", "tiktoken", "times"), lines)
+    print("\nAll results are the same.")
+
+
+#: Name → (how many calls are timed, a function of a tokenizer of transformers, the documents and their ids).
+CALLS: dict[str, tuple[int, Callable[[Any, list[str], list[list[int]]], Any]]] = {
+    "call, 1,000 documents": (1, lambda tok, texts, _: tok(texts)["input_ids"]),
+    "call, padded and truncated, np": (
+        1,
+        lambda tok, texts, _: tok(texts, padding=True, truncation=True, max_length=512, return_tensors="np")[
+            "input_ids"
+        ],
+    ),
+    "batch_decode, 1,000 documents": (1, lambda tok, _, ids: tok.batch_decode(ids)),
+    "call, short": (200, lambda tok, *_: tok(SHORT)["input_ids"]),
+    "encode, short": (200, lambda tok, *_: tok.encode(SHORT)),
+    "call, short, truncation": (
+        200,
+        lambda tok, *_: tok(SHORT, truncation=True, max_length=512)["input_ids"],
+    ),
+    "decode, short": (200, lambda tok, _, ids: tok.decode(ids[0][:10], skip_special_tokens=True)),
+}
+SHORT = "The quick brown fox jumps over the lazy dog."
+
+
+def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+    """The measurements of one file and one vocabulary, for a tokenizer of transformers and its accelerated copy."""
+    import numpy as np
+    from transformers import PreTrainedTokenizerFast
+
+    import bpe
+    from bpe.compat.huggingface import Tokenizer
+
+    native = bpe.Tokenizer.load(ranks)
+    saved = Path(folder) / f"{vocab}.json"
+    native.save(saved)
+    plain = PreTrainedTokenizerFast(tokenizer_file=str(saved), pad_token="<|endoftext|>")
+    fast = bpe.accelerate(plain)
+    texts = texts_of(path, BATCH[1], BATCH[0], folder)
+    ids = plain(texts)["input_ids"]
+    rows: list[dict[str, Any]] = []
+    for turn in range(repeat):
+        for job, (number, call) in CALLS.items():
+            took, found = {}, []
+            for name, tok in (("bpe", fast), ("transformers", plain)):
+                seconds, results = timed(tok, lambda tok, _, call=call: call(tok, texts, ids), [None] * number)
+                took[name] = [seconds / number]
+                found.append(results[0])
+            if (
+                not np.array_equal(*map(np.hstack, found))
+                if job.startswith("call,") and number == 1
+                else found[0] != found[1]
+            ):
+                raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
+            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
+        own = Tokenizer(native)
+        own.encode_batch(texts)
+        seconds, _ = timed(own, lambda tok, texts: tok.encode_batch(texts), [texts])
+        base, _ = timed(native, lambda tok, texts: tok.encode_batch(texts), [texts])
+        setting = {"corpus": path.name, "vocab": vocab, "job": "Encoding objects", "turn": turn}
+        rows.append({**setting, "bpe": [seconds], "transformers": [base]})
+        print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
+    return rows
+
+
+def report_accelerated(rows: list[dict[str, Any]], repeat: int) -> None:
+    """Print microseconds per call, and how many times as fast the accelerated one is."""
+    import transformers
+
+    print(
+        f"{machine()}; one core, transformers {transformers.__version__}; microseconds per call, median of {repeat}\n"
+    )
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["corpus"], row["vocab"], row["job"]), []).append(row)
+    lines: list[tuple[object, ...]] = []
+    for setting, found in groups.items():
+        ours, theirs = (statistics.median(row[name][0] for row in found) * 1e6 for name in ("bpe", "transformers"))
+        lines.append((*setting, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}"))
+    table(("corpus", "vocabulary", "call", "bpe", "transformers (Encoding objects: native)", "times"), lines)
     print("\nAll results are the same.")
 
 
