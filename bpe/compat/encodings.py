@@ -133,9 +133,6 @@ def trimmed(token: str, span: Offsets, prefixed: bool) -> Offsets:
     return start, end
 
 
-_new = object.__new__
-
-
 class Encoding:
     """The ids of one input with everything known about them; the interface of `tokenizers.Encoding`.
 
@@ -150,16 +147,16 @@ class Encoding:
     (['low', 'e', 's', 't', 'Ġlow'], [(0, 3), (3, 4), (4, 5), (5, 6), (6, 10)], [0, 0, 0, 0, 1])
     """
 
-    __slots__ = ("_call", "_ids", "_overflowing", "_padding", "_parts", "_ranges", "_row")
+    _ids: list[int] | None = None
+    _padding: Padding | None = None  # to be added to the parts
 
-    def __init__(self) -> None:
-        self._call: Any = None  # a `processing.Call`, if this is its row `_row` and nothing else was computed
-        self._row = 0
-        self._ids: list[int] | None = None
-        self._padding: Padding | None = None  # to be added to the parts
-        self._parts: list[Part] = []
-        self._ranges: dict[int, Offsets] = {}
-        self._overflowing: list[Encoding] = []
+    def __init__(self, call: Any = None, row: int = 0) -> None:
+        self._call = call  # a `processing.Call`, if this is its row `row` and nothing else was computed
+        self._row = row
+        if call is None:
+            self._parts: list[Part] = []
+            self._ranges: dict[int, Offsets] = {}
+            self._overflowing: list[Encoding] = []
 
     @classmethod
     def of(
@@ -170,13 +167,6 @@ class Encoding:
         made._parts = [part for part in parts if len(part)]
         made._ranges = ranges or {}
         made._overflowing = list(overflowing)
-        return made
-
-    @classmethod
-    def row(cls, call: Any, row: int) -> Encoding:
-        """The encoding of a row of a `processing.Call`."""
-        made = _new(cls)
-        made._call, made._row, made._ids, made._padding = call, row, None, None
         return made
 
     def parts(self) -> list[Part]:

@@ -45,7 +45,7 @@ from bpe.tokenizer import Tokenizer as NativeTokenizer
 __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 
 _STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
-_COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+_TEXT_TYPES = {str, np.str_}
 
 
 class AddedToken:
@@ -490,7 +490,7 @@ class Tokenizer:
         if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
             raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
         texts = list(input)
-        if not is_pretokenized and all(isinstance(text, str) for text in texts):
+        if not is_pretokenized and set(map(type, texts)) <= _TEXT_TYPES:
             if len(texts) == 1:
                 return [self.encode(texts[0], add_special_tokens=add_special_tokens)]
             batch = state.core.encode_batch(texts, state.as_text)
@@ -511,22 +511,25 @@ class Tokenizer:
         """As `encode_batch`; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
-    def encodings_of(self, texts: list[str], add_special_tokens: bool, as_text: bool) -> list[Encoding]:
-        """The encodings of texts without truncation and padding, whatever is set.
+    def encodings_of(
+        self, texts: list[str], add_special_tokens: bool, as_text: bool, truncation: Truncation | None = None
+    ) -> list[Encoding]:
+        """The encodings of texts without padding, and with this truncation, whatever is set.
 
         Args:
             texts: the texts.
             add_special_tokens: as for `encode`.
             as_text: whether special tokens in texts are text.
+            truncation: how to truncate, or None.
 
         """
         state = self._snapshot()
         rules, options = state.rules, {"add_special": add_special_tokens, "as_text": as_text}
-        if rules.truncation is not None or rules.padding is not None:
-            rules = Rules(rules.processor)
+        if truncation is not None or rules.truncation is not None or rules.padding is not None:
+            rules = Rules(rules.processor, truncation, known_ends=rules.known_ends)
         if len(texts) == 1:
             ids = state.core.encode(texts[0], as_text)
-            return [Encoding.row(Call(state.core, texts, ids, [0, len(ids)], rules, **options), 0)]
+            return Call(state.core, texts, ids, [0, len(ids)], rules, **options).encodings()
         batch = state.core.encode_batch(texts, as_text)
         return Call(state.core, texts, batch.ids, batch.offsets.tolist(), rules, **options).encodings()
 

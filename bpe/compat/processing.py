@@ -291,7 +291,7 @@ class Call:
 
     def encodings(self) -> list[Encoding]:
         """The encodings of all rows, padded."""
-        made = [Encoding.row(self, row) for row in range(len(self.texts))]
+        made = [Encoding(self, row) for row in range(len(self.texts))]
         rule, most = self.rules.truncation, self._most or 0
         if rule is not None and (most <= 0 or rule.strategy == "only_second" or rule.stride >= most):
             made = [self.whole(row) for row in range(len(made))]  # an error, or nothing is left

@@ -33,6 +33,8 @@ from bpe.vocab.byte_letters import letter_bytes
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
+#: How many texts of a batch are searched for special tokens as one.
+_GROUP = 64
 #: Lists of fewer ids are searched for special tokens one by one.
 _SHORT = 64
 
@@ -198,7 +200,8 @@ class Core:
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _SWITCHED_OFF else None
             try:
-                if all(self._plain(text, as_text) for text in texts):
+                groups = range(0, len(texts), _GROUP)
+                if all(self._plain("\n".join(texts[i : i + _GROUP]), as_text) for i in groups):
                     return native.encode_batch(texts, threads=threads)
                 return self._engine.encode_batch(texts, thread_count(threads), self._allowed(as_text))
             except ValueError:

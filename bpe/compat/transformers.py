@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bpe.compat.huggingface import Tokenizer
+from bpe.compat.processing import Truncation
 from bpe.errors import counted, typed
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
@@ -37,6 +38,8 @@ PROBES = (
     "def f(x):\n    return x ** 2  # ok\n", "CamelCaseWords AND SHOUTING 1234567890 ١٢٣",
     "<s></s><unk><pad><|endoftext|>[INST] [MASK]", "a" * 50 + " " * 20 + "!" * 30,
 )  # fmt: skip
+#: The options of calls that do not need transformers' own code.
+_SIMPLE = frozenset(("add_special_tokens", "truncation", "max_length"))
 #: The key of an instance's state in its `__dict__`.
 _KEY = "_bpe_acceleration"
 
@@ -207,8 +210,8 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
     batch_encoding = _load_batch_encoding()
 
     def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
-        if own_call and not args and not options and text is not None and text != []:
-            found = _called(self, text, originals, batch_encoding)
+        if own_call and not args and text and options.keys() <= _SIMPLE:
+            found = _called(self, text, options, originals, batch_encoding)
             if found is not None:
                 return found
         return plain_call(self, text, *args, **options)
@@ -295,25 +298,41 @@ def _view(tokenizer: Any, state: Acceleration) -> Any:
     return view
 
 
-def _encoded(tokenizer: Any, state: Acceleration, texts: list[str], add_special: bool) -> list[Any]:
-    """Encodings without padding and truncation, as `_encode_plus` sets them for a plain call."""
+def _encoded(
+    tokenizer: Any, state: Acceleration, texts: list[str], add_special: bool, truncation: Any = None
+) -> list[Any]:
+    """Encodings without padding, as `_encode_plus` sets it for a plain call."""
     assert state.compat is not None
-    return state.compat.encodings_of(texts, add_special, bool(tokenizer.split_special_tokens))
+    return state.compat.encodings_of(texts, add_special, bool(tokenizer.split_special_tokens), truncation)
 
 
-def _called(tokenizer: Any, text: Any, originals: dict[str, Any], batch_encoding: Any) -> Any:
-    """The result of a call with nothing but a text or a list of texts; None for other arguments."""
+def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> Truncation | bool | None:
+    """The truncation that a call asks for, as transformers understands it; False where its own code must decide."""
+    most, given = options.get("max_length"), options.get("truncation")
+    if most is None and not given:
+        return None
+    if type(most) is not int or most < 0 or given not in (None, True, "longest_first"):
+        return False
+    return Truncation(most, 0, "longest_first", tokenizer.truncation_side)
+
+
+def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[str, Any], batch_encoding: Any) -> Any:
+    """The result of a call with a text or a list of texts, and no padding; None for other arguments."""
     single = type(text) is str
+    truncation = _truncation_of(tokenizer, options) if options else None
+    if truncation is False:
+        return None
     if not single and not (type(text) is list and all(type(each) is str for each in text)):
         return None
     state = _state_of(tokenizer, originals)
     if not state.encoding:
         return None
-    encodings = _encoded(tokenizer, state, [text] if single else text, add_special=True)
+    add_special = options.get("add_special_tokens", True)
+    encodings = _encoded(tokenizer, state, [text] if single else text, add_special, truncation)
     names, longest = tokenizer.model_input_names, tokenizer.model_max_length
     rows = [each.ids for each in encodings]
     for ids in rows:
-        if len(ids) > longest:
+        if truncation is None and len(ids) > longest:
             tokenizer._eventual_warn_about_too_long_sequence(ids, None, True)
     data: dict[str, Any] = {"input_ids": rows}
     if "token_type_ids" in names:

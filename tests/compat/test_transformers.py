@@ -83,6 +83,8 @@ def test_encoding_and_decoding(both: tuple[Any, Any]) -> None:
         assert_same(own(text), fast(text))
         assert_same(own(text, add_special_tokens=False), fast(text, add_special_tokens=False))
         ids = own.encode(text)
+        for options in ({"truncation": True, "max_length": 4}, {"max_length": 5}, {"truncation": True}):
+            assert_same(own(text, **options), fast(text, **options))
         assert fast.encode(text) == ids
         assert fast.encode(text, add_special_tokens=False) == own.encode(text, add_special_tokens=False)
         assert fast.tokenize(text) == own.tokenize(text)
