@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from bpe.base.memory_limits import check_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_note
@@ -22,7 +23,7 @@ from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.count.counting import corpus_source, count_into
 from bpe.count.word_counts import WordCounts
-from bpe.errors import shown
+from bpe.errors import shown, typed
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
 from bpe.tokenizer import Tokenizer
@@ -34,7 +35,23 @@ from bpe.training.trainer import learn
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.training_record import Training
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
+
+def _keywords_only(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The function with an error that names `files=`, `texts=` and `counts=` for a positional argument."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if args:
+            raise TypeError(f"the corpus is {typed(args[0])}, without a name; pass files=, texts= or counts=")
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_keywords_only
 def train(
     *,
     files: PathLike | Iterable[PathLike] | Sources | None = None,

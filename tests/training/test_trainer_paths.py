@@ -148,6 +148,11 @@ def test_a_strict_budget_with_similar_counts() -> None:
         assert trained({"memory": memory, "strict": True}, counts=words, num_merges=120)[1] == seen
 
 
+def test_a_corpus_without_a_name_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"the corpus is 'a/\*', a str, without a name; pass files=, texts= or counts="):
+        bpe.train("a/*", vocab_size=300)  # type: ignore[misc]
+
+
 def test_a_mark_that_is_a_symbol_is_refused() -> None:
     for model in ("byte", "char"):
         with pytest.raises(ValueError, match=r"end_of_word 'b' is also a character of the corpus"):
