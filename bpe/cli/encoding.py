@@ -78,9 +78,8 @@ def encode(args: argparse.Namespace) -> None:
     else:
         with output(args.output) as out:
             idfiles.write_lines(out, batches)
-    if args.output is not None and args.format is None:
-        what = "ids and offsets, .npy" if as_npy else "ids as text, a line for each document"
-        log.info("%s: %s; --format writes training shards", args.output, what)
+    if args.output is not None and args.format is None and not as_npy:
+        log.info("%s: ids as text, a line for each document; --format writes training shards", args.output)
     log_skipped(sources.skipped)
 
 

@@ -101,8 +101,6 @@ def test_the_format_of_a_file_is_said(begun, capsys):
     assert (
         "bpe: out: ids as text, a line for each document; --format writes training shards\n" in capsys.readouterr().err
     )
-    assert main([*begun, "-o", "ids.npy"]) == 0
-    assert "bpe: ids.npy: ids and offsets, .npy; --format writes" in capsys.readouterr().err
 
 
 def test_a_finished_folder_says_so(begun, capsys):
