@@ -40,6 +40,8 @@ PROBES = (
 )  # fmt: skip
 #: The options of calls that do not need transformers' own code.
 _SIMPLE = frozenset(("add_special_tokens", "truncation", "max_length"))
+#: transformers' methods that warn of long texts and that decode one.
+_WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
 _KEY = "_bpe_acceleration"
 
@@ -200,10 +202,25 @@ def _restored(plain: Any, state: dict[str, Any]) -> Any:
 
 def _methods(originals: dict[str, Any]) -> dict[str, Any]:
     """The replacements of the methods of a class, which call the original ones where they must."""
+    methods = {**_encoding_methods(originals), **_decoding_methods(originals)}
+    for name, method in methods.items():
+        method.__doc__ = getattr(originals[name], "__doc__", None)
+        method._bpe_original = originals[name]
+    plain_backend = originals["backend_tokenizer"]
+
+    def backend_tokenizer(self: Any) -> Any:
+        state = self.__dict__.get(_KEY)
+        if state is not None:
+            state.exposed = True
+        return plain_backend.fget(self)
+
+    backend_tokenizer._bpe_original = plain_backend  # type: ignore[attr-defined]
+    return {**methods, "backend_tokenizer": property(backend_tokenizer, doc=plain_backend.__doc__)}
+
+
+def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     plain_call, plain_encode, plain_plus = (originals[name] for name in ("__call__", "encode", "_encode_plus"))
-    plain_decode, plain_add, plain_backend = (
-        originals[name] for name in ("decode", "_add_tokens", "backend_tokenizer")
-    )
+    plain_add = originals["_add_tokens"]
     base = _load_base()
     own_plus = plain_plus.__qualname__ == "TokenizersBackend._encode_plus" and plain_encode is base.encode
     own_call = own_plus and plain_call is base.__call__ and not hasattr(base, "_switch_to_input_mode")
@@ -220,7 +237,10 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
         if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
             state = _state_of(self, originals)
             if state.encoding:
-                return _encoded(self, state, [text], options.get("add_special_tokens", True))[0].ids
+                ids = _encoded(self, state, [text], options.get("add_special_tokens", True))[0].ids
+                if len(ids) > self.model_max_length:
+                    getattr(self, _WARN)(ids, None, True)
+                return ids
         return plain_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
@@ -233,6 +253,17 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
             if found is not None:
                 return found
         return plain_plus(_view(self, state), *args, **options)
+
+    def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
+        self.__dict__.pop(_KEY, None)
+        added: int = plain_add(self, new_tokens, special_tokens)
+        return added
+
+    return {"__call__": __call__, "encode": encode, "_encode_plus": _encode_plus, "_add_tokens": _add_tokens}
+
+
+def _decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
+    plain_decode = originals["decode"]
 
     def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
         found = _decoded(self, token_ids, skip_special_tokens, options, originals)
@@ -249,30 +280,7 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
         found = decode(self, sequences, skip_special_tokens, **options)
         return [found] if isinstance(found, str) else found
 
-    def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
-        self.__dict__.pop(_KEY, None)
-        added: int = plain_add(self, new_tokens, special_tokens)
-        return added
-
-    def backend_tokenizer(self: Any) -> Any:
-        state = self.__dict__.get(_KEY)
-        if state is not None:
-            state.exposed = True
-        return plain_backend.fget(self)
-
-    methods: dict[str, Any] = {
-        "__call__": __call__,
-        "encode": encode,
-        "_encode_plus": _encode_plus,
-        "decode": decode,
-        "batch_decode": batch_decode,
-        "_add_tokens": _add_tokens,
-    }
-    for name, method in methods.items():
-        method.__doc__ = getattr(originals[name], "__doc__", None)
-        method._bpe_original = originals[name]
-    backend_tokenizer._bpe_original = plain_backend  # type: ignore[attr-defined]
-    return {**methods, "backend_tokenizer": property(backend_tokenizer, doc=plain_backend.__doc__)}
+    return {"decode": decode, "batch_decode": batch_decode}
 
 
 def _load_base() -> Any:
@@ -333,7 +341,7 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     rows = [each.ids for each in encodings]
     for ids in rows:
         if truncation is None and len(ids) > longest:
-            tokenizer._eventual_warn_about_too_long_sequence(ids, None, True)
+            getattr(tokenizer, _WARN)(ids, None, True)
     data: dict[str, Any] = {"input_ids": rows}
     if "token_type_ids" in names:
         data["token_type_ids"] = [each.type_ids for each in encodings]
@@ -460,13 +468,13 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
     state.encoding = not differing
     if differing:
         state.reasons.append(f"encoding differs on {counted(differing, 'probe text')}")
-    backend, compat, own_decode = plain.__dict__["_tokenizer"], state.compat, _load_backend()._decode
+    backend, compat, own_decode = plain.__dict__["_tokenizer"], state.compat, getattr(_load_backend(), _DECODE)
     assert compat is not None
     wrong = 0
     for each in backend.encode_batch(texts):
         wrong += any(backend.decode(each.ids, skip) != compat.decode(each.ids, skip) for skip in (False, True))
         wrong += any(backend.decode(each.ids[i:]) != compat.decode(each.ids[i:]) for i in range(1, 4))
-    if type(tokenizer)._decode is not own_decode:
+    if getattr(type(tokenizer), _DECODE) is not own_decode:
         wrong = -1
     state.decoding = not wrong
     if wrong:
