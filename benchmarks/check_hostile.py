@@ -35,8 +35,8 @@ from peers import SEPARATOR, TOKENIZERS, Vocab
 from report import VOCAB_NAMES, vocabularies
 
 import bpe
-from bpe.formats.oniguruma import SPELLED
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
+from bpe.pretokenize.spellings import SPELLED
 
 #: Bytes of text per seed.
 SIZE = 1_000_000

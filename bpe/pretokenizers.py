@@ -7,7 +7,7 @@ steps, they run in Python, which is slower than the named patterns of `bpe.Preto
 >>> import bpe
 >>> from bpe.pretokenizers import Digits, Metaspace
 >>> counts = bpe.count_words(texts=["in 1984"], pretokenizer=[Metaspace(), Digits(individual_digits=True)])
->>> sorted(word.decode() for word in counts)
+>>> sorted(word.decode() for word, _ in counts.items())
 ['1', '4', '8', '9', '▁', '▁in']
 """
 

@@ -4,8 +4,8 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
 
 - `loading.py` the table of formats; detects the format of a file or a folder. `saving.py` writes any of them, and
   finds what a format does not keep by reading the written content again;
-- `huggingface/` tokenizer.json, the native format, with `json_fields.py` (validation of untrusted JSON), `oniguruma.py`
-  (patterns that mean the same to two regex engines) and `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
+- `huggingface/` tokenizer.json, the native format, with `json_fields.py` (validation of untrusted JSON) and
+  `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
 - `vocab_merges.py` vocab.json with merges.txt; `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered
   from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py`, `gpt2.py` OpenAI's;
 - `clip.py` CLIP's merge list, `subword_nmt.py` codes; `packed.py` files that may be compressed;

@@ -3,7 +3,7 @@ r"""Regular expressions of Oniguruma, the engine of Hugging Face's files, in the
 The two engines differ without an error: `{1,3}+` is possessive in one and a repeated repeat in the other, `^` and `$`
 match the ends of the text in one and of each line in the other, `\w` matches other characters, and Oniguruma's
 `(?i:st)` matches the ligature ﬆ. So a pattern is converted only if it contains just the constructs listed here.
-Published patterns with a known spelling are in `bpe/formats/oniguruma.py`.
+Published patterns with a known spelling are in `bpe/pretokenize/spellings.py`.
 
 The classes of Oniguruma in `tokenizers` are those of Unicode 16; the installed `regex` may be newer. `masked` replaces
 later characters, which Oniguruma takes for unassigned, by one that is unassigned everywhere.

@@ -56,7 +56,7 @@ class SuperWords:
     >>> texts = ["by the way, by the sea\\n"] * 9
     >>> tok = bpe.train(texts=texts, vocab_size=268, superwords=bpe.SuperWords(transition=262, max_words=2))
     >>> tok.tokens("by the way")
-    [b'by the', b' way']
+    [b'by the ', b'way']
 
     """
 

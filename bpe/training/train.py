@@ -174,7 +174,7 @@ def train(
     ...     special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", split_digits=True,
     ... )
     >>> tok.tokens("hug é"), tok.decode(tok.encode("hug é"))
-    (['▁h', 'ug', '▁', '<0xC3>', '<0xA9>'], 'hug é')
+    (['▁hug', '▁', '<0xC3>', '<0xA9>'], 'hug é')
 
     """
     given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]

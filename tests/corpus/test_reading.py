@@ -496,7 +496,9 @@ def test_prepend_and_append_on_the_command_line(
             monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
             assert main(["encode", name, "-t", str(saved), "-o", str(ids), *cut, *tokens]) == 0
             assert bpe.TokenBatch(np.load(ids), np.load(tmp_path / "ids.offsets.npy")) == expected
-        assert capsys.readouterr().err == ""
+        notes = capsys.readouterr().err.splitlines()
+        assert bool(notes) != bool(cut)  # of the name in the text; blocks of 16 bytes may cut it
+        assert all("'<|end|>' occurs at least 2 times as ordinary text" in note for note in notes)
     assert main(["count", str(path), "-t", str(saved), *tokens]) == 0
     assert int(capsys.readouterr().out.split("\n")[1].split()[0]) == len(tok.encode(text)) + 2
 

@@ -90,8 +90,8 @@ def test_unknown_characters_are_refused() -> None:
 def test_the_kernel_function_behaves_like_a_method() -> None:
     tok = TOKENIZERS[1]
     parameters = inspect.signature(tok.encode).parameters
-    assert list(parameters) == ["text", "allowed_special", "disallowed_special", "dropout", "seed"]
-    assert [parameters[name].default for name in list(parameters)[1:]] == [(), (), 0.0, None]
+    assert list(parameters) == ["text", "allowed_special", "disallowed_special", "dropout", "seed", "template"]
+    assert [parameters[name].default for name in list(parameters)[1:]] == [(), (), None, None, False]
     assert (tok.encode.__name__, bpe.Tokenizer.encode.__qualname__) == ("encode", "Tokenizer.encode")
     assert "The ids of one text" in (inspect.getdoc(bpe.Tokenizer.encode) or "")
     assert inspect.isroutine(tok.encode)

@@ -30,8 +30,9 @@ from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
-from bpe.formats.oniguruma import SPELLED, escaped, means_the_same
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.spellings import SPELLED
+from bpe.text.oniguruma import escaped, means_the_same
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
 
@@ -322,7 +323,7 @@ def test_which_patterns_are_translated():
         "[a|b&]",
     ):
         assert means_the_same(pattern), pattern
-    others = ["", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+", "(?i:s)(?i:t)", "(?i:é)", "(?P<x>a)"]
+    others = ["", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+", "(?i:é)", "(?P<x>a)"]
     others += [r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000]
-    for pattern in PATTERNS_OF_OUR_OWN[:11] + others:
+    for pattern in [each for each in PATTERNS_OF_OUR_OWN[:11] if "(?<" not in each] + others:
         assert not means_the_same(pattern), pattern

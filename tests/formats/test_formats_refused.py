@@ -89,7 +89,7 @@ BAD = [
     (("pre_tokenizer",), split("a", "Merged"), "pre_tokenizer", "MergedWithNext"),
     (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
     (("pre_tokenizer",), steps(PREFIX, PREFIX), "pre_tokenizer", "follows a ByteLevel"),
-    (("decoder",), {"type": "WordPiece"}, "decoder", "must be ByteLevel"),
+    (("decoder",), {"type": "CTC"}, "decoder", "CTC"),
     (("model",), [], "model", "not an object"),
     (("model", "type"), "WordPiece", "model.type", "must be BPE"),
     (("model", "continuing_subword_prefix"), "##", "model.continuing_subword_prefix", "must be null"),

@@ -27,8 +27,8 @@ import bpe
 from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
-from bpe.formats.oniguruma import SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.pretokenize.spellings import SPELLED
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
 
 tokenizers = Peer("tokenizers")

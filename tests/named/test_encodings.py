@@ -394,7 +394,7 @@ def run(program: str) -> None:
 def test_neither_import_loads_tiktoken_or_what_downloads() -> None:
     run("""
 import sys, bpe
-assert not {"urllib.request", "tempfile", "pkgutil", "bpe.compat", "tiktoken", "requests"} & set(sys.modules)
+assert not {"urllib.request", "tempfile", "pkgutil", "bpe.compat.tiktoken", "tiktoken", "requests"} & set(sys.modules)
 import bpe.compat.tiktoken as tiktoken
 assert tiktoken.encoding_name_for_model("gpt-4o") == "o200k_base"
 assert not {"urllib.request", "tiktoken", "tiktoken_ext", "requests"} & set(sys.modules)

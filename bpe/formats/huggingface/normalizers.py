@@ -7,8 +7,9 @@ from typing import Any
 from bpe.errors import FormatError
 from bpe.formats.huggingface.patterns import read_pattern
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
-from bpe.formats.oniguruma import NAMED, escaped, means_the_same, to_regex
+from bpe.pretokenize.spellings import NAMED
 from bpe.text import normalizers as n
+from bpe.text.oniguruma import escaped, means_the_same, to_regex
 from bpe.text.pipeline_normalizers import ByteLevel
 
 

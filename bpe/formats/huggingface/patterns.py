@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.formats.json_fields import as_object, get, refuse
-from bpe.formats.oniguruma import NAMED, escaped, means_the_same
+from bpe.pretokenize.spellings import NAMED
+from bpe.text.oniguruma import escaped, means_the_same
 
 
 def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:

@@ -9,11 +9,12 @@ from bpe.errors import FormatError
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
 from bpe.formats.huggingface.patterns import read_pattern
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
-from bpe.formats.oniguruma import SPELLED, means_the_same, published
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicode_version
 from bpe.pretokenize.shapes import BYTES, PREFIXED, WORDS, simplified
+from bpe.pretokenize.spellings import SPELLED, published
 from bpe.pretokenize.steps import STEPS, ByteLevel, Step
+from bpe.text.oniguruma import means_the_same
 
 
 def read_pre_tokenizer(value: object, letters: bool = False) -> tuple[bool, Pretokenizer | None]:
