@@ -301,9 +301,10 @@ def test_tokenizer_objects_in_files_pickles_and_training(objects: tuple[Any, Any
         assert again[0](TEXTS)["input_ids"] == again[1](TEXTS)["input_ids"]
 
 
-#: What vLLM 0.11 (`TokenizerBase`, `get_cached_tokenizer`, detokenizer) and SGLang 0.5 (`TokenizerManager`,
-#: `DetokenizerManager`, `hf_transformers_utils`) call on a tokenizer, copied from their sources.
+#: What servers call on a tokenizer: the members of vLLM's `TokenizerBase` (but `encode_one` and `max_token_id`, which its
+#: own classes add) and those that its detokenizer calls; and what batches, templates and saving need beside them.
 SERVERS = (
+    "sep_token", "pad_token",
     "all_special_tokens", "all_special_ids", "bos_token_id", "eos_token_id", "pad_token_id", "is_fast", "vocab_size",
     "max_len_single_sentence", "truncation_side", "padding_side", "chat_template", "added_tokens_decoder",
     "name_or_path", "special_tokens_map", "model_max_length", "__call__", "__len__", "get_vocab", "get_added_vocab",

@@ -20,7 +20,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,8 @@ MOST = 1 << 63
 State = dict[str, Any]
 
 
-class RowList(Sequence[Batch]):
-    """The rows of one batch, each a dict of views, made when it is read.
+class RowList(list[Batch]):
+    """The rows of one batch, each a dict of views.
 
     Attributes:
         batch: the arrays that rows are views of, which `collate` takes as they are.
@@ -45,25 +45,9 @@ class RowList(Sequence[Batch]):
     """
 
     def __init__(self, batch: Batch) -> None:
+        arrays = [(name, value) for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")]
+        super().__init__({name: value[i] for name, value in arrays} for i in range(len(arrays[0][1]) if arrays else 0))
         self.batch = batch
-        self._arrays = {name: value for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
-
-    def __len__(self) -> int:
-        return len(next(iter(self._arrays.values()), ()))
-
-    def __iter__(self) -> Iterator[Batch]:
-        return (self[index] for index in range(len(self)))
-
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        return {name: value[index] for name, value in self._arrays.items()}
 
 
 class Rows(ABC):
