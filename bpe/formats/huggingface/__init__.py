@@ -8,8 +8,7 @@ tokenizers are saved in the same schema with types that `tokenizers` rejects:
   are in added_tokens, that of the unknown token in unk_id.
 - normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (with final sigma) and `bpe.Replace`;
 - pre_tokenizer `bpe.Regex`: a pattern of the `regex` package that may mean something else to Oniguruma, the engine of
-  `tokenizers` (see `bpe/text/oniguruma.py`), or such a pattern with a prefix space. `bpe.Replace` holds such a
-  pattern, too.
+  `tokenizers` (see `bpe/text/oniguruma.py`), or one with a prefix space. `bpe.Replace` holds such a pattern, too.
 
 (For an unknown type, `tokenizers` guesses it from the fields: `bpe.Strip` with Strip's fields would load as Strip.)
 
