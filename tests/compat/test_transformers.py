@@ -301,8 +301,8 @@ def test_tokenizer_objects_in_files_pickles_and_training(objects: tuple[Any, Any
         assert again[0](TEXTS)["input_ids"] == again[1](TEXTS)["input_ids"]
 
 
-#: What servers call on a tokenizer: the members of vLLM's `TokenizerBase` (but `encode_one` and `max_token_id`, which its
-#: own classes add) and those that its detokenizer calls; and what batches, templates and saving need beside them.
+#: What servers call on a tokenizer: the members of vLLM's `TokenizerBase` (but `encode_one` and `max_token_id`, which
+#: its own classes add) and those that its detokenizer calls; and what batches, templates and saving need beside them.
 SERVERS = (
     "sep_token", "pad_token",
     "all_special_tokens", "all_special_ids", "bos_token_id", "eos_token_id", "pad_token_id", "is_fast", "vocab_size",
