@@ -310,10 +310,15 @@ BEGIN, END = "<!-- made by benchmarks/suite.py -->\n", "<!-- end -->\n"
 
 
 @pytest.fixture
-def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """benchmarks/suite.py as a module, with its folder on the path, since its modules import each other by name."""
+def suite(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """benchmarks/suite.py as a module, with its folder on the path, since its modules import each other by name.
+
+    Both folders have modules named `peers`; that of the tests is put back afterwards.
+    """
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("suite")
+    monkeypatch.delitem(sys.modules, "peers", raising=False)
+    yield importlib.import_module("suite")
+    sys.modules.pop("peers", None)
 
 
 def test_every_row_of_the_table_names_its_script(suite: Any) -> None:

@@ -1,6 +1,7 @@
 """Scanners that read one character at a time: they return the end of the pretoken that starts at a position."""
 
 from bpe.base._types cimport byte_t
+from bpe.text._unicode cimport LETTER, NUMBER, SPACE, class_at
 
 ctypedef Py_ssize_t (*next_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
@@ -8,7 +9,36 @@ cdef next_t next_of(int scanner) noexcept nogil
 cdef next_t gap_of(int scanner) noexcept nogil
 cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil
 cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil
-cdef Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int bits) noexcept nogil
-cdef Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most) noexcept nogil
 cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+cdef inline Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int bits) noexcept nogil:
+    """Return the end of a run of characters that have any of `bits`."""
+    cdef Py_ssize_t length
+    while class_at(text, pos, end, &length) & bits:
+        pos += length
+    return pos
+
+
+cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Return the end of a run of `[^\\s\\p{L}\\p{N}]`."""
+    cdef Py_ssize_t length
+    cdef int bits
+    while pos < end:
+        bits = class_at(text, pos, end, &length)
+        if bits & (LETTER | NUMBER | SPACE):
+            break
+        pos += length
+    return pos
+
+
+cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most) noexcept nogil:
+    """Return the end of a run of at most `most` numbers."""
+    cdef Py_ssize_t length
+    while most > 0 and class_at(text, pos, end, &length) & NUMBER:
+        pos += length
+        most -= 1
+    return pos

@@ -41,38 +41,6 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memchr
 
 
-# Runs -----------------------------------------------------------------------------------------------------------------
-
-
-cdef inline Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int bits) noexcept nogil:
-    """Return the end of a run of characters that have any of `bits`."""
-    cdef Py_ssize_t length
-    while class_at(text, pos, end, &length) & bits:
-        pos += length
-    return pos
-
-
-cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """Return the end of a run of `[^\\s\\p{L}\\p{N}]`."""
-    cdef Py_ssize_t length
-    cdef int bits
-    while pos < end:
-        bits = class_at(text, pos, end, &length)
-        if bits & (LETTER | NUMBER | SPACE):
-            break
-        pos += length
-    return pos
-
-
-cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most) noexcept nogil:
-    """Return the end of a run of at most `most` numbers."""
-    cdef Py_ssize_t length
-    while most > 0 and class_at(text, pos, end, &length) & NUMBER:
-        pos += length
-        most -= 1
-    return pos
-
-
 cdef Py_ssize_t white_space(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint lines, bint whole_at_end
 ) noexcept nogil:
