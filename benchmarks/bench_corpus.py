@@ -17,6 +17,7 @@ run. Memory is the peak of the process, with the interpreter. Without FILE, the 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -55,7 +56,6 @@ class Inputs:
 
 def inputs(path: Path, name: str, folder: Path) -> Inputs:
     """Write the documents of a text file, each ended by the separator, in every format."""
-    import msgspec
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -63,7 +63,10 @@ def inputs(path: Path, name: str, folder: Path) -> Inputs:
     texts = [text.decode() for text in data.removesuffix(SEPARATOR).split(SEPARATOR)]
     found = {kind: folder / f"{name}.{kind}" for kind in ("txt", "jsonl.zst", "parquet")}
     found["txt"].write_bytes(data)
-    lines = b"".join(msgspec.json.encode({"text": text, "n": number}) + b"\n" for number, text in enumerate(texts))
+    lines = b"".join(
+        json.dumps({"text": text, "n": number}, ensure_ascii=False).encode() + b"\n"
+        for number, text in enumerate(texts)
+    )
     found["jsonl.zst"].write_bytes(zstd().compress(lines))
     pq.write_table(
         pa.table({"text": pa.array(texts, pa.large_string())}),
