@@ -17,6 +17,9 @@ from bpe.errors import check_choice, check_int, check_iterable, counted, shown, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: The texts, and the ids of each, that a notebook's card shows.
+_SHOWN_ROWS, _SHOWN_IDS = 10, 16
+
 
 class TokenBatch:
     """Token ids of n texts.
@@ -117,6 +120,18 @@ class TokenBatch:
 
     def __repr__(self) -> str:
         return f"TokenBatch({counted(len(self), 'text')}, {counted(len(self.ids), 'id')}, {self.ids.dtype})"
+
+    def _repr_html_(self) -> str:
+        """A card with the first rows, for notebooks."""
+        from bpe.show.html import Html, card, table
+
+        rows = [
+            [i, len(self[i]), " ".join(map(str, self[i][:_SHOWN_IDS].tolist())) + " …" * (len(self[i]) > _SHOWN_IDS)]
+            for i in range(min(len(self), _SHOWN_ROWS))
+        ]
+        facts = {"texts": len(self), "ids": len(self.ids), "dtype": str(self.ids.dtype)}
+        left = f"<p>and {counted(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
+        return card("bpe.TokenBatch", facts, Html(table(["text", "length", "ids"], rows) + left) if rows else "")
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -134,6 +134,7 @@ def train(
     alphabet: Sequence[Symbol] | None = None,
     specials: Sequence[Symbol] = (),
     first_id: int = 0,
+    veto: Callable[[Symbol, Symbol, int], object] | None = None,
 ) -> Trained[Symbol]:
     """Merge the most frequent pair, repeatedly.
 
@@ -149,8 +150,10 @@ def train(
         alphabet: the symbols in id order; None for those of the words, sorted.
         specials: tokens that have the first ids; no merge makes one.
         first_id: the smallest id.
+        veto: asked as veto(left, right, count) for the best pair, which is refused for good where the result is true.
 
     """
+    refused: set[tuple[Symbol, Symbol]] = set()
     if alphabet is None:
         found: set[Symbol] = set()
         for symbols in words:
@@ -169,12 +172,16 @@ def train(
             if count >= max(min_frequency, 1)
             and (max_token_length is None or length(pair[0] + pair[1]) <= max_token_length)
             and pair[0] + pair[1] not in specials
+            and pair not in refused
         }
         if not candidates:
             break
         highest = max(candidates.values())
         tied = [pair for pair, count in candidates.items() if count == highest]
         left, right = first_of_equals(tied, tie_break, ids)
+        if veto is not None and veto(left, right, highest):
+            refused.add((left, right))
+            continue
         steps.append(Step(left, right, highest))
         ids.setdefault(left + right, first_id + len(ids))
         split = [(merge_all(symbols, left, right), count) for symbols, count in split]

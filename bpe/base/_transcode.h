@@ -29,6 +29,7 @@ static inline uint32_t bpe_next_character(const void *text, int width, size_t n,
     return 0xFFFD;
 }
 
+/* Write the UTF-8 of a character and return the position after it. */
 static inline uint8_t *bpe_write_character(uint8_t *out, uint32_t code) {
     if (code < 0x80) {
         *out++ = (uint8_t)code;

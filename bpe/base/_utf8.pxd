@@ -21,6 +21,7 @@ cdef inline Py_ssize_t max_utf8_size(const Units* units) noexcept nogil:
 
 cdef extern from "bpe/base/_transcode.h" nogil:
     uint32_t bpe_unit(const void* text, int width, size_t at)
+    byte_t* bpe_write_character(byte_t* out, uint32_t code)  # returns the position after its UTF-8
 
 
 cdef inline uint32_t unit_at(const Units* units, Py_ssize_t at) noexcept nogil:

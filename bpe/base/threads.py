@@ -157,19 +157,20 @@ def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -
 
 
 @contextmanager
-def helped(team: Team) -> Iterator[None]:
-    """Inside the block, `team.size - 1` threads wait for parts of the team's jobs."""
+def helped(*teams: Team) -> Iterator[None]:
+    """Inside the block, `team.size - 1` threads wait for parts of each team's jobs."""
     import threading
 
-    started: list[threading.Thread] = []
+    started: list[tuple[Team, int, threading.Thread]] = []
     try:
-        for part in range(1, team.size):
-            thread = threading.Thread(target=team.help, args=(part,), name=f"bpe_{part}")
-            thread.start()
-            started.append(thread)
+        for team in teams:
+            for part in range(1, team.size):
+                thread = threading.Thread(target=team.help, args=(part,), name=f"bpe_{part}")
+                thread.start()
+                started.append((team, part, thread))
         yield
     finally:
-        for part, _ in enumerate(started, 1):
+        for team, part, _ in started:
             team.dismiss(part)
-        for thread in started:
+        for *_, thread in started:
             thread.join()

@@ -76,13 +76,29 @@ def count_words(
     [(b'low', 2), (b'lower', 1)]
 
     """
-    if (files is None) == (texts is None):
-        raise ValueError("give exactly one of files= and texts=")
     check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
-    source = corpus_source(files, texts, separator, per_line, encoding_errors)
-    count_into(counts, source, thread_count(threads), progress)
+    count_corpus(counts, files, texts, separator, per_line, encoding_errors, threads, progress)
     return counts
+
+
+def count_corpus(
+    counts: WordCounts,
+    files: PathLike | Iterable[PathLike] | Sources | None,
+    texts: Iterable[TextLike] | None,
+    separator: str | None,
+    per_line: bool,
+    encoding_errors: EncodingErrors,
+    threads: int | None,
+    progress: ProgressLike,
+    *,
+    lines: bool = False,
+) -> None:
+    """Fill empty counts as `count_words` does; with `lines`, each line of a document is split into words by itself."""
+    if (files is None) == (texts is None):
+        raise ValueError("give exactly one of files= and texts=")
+    source = corpus_source(files, texts, separator, per_line, encoding_errors)
+    count_into(counts, source, thread_count(threads), progress, lines=lines)
 
 
 def corpus_source(

@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
 from itertools import accumulate, pairwise
+from numbers import Rational
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +58,8 @@ _DTYPES = ("|u1", "<u2", "<u4", "<u8")
 _FEW = 4
 #: The Unicode version of the named pretokenizers in files that do not record it.
 _DEFAULT_UNICODE_VERSION = "18.0"
+#: The most frequent words that a notebook's card shows.
+_SHOWN_WORDS = 10
 
 
 class WordCounts:
@@ -164,16 +169,19 @@ class WordCounts:
                 table.add(word, count, self._position)
                 self._position += 1
 
-    def merge(self, other: WordCounts) -> None:
+    def merge(self, other: WordCounts, weight: float | Fraction = 1) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.
 
         Args:
             other: the other counts; they stay as they are.
+            weight: what each count of the other is multiplied by: an int, a `fractions.Fraction`, or a float, which
+                stands for the decimal number that it is printed as. Each product is rounded to the nearest integer,
+                halves up, before it is added; words with a product of 0 are left out.
 
         Raises:
-            TypeError: if the other is not a WordCounts.
+            TypeError: if the other is not a WordCounts, or the weight no number.
             ValueError: if the two were made with different pretokenizers, normalizers, special tokens or Unicode
-                versions; for a total beyond 2**63 - 1.
+                versions; for a weight that is not above 0; for a total beyond 2**63 - 1.
 
         >>> one, other = WordCounts("whitespace"), WordCounts("whitespace")
         >>> one.add("low lower")
@@ -181,8 +189,12 @@ class WordCounts:
         >>> one |= other
         >>> dict(one.items())
         {b'low': 2, b'lower': 1, b'new': 1}
+        >>> one.merge(other, weight=2.5)
+        >>> dict(one.items())
+        {b'low': 5, b'lower': 1, b'new': 4}
 
         """
+        factor = _as_fraction(weight)
         if not isinstance(other, WordCounts):
             raise TypeError(f"{shown(other)} is {type_name(other)}; only WordCounts merge (update takes a mapping)")
         for name in ("pretokenizer", "normalizer", "special_tokens"):
@@ -199,8 +211,11 @@ class WordCounts:
                 "merged: count one of the corpora again"
             )
         blob, offsets, counts = other._snapshot()  # releases the other's lock before this one's is taken
+        total = int(counts.sum())
+        if factor != 1:
+            (blob, offsets, counts), total = _weighted(blob, offsets, counts, factor)
         with self._lock:
-            _check_total(self.total + int(counts.sum()))
+            _check_total(self.total + total)
             self._add_arrays(blob, offsets, counts)
 
     def __ior__(self, other: WordCounts) -> Self:
@@ -297,6 +312,20 @@ class WordCounts:
 
     def __repr__(self) -> str:
         return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
+
+    def _repr_html_(self) -> str:
+        """A card with the most frequent words, for notebooks."""
+        from bpe.show.html import Html, card, one, table
+
+        rows = [[Html(one(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
+        facts = {
+            "distinct words": len(self),
+            "words in all": self.total,
+            "pretokenizer": "none" if self.pretokenizer is None else self.pretokenizer.name or repr(self.pretokenizer),
+            "normalizer": "none" if self.normalizer is None else repr(self.normalizer),
+            "special tokens": ", ".join(self.special_tokens) or "none",
+        }
+        return card("bpe.WordCounts", facts, table(["most frequent", "count"], rows) if rows else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = self.pretokenizer, self.normalizer, self.special_tokens
@@ -527,6 +556,7 @@ class Splitter:
             starts, ends = split(text, starts, ends, self.specials)
         if self.lines:
             starts, ends = split(text, starts, ends, [b"\n"], keep=True)
+            begins = starts  # each line is a text of its own
         if isinstance(self.pretokenizer, Steps) and self.scanner is None:
             first = np.isin(starts, begins).tolist()
             return self._count_steps(table, text, zip(starts.tolist(), ends.tolist(), first, strict=True), position)
@@ -585,6 +615,46 @@ def _warn_of_spaces(word: re.Match[str]) -> None:
         word[1].replace(" ", "") + (glued or ""),
         f", and train with end_of_word={mark!r}{', end_of_word_glued=True' * bool(glued)}" if mark else "",
     )
+
+
+def _as_fraction(weight: object) -> Fraction:
+    """A weight of `WordCounts.merge`, exactly."""
+    if isinstance(weight, bool) or not isinstance(weight, (Rational, float, np.integer, np.floating)):
+        raise TypeError(f"weight is {typed(weight)}; it must be an int, a Fraction or a float")
+    number = (
+        float(weight)
+        if isinstance(weight, (float, np.floating))
+        else int(weight)
+        if isinstance(weight, np.integer)
+        else weight
+    )
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ValueError(f"weight is {number}; it must be a number above 0")
+    exact = Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+    if exact <= 0:
+        raise ValueError(f"weight is {weight}; it must be a number above 0")
+    return exact
+
+
+def _weighted(
+    blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], factor: Fraction
+) -> tuple[Arrays, int]:
+    """(The words with their counts multiplied and rounded, without those of 0; the sum of the counts).
+
+    Products that may exceed 64 bits are computed with Python's integers.
+    """
+    top, bottom = factor.numerator, factor.denominator
+    small = int(counts.max(initial=0)) * 2 * top + bottom <= COUNT_LIMIT and 2 * bottom <= COUNT_LIMIT
+    products = (counts if small else counts.astype(object)) * (2 * top)
+    products = (products + bottom) // (2 * bottom)
+    total = int(products.sum()) if small and float(products.sum(dtype=np.float64)) < 2.0**62 else sum(products.tolist())
+    _check_total(total)
+    rounded = products.astype(np.int64)
+    if rounded.all():
+        return (blob, offsets, rounded), total
+    kept = rounded > 0
+    lengths = np.diff(offsets)
+    return (blob[np.repeat(kept, lengths)], offsets_of(lengths[kept]), rounded[kept]), total
 
 
 def _check_total(total: int) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.decode._decoder import TokenTable
-from bpe.vocab.byte_letters import letter_bytes, to_letters
+from bpe.vocab.byte_letters import bytes_or_utf8, to_letters
 from bpe.vocab.decoding import (
     ByteFallback,
     ByteLevel,
@@ -61,7 +61,7 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
         elif isinstance(step, ByteFallback):
             tokens = _with_bytes(tokens)
         elif isinstance(step, ByteLevel):
-            tokens = [b"".join(map(_letters_or_utf8, tokens)).decode("utf-8", "replace")]
+            tokens = [b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")]
         else:
             change, last = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
             tokens = [change(token, i == 0, i == last) for i, token in enumerate(tokens)]
@@ -88,7 +88,9 @@ class ChainDecoder:
         plan = _plan(spec.decoder)
         #: Whether the text of a token does not depend on other tokens, but for byte tokens and the first and last one.
         self.by_token = plan is not None
-        self._changes, self._bytes, self._strips = plan or ([], False, [])
+        self._changes, self._bytes, strips = plan or ([], False, [])
+        #: The steps that strip the whole text.
+        self.strips: list[Strip] = strips
         self._table = self._token_table() if self.by_token else None
 
     def _token_table(self) -> TokenTable | None:
@@ -111,16 +113,6 @@ class ChainDecoder:
         """The byte that a token stands for, or None."""
         return byte_of(self.changed(token, first, last)) if self._bytes else None
 
-    @property
-    def has_bytes(self) -> bool:
-        """Whether byte tokens become bytes."""
-        return self._bytes
-
-    @property
-    def strips(self) -> list[Strip]:
-        """The steps that strip the whole text."""
-        return self._strips
-
     def string_of(self, number: int) -> str | None:
         """The name of a token; None for an id that is no token."""
         return self._strings[number] if 0 <= number < len(self._strings) else None
@@ -139,24 +131,20 @@ class ChainDecoder:
             return self.bytes_within(ends[0] or "", True, True)
         return self.bytes_within(ends[0] or "", True, False) + middle + self.bytes_within(ends[1] or "", False, True)
 
-    def unknown(self, ids: NDArray[np.uint32]) -> int | None:
-        """The index of the first id that is no token, or None."""
-        return next((i for i, number in enumerate(ids.tolist()) if self.string_of(number) is None), None)
-
     def bytes_of(self, ids: NDArray[np.uint32]) -> bytes:
         """The bytes of ids that are all tokens: byte tokens as bytes, whether or not they are UTF-8."""
         joined = self.joined(ids)
         if joined is None:
             return self.text_of(ids).encode()
         text = joined.decode("utf-8", "surrogateescape")
-        return reduce(_stripped, self._strips, text).encode("utf-8", "surrogateescape")
+        return reduce(_stripped, self.strips, text).encode("utf-8", "surrogateescape")
 
     def text_of(self, ids: NDArray[np.uint32]) -> str:
         """The text of ids that are all tokens."""
         joined = self.joined(ids)
         if joined is not None:
             try:
-                return reduce(_stripped, self._strips, joined.decode())
+                return reduce(_stripped, self.strips, joined.decode())
             except UnicodeDecodeError:
                 pass  # byte tokens that are not UTF-8
         return decode_strings(self.steps, [self._strings[number] or "" for number in ids.tolist()])
@@ -213,10 +201,7 @@ class ChainStream:
 
     def _bytes(self) -> str:
         run, self._run = self._run, bytearray()
-        try:
-            return run.decode()
-        except UnicodeDecodeError:
-            return "\ufffd" * len(run)
+        return "".join(_texts_of_run(run))
 
 
 class _StripStream:
@@ -228,12 +213,11 @@ class _StripStream:
         self._tail = ""
 
     def push(self, text: str) -> str:
-        while self._start and text:
-            if text[0] != self._step.content:
-                self._start = 0
-                break
-            text, self._start = text[1:], self._start - 1
-        text = self._tail + text
+        n = 0
+        while n < min(self._start, len(text)) and text[n] == self._step.content:
+            n += 1
+        self._start = 0 if n < len(text) else self._start - n
+        text = self._tail + text[n:]
         kept = max(len(text) - self._step.stop, 0)
         self._tail = text[kept:]
         return text[:kept]
@@ -279,22 +263,19 @@ def _with_bytes(tokens: list[str]) -> list[str]:
             run.append(byte)
             continue
         if run:
-            try:
-                found.append(run.decode())
-            except UnicodeDecodeError:
-                found += ["\ufffd"] * len(run)
+            found += _texts_of_run(run)
             run = bytearray()
         if token is not None:
             found.append(token)
     return found
 
 
-def _letters_or_utf8(token: str) -> bytes:
-    letters = letter_bytes()
+def _texts_of_run(run: bytearray) -> list[str]:
+    """What a run of byte tokens becomes: its text, or one U+FFFD for each byte if it is not UTF-8."""
     try:
-        return bytes([letters[char] for char in token])
-    except KeyError:
-        return token.encode()
+        return [run.decode()]
+    except UnicodeDecodeError:
+        return ["\ufffd"] * len(run)
 
 
 def _stripped(text: str, step: Strip) -> str:

@@ -23,6 +23,7 @@ from bpe.base._types cimport byte_t, token_t
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport Cache
 from bpe.pretokenize._char_masks cimport Cursor
+from bpe.pretokenize._piece_scanner cimport ByteCuts, UnitRules, UnitState
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
@@ -51,11 +52,15 @@ cdef struct Feed:             # the source of pieces
     const int64_t* starts     # the `n_given` pieces of the only fragment, if the caller found them
     const int64_t* ends
     Py_ssize_t n_given
+    # Of a superword vocabulary, where text is divided into units and pieces whatever the scanner; else NULL.
+    const ByteCuts* cuts
+    const UnitRules* units
+    UnitState unit            # the one that the next piece is in
     bint open                 # the scanner is inside a fragment
     # Pieces found and not yet in a chunk: numbers `next` to `n_found`.
     bint bounded              # piece i is from `base + bounds[i]` to `base + bounds[i + 1]`; else see `start`
     Py_ssize_t base
-    uint32_t bounds[PIECES + 1]
+    uint32_t bounds[PIECES + 65]  # up to 64 more are written
     Py_ssize_t start[PIECES]  # of pieces without bounds, and of those to be split
     Py_ssize_t end[PIECES]
     Py_ssize_t n_found
@@ -87,6 +92,9 @@ cdef struct Chunk:
     uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[PIECES]     # of the two keys, or of the bytes of a long word
     uint64_t found[PIECES + 8]  # value in the first line of the shared table: of each of `missed`, later of `others`
+    Py_ssize_t units[PIECES]  # of a superword vocabulary: the first pieces of units, in order
+    Py_ssize_t n_units
+    Py_ssize_t next_unit      # the first one that is not written
     Py_ssize_t n_segments
     Segment segments[PIECES]
 

@@ -25,6 +25,7 @@ from bpe.encode._word_cache cimport (
     is_keyed,
     short_key,
 )
+from bpe.pretokenize._piece_scanner cimport piece_end, scan_pieces, unit_end
 from bpe.pretokenize._scanner cimport begin, scan, scan_bounds
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -86,13 +87,13 @@ cdef void fill(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
-    chunk.n = chunk.n_segments = 0
+    chunk.n = chunk.n_segments = chunk.n_units = chunk.next_unit = 0
     chunk.n_missed = chunk.n_others = 0
     while chunk.n < ENOUGH and chunk.n_segments < PIECES:
         if feed.next == feed.n_found:
             if not feed.open and not open_fragment(chunk, feed):
                 return
-            find_pieces(feed, splits, PIECES - chunk.n)
+            find_pieces(chunk, feed, splits, PIECES - chunk.n)
         take_pieces(chunk, feed, splits, cache, earlier)
         if feed.next == feed.n_found and not feed.open:
             chunk.segments[chunk.n_segments] = Segment(piece=chunk.n, fragment=feed.done)
@@ -110,6 +111,7 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
             if not feed.shared:
                 feed.readable = fragment.text + fragment.size
             feed.open = True
+            feed.unit.end = feed.unit.digits_at = 0
             return True
         chunk.segments[chunk.n_segments] = Segment(piece=chunk.n, fragment=feed.done)
         chunk.n_segments += 1
@@ -117,13 +119,15 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
     return False
 
 
-cdef void find_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t limit) noexcept nogil:
+cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ssize_t limit) noexcept nogil:
     """Find the next pieces of the open fragment, at most `limit`; it is closed at its end."""
     cdef Py_ssize_t i, start, size, n = 0
     cdef size_t three_byte_chars
     feed.next = 0
     feed.base = feed.cursor.pos
-    if feed.starts == NULL:
+    if feed.cuts != NULL:
+        n = find_pieces_of_unit(chunk, feed, limit)
+    elif feed.starts == NULL:
         n = scan_bounds(&feed.cursor, feed.bounds, limit)
         feed.n_found = n if n else scan(&feed.cursor, feed.start, feed.end, limit)
         feed.open = feed.cursor.pos < feed.cursor.end
@@ -153,6 +157,22 @@ cdef void find_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t limit) n
             feed.end[i] = feed.base + feed.bounds[i + 1]
         for i in range(n, feed.n_found - 1):
             feed.gapless &= feed.end[i] == feed.start[i + 1]
+
+
+cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) noexcept nogil:
+    """Find pieces of the next unit, or of the rest of one; the number of bounds, 0 if a piece is too long for them."""
+    cdef Py_ssize_t end = feed.fragments[feed.done].size, n
+    if feed.cursor.pos >= feed.unit.end and feed.cursor.pos < end:
+        chunk.units[chunk.n_units] = chunk.n
+        chunk.n_units += 1
+        feed.unit.end = unit_end(feed.units, &feed.unit, feed.cursor.text, feed.cursor.pos, end)
+    feed.cursor.end = feed.unit.end
+    n = feed.n_found = scan_pieces(&feed.cursor, feed.cuts, feed.bounds, limit) if feed.cursor.pos < end else 0
+    if n == 0 and feed.cursor.pos < end:
+        feed.start[0], feed.end[0], feed.n_found = feed.base, piece_end(&feed.cursor, feed.cuts), 1
+        feed.cursor.pos = feed.end[0]
+    feed.open = feed.cursor.pos < end
+    return n
 
 
 cdef inline void take_pieces(

@@ -1,12 +1,16 @@
 """The engine's class."""
 
 from bpe.base._result_pool cimport ResultPool
+from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
 from bpe.encode._piece_ids cimport Values
 from bpe.encode._split_filter cimport SplitTables, SplitFilter
 from bpe.encode._word_cache cimport SharedWordTable
 from bpe.encode._workspace cimport Workspace
+from bpe.merge._high_merges cimport HighMerges
+from bpe.merge._merger cimport Merger
+from bpe.pretokenize._piece_scanner cimport PieceRules
 from libc.stdint cimport int64_t
 
 cdef enum:
@@ -17,6 +21,9 @@ cdef class Encoder:
     """The tables of one tokenizer, and encoding with them; immutable but for the word table and idle workspaces."""
 
     cdef Values values
+    cdef Merger merger        # all merges; `values` has those of the first stage if there are `high` ones
+    cdef readonly HighMerges high  # of a superword vocabulary, or None
+    cdef PieceRules rules     # where text is cut into pieces then, or None
     cdef SplitFilter splits
     cdef Seeds seeds
     cdef int scanner
@@ -27,8 +34,13 @@ cdef class Encoder:
 
     cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
+    cdef int emit_superwords(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil
+    cdef int emit_unit(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
+    cdef int run_units(
+        self, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+    ) except -1
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
     cdef const SplitTables* text_splits(self) noexcept nogil
     cdef SharedWordTable new_table(self, SharedWordTable old)

@@ -3,18 +3,29 @@ from numpy.typing import NDArray
 
 from bpe.base._buffers import Buffer
 from bpe.base._result_pool import ResultPool
+from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
+from bpe.merge.superwords import Superwords
 from bpe.merge.tables import TokenBytes
 
 CACHE_MEMORY: int
 
 class Encoder:
     pool: ResultPool
-    def __init__(self, merger: Merger, tokens: TokenBytes, scanner: int, memory: int = ...) -> None: ...
+    high: HighMerges | None
+    def __init__(
+        self,
+        merger: Merger,
+        tokens: TokenBytes,
+        scanner: int,
+        memory: int = ...,
+        superwords: Superwords | None = None,
+    ) -> None: ...
     def set_whole_words(
         self, blob: bytes, offsets: NDArray[np.int64], ids: NDArray[np.uint32], all_of_them: bool
     ) -> None: ...
     def unreachable_of(self, wanted: NDArray[np.uint8]) -> NDArray[np.int32] | None: ...
+    def keep_pretokens_whole(self) -> None: ...
     def finish(self) -> None: ...
     def last_cut(self, text: Buffer, low: int) -> int: ...
     def encode(self, text: str | bytes) -> tuple[NDArray[np.uint32], bool]: ...

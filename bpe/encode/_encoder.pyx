@@ -48,6 +48,7 @@ from bpe.merge._merger cimport Merger
 from bpe.merge._origins cimport Origins
 from bpe.pretokenize._safe_points cimport next_split_point, next_split_unit, last_split_point
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memmove
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
@@ -57,6 +58,7 @@ cdef extern from "Python.h":
 CACHE_MEMORY = 32 << 20
 
 cdef enum:
+    FEW_UNITS = 256           # that are encoded at once
     NEAR = 256                # bytes or characters in which the split filter looks for a split point
 
 
@@ -68,6 +70,7 @@ cdef class Encoder:
         tokens,                            # a TokenBytes (bpe/merge/tables.py)
         int scanner,                       # of bpe/pretokenize/_scanner; -1 if the caller finds the pretokens
         size_t memory=CACHE_MEMORY,        # of the word table, in bytes
+        superwords=None,                   # a Superwords (bpe/merge/superwords.py)
     ):
         cdef Py_ssize_t limit = merger.origins.limit
         check_offsets(tokens.offsets, limit, len(tokens.blob))
@@ -75,6 +78,9 @@ cdef class Encoder:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.scanner, self.memory = scanner, memory
         self.pool = ResultPool(memory + memory // 2)
+        self.merger = merger
+        if superwords is not None:
+            merger, self.high, self.rules = superwords
         self.values = Values(merger, tokens.ends_word is not None)
         self.seeds = Seeds(merger.origins, merger.merges, tokens)
         if merger.can_split:
@@ -113,6 +119,14 @@ cdef class Encoder:
             for number in chosen.tolist():
                 i = number
                 self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
+
+    def keep_pretokens_whole(self):
+        """Split no pretoken. Called before `finish`, where most pretokens are whole words.
+
+        Then the word cache has whole words, too: no part of a pretoken can have the key of one.
+        """
+        self.splits = None
+        self.values.unsplit = True
 
     def unreachable_of(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
@@ -168,6 +182,32 @@ cdef class Encoder:
         space.out.n += 1
         return 0
 
+    cdef int emit_superwords(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
+        """Write the ids of pieces of a superword vocabulary, unit by unit; `ends` if the last unit ends with them."""
+        cdef Chunk* chunk = space.chunk
+        cdef Py_ssize_t at
+        while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
+            at = chunk.units[chunk.next_unit]
+            chunk.next_unit += 1
+            if at > start or space.low.n:
+                self.emit_unit(space, start, at, True)
+                start = at
+        return self.emit_unit(space, start, end, ends)
+
+    cdef int emit_unit(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
+        """The same for pieces of one unit; unless it `ends`, its last segment stays in `low`."""
+        cdef size_t known = space.low.n, done
+        space.out, space.low = space.low, space.out
+        try:
+            self.emit(space, start, end)
+        finally:
+            space.out, space.low = space.low, space.out
+        done = self.high.merge(space.low.data, space.low.n, known, ends, &space.scratch, &space.out)
+        space.low.n -= done
+        if done and space.low.n:
+            memmove(space.low.data, space.low.data + done, space.low.n * sizeof(token_t))
+        return 0
+
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
         cdef Chunk* chunk = space.chunk
@@ -188,7 +228,10 @@ cdef class Encoder:
             self.values.look_up(space)
             piece = 0
             for i in range(chunk.n_segments):
-                self.emit(space, piece, chunk.segments[i].piece)
+                if self.high is not None:
+                    self.emit_superwords(space, piece, chunk.segments[i].piece, True)
+                else:
+                    self.emit(space, piece, chunk.segments[i].piece)
                 piece = chunk.segments[i].piece
                 if feed.fragments[chunk.segments[i].fragment].size < 0:
                     reserve(&space.out, 1)
@@ -199,7 +242,10 @@ cdef class Encoder:
                 if space.unknown and space.unknown_at < 0:
                     space.unknown_at = chunk.segments[i].fragment
                 before = space.out.n
-            self.emit(space, piece, chunk.n)
+            if self.high is not None:
+                self.emit_superwords(space, piece, chunk.n, False)
+            else:
+                self.emit(space, piece, chunk.n)
 
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1:
         """The same for a text of so many bytes, without the GIL."""
@@ -234,6 +280,8 @@ cdef class Encoder:
 
     cdef const SplitTables* text_splits(self) noexcept nogil:
         """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
+        if self.high is not None and self.high.n:
+            return NULL
         if self.scanner < 0 or self.splits is None or self.values.marked or self.values.whole is not None:
             return NULL
         return &self.splits.tables if self.splits.tables.bits != NULL else NULL
@@ -278,11 +326,30 @@ cdef class Encoder:
         check_spans(starts, ends, text.shape[0], False)
         if starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
+            if self.high is not None:
+                self.run_units(space, &text[0], starts, ends)
+                known = not space.unknown
+                return self.taken(space), known
             feed_fragments(space.feed, &fragment, 1, -1)
             space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
             self.run_long(space, fragment.size)
         known = not space.unknown
         return self.taken(space), known
+
+    cdef int run_units(
+        self, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+    ) except -1:
+        """Write the ids of units of a superword vocabulary: each is a text of its own."""
+        cdef Fragment units[FEW_UNITS]
+        cdef Py_ssize_t i, n, at = 0
+        while at < starts.shape[0]:
+            n = min(<Py_ssize_t>FEW_UNITS, starts.shape[0] - at)
+            for i in range(n):
+                units[i].text, units[i].size = text + starts[at + i], ends[at + i] - starts[at + i]
+            feed_fragments(space.feed, units, n, self.scanner)
+            self.run_long(space, ends[at + n - 1] - starts[at])
+            at += n
+        return 0
 
     def encode_piece(self, bytes piece):
         """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
@@ -293,7 +360,7 @@ cdef class Encoder:
                 token = self.values.whole.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            merge_piece(self.values, space, piece, len(piece), ALL)
+            self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
         return [space.out.data[i] for i in range(space.out.n)]
 
     def cache_state(self):
@@ -372,6 +439,8 @@ cdef class Encoder:
                 return space
         space = Workspace(self.memory, self.values.marked)
         space.pool = self.pool
+        if self.rules is not None:
+            space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
         with cython.critical_section(self):
             if self.table is None:
                 self.table = self.new_table(None)

@@ -181,7 +181,9 @@ cdef bint append_short(
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
     cdef bint splitting = encoder.splits is not None and is_split(&encoder.splits.tables, three_byte_chars, size)
-    if three_byte_chars > <size_t>size or (splitting and encoder.values.marked) or state_of(cache.words) != CURRENT:
+    if encoder.high is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
+        return False
+    if splitting and encoder.values.marked:
         return False
     begin(&feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&feed.cursor, feed.start, feed.end, PIECES)

@@ -14,6 +14,7 @@ cdef class Values:
     cdef Merger merger
     cdef WholeWords whole     # or None
     cdef bint marked          # ends of words are marked, by a symbol or by a suffix
+    cdef bint unsplit         # no pretoken is split, so that the cache may have whole words
 
     cdef int look_up(self, Workspace space) except -1 nogil
     cdef int find_other(self, Workspace space, size_t i, uint64_t* value) except -1 nogil

@@ -116,14 +116,16 @@ cdef class Values:
             token = self.whole.find(word, size)
         if token != NO_TOKEN:
             value[0] = token + <uint64_t>1 if part == ALL else 0
-            return 0
+            if not self.unsplit:                           # a part of a pretoken may have the same key
+                return 0
         if not has_room(cache.words):
             return 0
-        merge_piece(self, space, word, size, part)
-        if not space.unknown:
-            value[0] = value_of(cache.words, space.out.data + before, space.out.n - before)
-        space.out.n = before
-        space.unknown = False                              # set again when its ids are written
+        if token == NO_TOKEN:
+            merge_piece(self, space, word, size, part)
+            if not space.unknown:
+                value[0] = value_of(cache.words, space.out.data + before, space.out.n - before)
+            space.out.n = before
+            space.unknown = False                          # set again when its ids are written
         if value[0] == 0:
             return 0
         if not is_keyed(word, size):

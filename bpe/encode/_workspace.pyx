@@ -42,6 +42,8 @@ cdef class Workspace:
         free(self.feed)
         if not self.out.lent:
             free(self.out.data)
+        if not self.low.lent:
+            free(self.low.data)
         if self.block.data != NULL:
             self.pool.take_back(self.block)
 
@@ -57,7 +59,7 @@ cdef class Workspace:
 
     cdef int reset(self) noexcept nogil:
         """Prepare for the next call; the recent words stay."""
-        self.out.n = 0
+        self.out.n = self.low.n = 0
         self.unknown = False
         self.unknown_at = -1
         if self.block.data != NULL:
@@ -68,6 +70,9 @@ cdef class Workspace:
         if self.out.room > 2 * LARGE:
             free(self.out.data)
             self.out.data, self.out.room = NULL, 0
+        if self.low.room > KEPT_SCRATCH:
+            free(self.low.data)
+            self.low.data, self.low.room = NULL, 0
         if self.scratch.symbols_room > KEPT_SCRATCH:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))

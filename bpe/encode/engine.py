@@ -29,10 +29,12 @@ from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
 from bpe.merge._dropout import Dropout
 from bpe.merge._merger import Merger
+from bpe.merge.superwords import Superwords, superwords_of
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
 from bpe.pretokenize.pipeline import Pretokens
 from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
+from bpe.pretokenize.unit_rules import units_of
 from bpe.text import normalizers
 from bpe.text.tracing import traced
 from bpe.vocab.spec import TokenizerSpec
@@ -84,6 +86,7 @@ class Engine:
         self.symbols = word_symbols(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         self.words = WordModel(spec, self.symbols, self._unk)
+        self._whole_words = bool(whole_words)
         self.kernel = self._kernel()
         if spec.ignore_merges:
             numbers, vocabulary = np.flatnonzero(self._tokens_that_are_words()), spec.vocabulary
@@ -100,7 +103,8 @@ class Engine:
         pretokenizer = spec.pretokenizer
         plain = pretokenizer is None or not pretokenizer.changes_text
         #: Whether the kernel encodes texts unchanged: there is a scanner, no normalizer, prefix space or dropout.
-        self.direct = scanner_of(pretokenizer) is not None and spec.normalizer is None and plain and not spec.dropout
+        scanned = plain and scanner_of(pretokenizer) is not None
+        self.direct = (scanned or self._finds_units) and spec.normalizer is None and not spec.dropout
         #: Whether a normalizer is all that changes texts.
         self._normalized = spec.normalizer is not None and plain
 
@@ -123,23 +127,21 @@ class Engine:
             spec.vocabulary.limit,
             np.array(spec.unreachable, dtype=np.int32) if known else None,
         )
-        self.merger = Merger(
-            merges,
-            SymbolTables(
-                symbols.inner,
-                symbols.last,
-                symbols.mark,
-                self._unk,
-                spec.fuse_unk,
-                self._chars,
-                symbols.first,
-                symbols.only,
-                symbols.of_bytes,
-                prefix=(spec.subword_prefix or "").encode(),
-                suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
-                drop_unknown=spec.drop_unknown,
-            ),
+        tables = SymbolTables(
+            symbols.inner,
+            symbols.last,
+            symbols.mark,
+            self._unk,
+            spec.fuse_unk,
+            self._chars,
+            symbols.first,
+            symbols.only,
+            symbols.of_bytes,
+            prefix=(spec.subword_prefix or "").encode(),
+            suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
+            drop_unknown=spec.drop_unknown,
         )
+        self.merger = Merger(merges, tables)
         ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
         if ends is not None and spec.ends_word is not None:
             ends[:] = spec.ends_word
@@ -148,7 +150,22 @@ class Engine:
         scanner = scanner_of(spec.pretokenizer)
         if scanner == WHOLE and self._can_cut_at_spaces():
             scanner = SPACE_RUNS
-        return core.Encoder(self.merger, tokens, -1 if scanner is None else scanner, self.cache_memory)
+        superwords = self._superwords(merges, tables)
+        #: Whether the kernel divides texts into the units of a superword vocabulary.
+        self._finds_units = superwords is not None and self._units is not None
+        if superwords is not None:
+            scanner = WHOLE
+        return core.Encoder(self.merger, tokens, -1 if scanner is None else scanner, self.cache_memory, superwords)
+
+    def _superwords(self, merges: MergeList, tables: SymbolTables) -> Superwords | None:
+        """The two stages of the vocabulary if texts are encoded by them: units are long, and may be cut."""
+        spec = self.spec
+        if scanner_of(spec.pretokenizer) not in (None, WHOLE) or self._chars or spec.end_of_word is not None:
+            return None
+        if spec.ignore_merges or self._whole_words or spec.unk_token is not None or not self.merger.can_split:
+            return None
+        self._units = units_of(spec.pretokenizer)
+        return superwords_of(merges, tables, spec.vocabulary, self._units)
 
     def _can_cut_at_spaces(self) -> bool:
         """Whether texts that are words can be cut before U+2581, which stands for a space, after another character.
@@ -288,7 +305,7 @@ class Engine:
         if isinstance(data, Pretokens):
             ids, known = self.kernel.encode_spans(data.data, data.starts, data.ends)
             data = data.data
-        elif pretokenizer is None or pretokenizer.scanner is not None:
+        elif pretokenizer is None or pretokenizer.scanner is not None or self._finds_units:
             ids, known = self.kernel.encode(data)
         else:
             data = data.encode() if isinstance(data, str) else data
@@ -346,11 +363,12 @@ class Engine:
         around: Around = NOTHING,
     ) -> TokenBatch:
         """The ids of many texts. A large batch is encoded by several threads."""
-        if scanner_of(self.spec.pretokenizer) is None or self.spec.dropout:
+        unchanged = self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts))
+        if (scanner_of(self.spec.pretokenizer) is None and not unchanged) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, around)
         job = EncodeJob(self.kernel, threads)
         job.surround(*around)
-        if self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts)):
+        if unchanged:
             job.add_texts(list(texts), self.checked)
         else:
             rows_of_items = [cast("list[str | bytes | int]", list(self.items(text, allowed))) for text in texts]
@@ -406,7 +424,7 @@ class Engine:
 
     def cuts_documents(self, names: frozenset[str]) -> bool:
         """Whether blocks of a file may end within documents."""
-        return self.direct and scanner_of(self.spec.pretokenizer) != WHOLE and self.specials.plain(names)
+        return self.direct and scanner_of(self.spec.pretokenizer) not in (None, WHOLE) and self.specials.plain(names)
 
     def encode_blocks(
         self,

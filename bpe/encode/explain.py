@@ -1,4 +1,8 @@
-"""Encoding step by step, as text for people: every merge in order. Simple and slow; `engine.py` encodes fast."""
+"""Encoding step by step, for people: every merge in order. Simple and slow; `engine.py` encodes fast.
+
+`explain_pieces` follows one pretoken after another, as text. `merge_steps` follows all of a text together, in the order
+of ranks, which is the order in which training made the merges.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,7 @@ from bpe.vocab.vocabulary import NO_TOKEN
 
 def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
     """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
-    numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
-    ranks: dict[tuple[int, int], tuple[int, int]] = {}
-    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
-        ranks.setdefault((left, right), (rank, token))
+    ranks = _ranks(spec)
     paragraphs = []
     for piece in pieces:
         if isinstance(piece, int):
@@ -24,6 +25,71 @@ def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes |
         else:
             paragraphs.append("\n".join(_explain_piece(engine, spec, ranks, piece)))
     return "\n".join(paragraphs)
+
+
+def merge_steps(
+    engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]
+) -> list[tuple[str, list[tuple[bytes, int]]]]:
+    """The tokens of a text before any merge, and after each merge that changes it.
+
+    Returns:
+        for each step, its description and the tokens as (bytes, id); NO_TOKEN for a symbol without an id. The tokens of
+        the last step are those that encoding gives.
+
+    """
+    ranks, whole = _ranks(spec), list(pieces)
+    state = [
+        [(spec.vocabulary[piece], piece)]
+        if isinstance(piece, int)
+        else [(name, number) for name, number in engine.named_symbols(piece)]
+        for piece in whole
+    ]
+    final = [[piece] if isinstance(piece, int) else engine.piece_ids(piece) for piece in whole]
+    best = [_best_merge(symbols, ranks) for symbols in state]
+    steps = [("", [symbol for symbols in state for symbol in symbols])]
+    while (found := min((merge for merge in best if merge), default=None)) is not None:
+        rank, token, index = found
+        symbols = next(symbols for symbols, merge in zip(state, best, strict=True) if merge == found)
+        left, right = _spelled(symbols)[index : index + 2]
+        for i, symbols in enumerate(state):
+            while (merge := best[i]) is not None and merge[:2] == (rank, token):
+                symbols[merge[2] : merge[2] + 2] = [(spec.vocabulary[token], token)]
+                best[i] = _best_merge(symbols, ranks)
+        made = [symbol for symbols in state for symbol in symbols]
+        steps.append((f"{left} + {right} (rank {rank}, id {token})", made))
+    if [number for _, number in steps[-1][1]] != [number for ids in final for number in ids]:
+        unnamed = iter([symbol for symbol in steps[-1][1] if symbol[1] == NO_TOKEN])
+        known = [
+            next(unnamed, (b"", NO_TOKEN)) if number == NO_TOKEN else (spec.vocabulary[number], number)
+            for ids in final
+            for number in ids
+        ]
+        steps.append(("words and symbols that become tokens without merges", known))
+    return steps
+
+
+def _ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:
+    """The rank of the merge of each pair of ids, and the id of its result."""
+    numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
+    ranks: dict[tuple[int, int], tuple[int, int]] = {}
+    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
+        ranks.setdefault((left, right), (rank, token))
+    return ranks
+
+
+def _best_merge(
+    symbols: list[tuple[bytes, int]], ranks: dict[tuple[int, int], tuple[int, int]]
+) -> tuple[int, int, int] | None:
+    """The first merge of the best rank in a pretoken: its rank, its result and its index; None if there is none."""
+    return min(
+        (
+            (*ranks[left[1], right[1]], index)
+            for index, (left, right) in enumerate(pairwise(symbols))
+            if (left[1], right[1]) in ranks
+        ),
+        key=lambda merge: (merge[0], merge[2]),
+        default=None,
+    )
 
 
 def _explain_piece(
@@ -39,14 +105,10 @@ def _explain_piece(
     if spec.ignore_merges and len(final) == 1 and len(symbols) > 1:
         return [*lines, f"  the whole word is a token, id {final[0]}"]
     while True:
-        found = [
-            (*ranks[left[1], right[1]], index)
-            for index, (left, right) in enumerate(pairwise(symbols))
-            if (left[1], right[1]) in ranks
-        ]
-        if not found:
+        found = _best_merge(symbols, ranks)
+        if found is None:
             break
-        rank, token, index = min(found, key=lambda merge: (merge[0], merge[2]))
+        rank, token, index = found
         left, right = spelled[index], spelled[index + 1]
         symbols[index : index + 2] = [(spec.vocabulary[token], token)]
         spelled = _spelled(symbols)

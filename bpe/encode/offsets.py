@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import numpy as np
@@ -95,12 +96,22 @@ class OffsetEncoder:
 
         Special tokens count as pretokens, as in `tokenizers`.
         """
+        ids, spans, words, matched = self.encode_columns(text, allowed, unit, convention)
+        if convention == "tokenizers":
+            for prefix in self._trims:
+                spans = self._trimmed(ids, spans, matched, prefix)
+        return ids, spans, words
+
+    def encode_columns(
+        self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
+        """As `encode_words`, without trimming, and with the text that each special token was found as, by its index."""
         data = to_bytes(self._engine.checked(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-        matched: dict[int, str] = {}  # the index of a special token → the text that it was found as
-        at = count = 0
+        matched: dict[int, str] = {}
+        at = n_ids = n_words = 0
         for piece, special in self._engine.specials.pieces(data, allowed):
             if special is not None:
                 parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
@@ -109,20 +120,16 @@ class OffsetEncoder:
                 parts = self._traced_parts(bytes(piece), at == 0, late, convention)
             for part in parts:
                 if part.matched is not None:
-                    matched[sum(map(len, ids))] = part.matched
+                    matched[n_ids] = part.matched
                 ids.append(part.ids)
                 spans.append(part.spans + at)
-                words.append(part.words + count)
-                count += part.n_words
+                words.append(part.words + n_words)
+                n_ids, n_words = n_ids + len(part.ids), n_words + part.n_words
             at += len(piece)
         joined = np.minimum(np.concatenate(spans), len(data))
         if unit == "char":
             joined = _in_characters(joined, text, data)
-        all_ids = np.concatenate(ids)
-        if convention == "tokenizers":
-            for prefix in self._trims:
-                joined = self._trimmed(all_ids, joined, matched, prefix)
-        return all_ids, joined, np.concatenate(words)
+        return np.concatenate(ids), joined, np.concatenate(words), matched
 
     def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
         """The parts of text between special tokens."""
@@ -272,7 +279,7 @@ class OffsetEncoder:
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The ids of the pretokens `data[starts[i]:ends[i]]`, and their spans in `data`."""
         if self._by_word and self._engine.spec.dropout:
-            return self._encode_words(data, starts, ends, 0)
+            return self._encode_words(data, starts, ends)
         ids = self._engine.encode_segment(Pretokens(data, starts, ends))
         return ids, self.token_spans(ids, data, starts, ends)
 
@@ -311,32 +318,26 @@ class OffsetEncoder:
         """The spans of the tokens of each pretoken, whose lengths are counted from its start, as in `tokenizers`."""
         spans: list[tuple[int, int]] = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            word, at = data[start:end], start
+            word = data[start:end]
             lengths = self._word_lengths.get(word)
             if lengths is None:
                 lengths = self._engine.word_lengths(word)
                 if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
                     self._word_lengths[word] = lengths
-            for length in lengths:
-                spans.append((min(at, end), min(at + length, end)))
-                at += length
+            spans += _spans_of_word(lengths, start, end)
         return np.array(spans, dtype=np.int64).reshape(-1, 2)
 
     def _encode_words(
-        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], shift: int
+        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Encode pretokens one by one with the tokenizer's own dropout; spans are moved to the left by `shift`."""
+        """Encode pretokens one by one with the tokenizer's own dropout."""
         ids: list[int] = []
         spans: list[tuple[int, int]] = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             tokens, lengths = self._engine.words.merged(data[start:end], self._engine.spec.dropout)
             ids += tokens
-            at = start
-            for length in lengths:
-                spans.append((min(at, end), min(at + length, end)))
-                at += length
-        found = np.array(spans, dtype=np.int64).reshape(-1, 2)
-        return np.array(ids, dtype=np.uint32), np.maximum(found - shift, 0)
+            spans += _spans_of_word(lengths, start, end)
+        return np.array(ids, dtype=np.uint32), np.array(spans, dtype=np.int64).reshape(-1, 2)
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""
@@ -388,6 +389,12 @@ class _Part:
         """A special token."""
         spans = np.array([[start, end]], dtype=np.int64)
         return cls(np.array([number], dtype=np.uint32), spans, np.zeros(1, dtype=np.int64), 1, matched)
+
+
+def _spans_of_word(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
+    """The spans of the tokens of a pretoken, given their numbers of bytes; none reaches beyond its end."""
+    bounds = [min(start + length, end) for length in accumulate(lengths, initial=0)]
+    return list(pairwise(bounds))
 
 
 def _spaces_around(text: str) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.encode.dropout import DropoutEncoder, check_dropout
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
-from bpe.encode.explain import explain_pieces
+from bpe.encode.explain import explain_pieces, merge_steps
 from bpe.encode.offsets import Convention, OffsetEncoder, Unit
 from bpe.encode.streams import encode_stream
 from bpe.encode.truncation import truncate
@@ -232,7 +232,8 @@ class TextEncoder:
         """As `Tokenizer.tokens`."""
         allowed = self._policy([text], allowed_special, disallowed_special)
         found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
-        for piece in self.engine.pieces(text, allowed):
+        across = self._spec.word_merges is not None
+        for piece in self.engine.encode(text, allowed).tolist() if across else self.engine.pieces(text, allowed):
             if isinstance(piece, int):
                 found.append((self._spec.vocabulary[piece], True))
                 continue
@@ -251,9 +252,19 @@ class TextEncoder:
 
     def explain(self, text: TextLike) -> str:
         """As `Tokenizer.explain`."""
+        self._check_words_only("explain")
         return explain_pieces(self.engine, self._spec, self.engine.pieces(text, self.engine.specials.always))
 
+    def merge_steps(self, text: TextLike) -> list[tuple[str, list[tuple[bytes, int]]]]:
+        """For `Tokenizer.show_merges`: the tokens before any merge, and after each that changes the text."""
+        self._check_words_only("show_merges")
+        return merge_steps(self.engine, self._spec, self.engine.pieces(text, self.engine.specials.always))
+
     # Private ----------------------------------------------------------------------------------------------------------
+
+    def _check_words_only(self, method: str) -> None:
+        if self._spec.word_merges is not None:
+            raise ValueError(f"{method} follows merges within words only, and this tokenizer has merges across words")
 
     def typed_token(self, token: bytes) -> Any:
         """A token as its model has it: bytes, or str in a character model."""
@@ -277,6 +288,11 @@ class TextEncoder:
 
     def _dropout(self, given: float | None) -> float | None:
         """The dropout of a call: the one given, or the tokenizer's own."""
+        if given and self._spec.word_merges is not None:
+            raise ValueError(
+                f"dropout is {shown(given)}, and this tokenizer has merges across words, for which it is not defined; "
+                "leave it out"
+            )
         return self._spec.dropout if given is None else given
 
     @cached_property

@@ -13,6 +13,7 @@ from bpe.base._id_array cimport as_array
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._memory cimport grown
+from bpe.base._random cimport next_random
 from bpe.base._types cimport byte_t
 from bpe.merge._merge_queue cimport Queue, pop, push
 from bpe.merge._merger cimport Merger
@@ -110,13 +111,3 @@ cdef class Dropout:
                 skipped.n -= 1
                 push(&scratch.queue, skipped.entries[skipped.n])
         return append_links(scratch, n, out)
-
-
-cdef inline uint64_t next_random(uint64_t* state) noexcept nogil:
-    """SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014)."""
-    cdef uint64_t z
-    state[0] += <uint64_t>0x9E3779B97F4A7C15
-    z = state[0]
-    z = (z ^ z >> 30) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ z >> 27) * <uint64_t>0x94D049BB133111EB
-    return z ^ z >> 31

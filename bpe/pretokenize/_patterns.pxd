@@ -13,7 +13,7 @@ cdef enum Scanner:
     DEEPSEEK = 9
     STARCODER = 10
     METASPACE = 32     # each U+2581 starts a pretoken
-    SPACE_RUNS = 33    # so does each U+2581 that follows another character
+    SPACE_RUNS = 33    # each U+2581 that follows another character starts one
 
 
 cdef inline bint is_metaspace(const unsigned char* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:

@@ -1,7 +1,7 @@
 """Running the steps of a pipeline of pretokenizers, with the pretokens that `tokenizers` gives.
 
 Text in, pretokens out, as one buffer of bytes with bounds. A pipeline runs in one of two ways: for ids on strings
-alone, with the pieces of short pieces cached; for offsets also with the position that each character comes from. Both
+alone, with the results of short pieces cached; for offsets also with the position that each character comes from. Both
 run the steps of `bpe/pretokenize/steps.py` in the same order.
 """
 
@@ -17,8 +17,10 @@ from bpe.base.utf8 import byte_offsets, unescape
 from bpe.pretokenize.steps import ByteLevel, Deadline, Metaspace, Split, Step
 from bpe.text.letters import from_letters, lengths_in_utf8, to_letters
 
-#: The pieces of pieces of up to this many characters are cached, and this many entries for each step.
+#: What later steps make of pieces of up to this many characters is cached, in up to this many entries for each step.
 _SHORT, _MOST_CACHED = 32, 1 << 15
+#: The most steps that run by recursion.
+_MOST_RECURSIVE = 100
 
 
 class Pretokens(NamedTuple):
@@ -45,7 +47,7 @@ class Pipeline:
 
     def __init__(self, steps: tuple[Step, ...], letters: bool = False) -> None:
         self.steps = steps
-        #: Which step spells text in letters although later ones do not need it: it need not do so.
+        #: Which steps spell the text in letters. A ByteLevel at the end need not: bytes come out either way.
         last = len(steps) - 1
         self._spells = [isinstance(step, ByteLevel) and i < last for i, step in enumerate(steps)]
         #: Whether pieces are spelled in letters after the last step.
@@ -67,7 +69,8 @@ class Pipeline:
             origins: where in the original each of its characters begins; None if it is not normalized.
 
         """
-        if first and self.needs_origins and not (self._first_step_only and origins is None):
+        traces = first and self.needs_origins and not (self._first_step_only and origins is None)
+        if traces or len(self.steps) > _MOST_RECURSIVE:
             return self.traced(text, first, origins)
         if not text:
             return _joined([], self._letters)
@@ -80,29 +83,27 @@ class Pipeline:
         if level == len(self.steps):
             found.append(text)
             return
-        if level and len(text) <= _SHORT:
-            cached = self._cached[level]
-            known = cached.get(text)
-            if known is None:
-                inner: list[str] = []
-                for piece in self._cut(text, level, False, deadline):
-                    self._run(piece, level + 1, False, deadline, inner)
-                if len(cached) >= _MOST_CACHED:
-                    cached.clear()
-                known = cached[text] = tuple(inner)
-            found.extend(known)
-            return
         pieces = self._cut(text, level, first, deadline)
         if level + 1 == len(self.steps):
             found.extend(pieces)
             return
+        cached = self._cached[level + 1]
         for piece in pieces:
-            self._run(piece, level + 1, False, deadline, found)
+            known = cached.get(piece)
+            if known is None:
+                inner: list[str] = []
+                self._run(piece, level + 1, False, deadline, inner)
+                known = tuple(inner)
+                if len(piece) <= _SHORT:
+                    if len(cached) >= _MOST_CACHED:
+                        cached.clear()
+                    cached[piece] = known
+            found.extend(known)
 
     def _cut(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
         step = self.steps[level]
         if isinstance(step, Split):
-            return [text[start:end] for start, end in step.spans_within(text, deadline.left(step, text))]
+            return step.pieces_within(text, deadline.left(step, text))
         pieces = step.pieces(step.edited(text, first)[0])
         return list(map(to_letters, pieces)) if self._spells[level] else pieces
 

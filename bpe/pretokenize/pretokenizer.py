@@ -221,7 +221,7 @@ class Pretokenizer:
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `spans`, by the `regex` package, for any pattern. The pattern sees an invalid byte as a lone surrogate."""
         text = escape(data)
-        seen = text if self.name is not None else masked(text)
+        seen = text if self.name is not None else masked(text, self.pattern)
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:

@@ -64,8 +64,7 @@ def simplified(steps: Steps, byte: bool) -> Pretokenizer | None:
 
 def _isolated(step: Step) -> str | None:
     """The pattern of a Split that keeps unmatched text; None for any other step."""
-    plain = isinstance(step, Split) and step.behavior == "Isolated" and not step.literal
-    return step.pattern if isinstance(step, Split) and plain else None
+    return step.pattern if isinstance(step, Split) and step.behavior == "Isolated" and not step.literal else None
 
 
 def _single(step: Step) -> Pretokenizer | None:

@@ -22,9 +22,10 @@ from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, shown, typed
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import PATTERNS
-from bpe.pretokenize.spellings import NAMED
+from bpe.pretokenize.spellings import NAMED, SPELLED
 from bpe.text.character_sets import char_class, pattern, script
-from bpe.text.matching import SECONDS, SECONDS_PER_MILLION, compiled
+from bpe.text.matching import SECONDS, compiled, within_time
+from bpe.text.normalizers import WHITE
 from bpe.text.oniguruma import escaped, masked, to_regex
 from bpe.text.unicode_data import WORD
 
@@ -38,7 +39,8 @@ PrependScheme = Literal["always", "first", "never"]
 #: The start and end of a piece.
 Span = tuple[int, int]
 
-_WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+#: Where a group of three digits begins, counted from the right: "1", "234" for 1234.
+DIGIT_GROUPS = r"(?=(\d{3})+(?!\d))"
 
 
 class Step:
@@ -153,9 +155,16 @@ class Split(Step):
         return None if name in (None, "clip", "whitespace", "starcoder") else PATTERNS[str(name)].scanner
 
     @cached_property
+    def _is_zero_width(self) -> bool:
+        """Whether the pattern is the one of SuperBPE's files, which matches positions: text is cut there."""
+        return self.pattern == DIGIT_GROUPS and self.behavior == "Isolated" and not self.invert and not self.literal
+
+    @cached_property
     def _found(self) -> Any:
+        if self._is_zero_width:
+            return compiled(DIGIT_GROUPS)
         expression = escaped(self.pattern) if self.literal else to_regex(self.pattern)
-        if expression is None and not self.literal and self.pattern in NAMED and self._scanner is not None:
+        if expression is None and self._scanner is not None:
             return None
         if expression is None:
             raise ValueError(
@@ -168,8 +177,29 @@ class Split(Step):
         """The pieces of a text, as spans."""
         return self.spans_within(text, None)
 
+    @cached_property
+    def _divider(self) -> Any:
+        """The pattern as a group, with which `split` returns matches and the text between; None for other behaviors."""
+        isolates = self.behavior == "Isolated" or (self.behavior == "Removed" and not self.invert)
+        if not isolates or self._scanner is not None or self._found.groups:
+            return None
+        expression = self._found.pattern
+        return compiled(f"({expression})" if self.behavior == "Isolated" else expression)
+
+    def pieces_within(self, text: str, timeout: float | None) -> list[str]:
+        """As `spans_within`, the pieces themselves."""
+        divider = self._divider
+        if divider is None or masked(text, self.pattern) is not text:
+            return [text[start:end] for start, end in self.spans_within(text, timeout)]
+
+        def parts(limit: float | None) -> list[str]:
+            found: list[str] = divider.split(text, timeout=limit)
+            return found
+
+        return [piece for piece in within_time(self.pattern, text, timeout, parts) if piece]
+
     def spans_within(self, text: str, timeout: float | None) -> list[Span]:
-        """As `spans`; raises TimeoutError if matching takes more seconds."""
+        """As `spans`; raises TimeoutError if matching takes more seconds. None means the default limit."""
         if self._scanner is not None:
             data = unescape(text)
             bounds = [bound.tolist() for bound in scan.spans(self._scanner, data)]
@@ -177,8 +207,15 @@ class Split(Step):
                 offsets = byte_offsets(text)
                 bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]
             return merged(zip(*bounds, strict=True), len(text), self.behavior, self.invert)
-        matches = (match.span() for match in self._found.finditer(masked(text), timeout=timeout))
-        return merged(matches, len(text), self.behavior, self.invert)
+        seen = masked(text, self.pattern)
+
+        def matches(limit: float | None) -> list[Span]:
+            return [match.span() for match in self._found.finditer(seen, timeout=limit)]
+
+        found = within_time(self.pattern, text, timeout, matches)
+        if self._is_zero_width:
+            return [span for span in merged(found, len(text), self.behavior) if span[0] < span[1]]
+        return merged(found, len(text), self.behavior, self.invert)
 
     def to_json(self) -> dict[str, Any]:
         """The step as tokenizer.json has it."""
@@ -243,7 +280,7 @@ class WhitespaceSplit(_ByCharacters):
     ['a', 'b!']
     """
 
-    _NOT_WHITE: ClassVar[re.Pattern[str]] = re.compile(f"[^{_WHITE}]+")
+    _NOT_WHITE: ClassVar[re.Pattern[str]] = re.compile(f"[^{WHITE}]+")
 
     @property
     def _pieces(self) -> re.Pattern[str]:
@@ -267,7 +304,7 @@ class Whitespace(_ByCharacters):
 def _words() -> re.Pattern[str]:
     ends = [[f"\\U{int(end, 16):08x}" for end in item.split("-")] for item in WORD.split()]
     word = "".join(f"{each[0]}-{each[-1]}" for each in ends)
-    return re.compile(f"[{word}]+|[^{word}{_WHITE}]+")
+    return re.compile(f"[{word}]+|[^{word}{WHITE}]+")
 
 
 @dataclass(frozen=True)
@@ -286,7 +323,7 @@ class BertPreTokenizer(_ByCharacters):
 @cache
 def _bert() -> re.Pattern[str]:
     inside = char_class("PUNCTUATION")
-    return re.compile(f"{inside}|[^{inside[1:-1]}{_WHITE}]+")
+    return re.compile(f"{inside}|[^{inside[1:-1]}{WHITE}]+")
 
 
 @dataclass(frozen=True)
@@ -434,7 +471,7 @@ class ByteLevel(Step):
 
 @cache
 def _GPT2() -> Split:  # noqa: N802 (a constant that is made when it is first used)
-    return Split(r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""")
+    return Split(SPELLED["gpt2"])
 
 
 def _check_character(name: str, value: object) -> None:
@@ -445,23 +482,12 @@ def _check_character(name: str, value: object) -> None:
     check_unicode(name, value)
 
 
+_KINDS: tuple[type[Step], ...] = (
+    BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, Split, UnicodeScripts,
+    Whitespace, WhitespaceSplit,
+)  # fmt: skip
 #: The steps, by name.
-STEPS: dict[str, type[Step]] = {
-    kind.__name__: kind
-    for kind in (
-        BertPreTokenizer,
-        ByteLevel,
-        CharDelimiterSplit,
-        Digits,
-        FixedLength,
-        Metaspace,
-        Punctuation,
-        Split,
-        UnicodeScripts,
-        Whitespace,
-        WhitespaceSplit,
-    )
-}
+STEPS: dict[str, type[Step]] = {kind.__name__: kind for kind in _KINDS}
 
 
 def step_from_json(data: dict[str, Any]) -> Step:
@@ -479,18 +505,22 @@ def step_from_json(data: dict[str, Any]) -> Step:
     if kind is None:
         raise ValueError(f"pretokenizer type {shown(data.get('type'))} is not known; it must be one of {list(STEPS)}")
     if kind is Split:
-        ((name, text),) = dict(fields.pop("pattern")).items()
+        ((name, text),) = dict(fields.pop("pattern", ())).items()
         fields |= {"pattern": text, "literal": name == "String"}
     if kind is ByteLevel:
         fields.pop("trim_offsets", None)
     return kind(**fields)
 
 
+#: The time limit for several steps: they take some microseconds for each piece of a text, and more on a busy machine.
+_SECONDS_PER_CHARACTER = 1e-4
+
+
 class Deadline:
     """A time limit for matching the patterns of several steps on the pieces of one text."""
 
     def __init__(self, n_chars: int) -> None:
-        self._end = time.monotonic() + SECONDS + SECONDS_PER_MILLION * n_chars / 1e6
+        self._end = time.monotonic() + SECONDS + _SECONDS_PER_CHARACTER * n_chars
 
     def left(self, step: Split, text: str) -> float:
         """The seconds that are left; raises TimeoutError if there are none."""

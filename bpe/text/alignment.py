@@ -9,7 +9,7 @@ position of the insertion. Not here: what each normalizer changes (`bpe/text/nor
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -108,6 +108,19 @@ def edited(text: str, edits: Iterable[tuple[int, int, Iterable[MappedChar]]]) ->
 def mapped_to(chars: str, start: int, end: int) -> Iterator[MappedChar]:
     """Characters that all come from the same span."""
     return ((char, start, end) for char in chars)
+
+
+def sources_of(counts: Sequence[int]) -> NDArray[np.int64]:
+    """The source character that each character takes its span from in `tokenizers`, as in its `transform_range`.
+
+    It is the first of the `counts[i]` source characters that character i stands for, which follow those of the
+    character before it. An inserted character (0) takes the span of the source character before it, or -1.
+
+    >>> sources_of([1, 0, 2, 1]).tolist()
+    [0, 0, 1, 3]
+    """
+    numbers = np.array(counts, dtype=np.int64)
+    return np.cumsum(numbers) - np.maximum(numbers, 1)
 
 
 # Normalization forms --------------------------------------------------------------------------------------------------

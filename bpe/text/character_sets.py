@@ -61,3 +61,23 @@ def script(char: str) -> int | None:
     firsts, lasts, numbers = _scripts()
     i = bisect_right(firsts, ord(char)) - 1
     return numbers[i] if i >= 0 and ord(char) <= lasts[i] else None
+
+
+#: The numbers of Common and Inherited in the table of scripts.
+_EVERY_SCRIPT = (2, 4)
+
+
+@cache
+def script_bytes() -> bytes:
+    """A byte for each code point up to the last that `script` knows: its number + 1, 0 for Common and Inherited too.
+
+    >>> table = script_bytes()
+    >>> table[ord("a")] == table[ord("é")], table[ord("a")] == table[ord("я")], table[ord("!")], table[ord("́")]
+    (True, False, 0, 0)
+    """
+    firsts, lasts, numbers = _scripts()
+    table = bytearray(lasts[-1] + 1)
+    for first, last, number in zip(firsts, lasts, numbers, strict=True):
+        if number not in _EVERY_SCRIPT:
+            table[first : last + 1] = bytes([number + 1]) * (last + 1 - first)
+    return bytes(table)

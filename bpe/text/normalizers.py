@@ -176,8 +176,8 @@ class Strip(Normalizer):
         return alignment.unchanged(text, *self._kept(text))
 
     def _kept(self, text: str) -> tuple[int, int]:
-        start = len(text) - len(text.lstrip(_WHITE)) if self.left else 0
-        end = len(text.rstrip(_WHITE)) if self.right else len(text)
+        start = len(text) - len(text.lstrip(WHITE)) if self.left else 0
+        end = len(text.rstrip(WHITE)) if self.right else len(text)
         return start, max(start, end)
 
 
@@ -192,7 +192,7 @@ class CollapseWhitespace(Normalizer):
     def _normalize(self, text: str) -> str:
         if any(map(text.__contains__, _SEPARATORS)):
             return _SPACE.sub(" ", text)
-        words = text.split()  # its white space is `_WHITE` and `_SEPARATORS`, of which there are none here
+        words = text.split()  # its white space is `WHITE` and `_SEPARATORS`, of which there are none here
         if text[:1].isspace():
             words.insert(0, "")
         if text[-1:].isspace():
@@ -206,7 +206,7 @@ class CollapseWhitespace(Normalizer):
     def last_cut(self, text: str, low: int) -> int:
         """A text may be split after any character that is not white space."""
         del low
-        return len(text.rstrip(_WHITE))
+        return len(text.rstrip(WHITE))
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Replace(Normalizer):
         if self.literal is not None:
             return text.replace(self.literal, self.replacement)
 
-        if (seen := masked(text)) is not text:
+        if (seen := masked(text, self.pattern)) is not text:
             return self._align(text).text
 
         def replaced(timeout: float | None) -> str:
@@ -260,7 +260,7 @@ class Replace(Normalizer):
         return within_time(self.pattern, text, self.timeout, replaced)
 
     def _align(self, text: str) -> Aligned:
-        seen = masked(text)
+        seen = masked(text, self.pattern)
 
         def found(timeout: float | None) -> list[tuple[int, int]]:
             return [match.span() for match in self._compiled.finditer(seen, timeout=timeout)]
@@ -455,11 +455,11 @@ _ONE_CHARACTER = (  # compiled at its first use
 #: Characters that ftfy may change, or that make it change others: all except ASCII (without `&` and control characters)
 #: and the most frequent kana, ideographs and Hangul.
 _SUSPECT = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
-#: All characters with Unicode's White_Space property.
-_WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-_SPACE = re.compile(f"[{_WHITE}]+")
+#: All characters with Unicode's White_Space property, which has not changed since Unicode 6.3.
+WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_SPACE = re.compile(f"[{WHITE}]+")
 #: White space other than a single space.
-_WIDE_SPACE = re.compile(f"[{_WHITE}]{{2,}}|[{_WHITE.replace(' ', '')}]")
+_WIDE_SPACE = re.compile(f"[{WHITE}]{{2,}}|[{WHITE.replace(' ', '')}]")
 #: White space for `str.split` that does not have Unicode's White_Space property.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
 #: The classes of normalizers, by name.

@@ -6,14 +6,16 @@ match the ends of the text in one and of each line in the other, `\w` matches ot
 Published patterns with a known spelling are in `bpe/pretokenize/spellings.py`.
 
 The classes of Oniguruma in `tokenizers` are those of Unicode 16; the installed `regex` may be newer. `masked` replaces
-later characters, which Oniguruma takes for unassigned, by one that is unassigned everywhere.
+later characters, which Oniguruma takes for unassigned, by one that is unassigned everywhere. Later characters that the
+pattern names itself, alone or in a range such as `[\u0800-\u4e00]`, stay: both engines match them.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 import regex
 
@@ -195,19 +197,38 @@ def escaped(text: str) -> str:
 UNASSIGNED = "\U00050000"
 
 
-@cache
-def _later() -> re.Pattern[str]:
-    """The characters that are assigned in the Unicode version of the `regex` package, but not in version 16."""
-    found = regex.findall(r"\P{Cn}", "".join(map(chr, codes("UNASSIGNED"))))
-    return re.compile(f"[{''.join(map(re.escape, found))}]") if found else re.compile(r"(?!)")
+#: A character, or a range of them, that a pattern names.
+_NAMED = (
+    r"(?P<first>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\])"
+    r"(?:-(?P<last>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\\]]))?"
+)
 
 
-def masked(text: str) -> str:
+def _code(item: str) -> int:
+    """The code point of a character in a pattern."""
+    return int(item[2:], 16) if len(item) > 2 else ord(item[-1])  # noqa: FURB166 (the prefix is not that of base 0)
+
+
+@lru_cache(256)
+def _later(pattern: str) -> re.Pattern[str]:
+    """The characters that are assigned in the `regex` package, but not in Unicode 16, and not named by the pattern."""
+    later = regex.findall(r"\P{Cn}", "".join(map(chr, codes("UNASSIGNED"))))  # in ascending order
+    for match in re.finditer(_NAMED, pattern, re.DOTALL):
+        first, last = _code(match["first"]), _code(match["last"] or match["first"])
+        del later[bisect_left(later, first, key=ord) : bisect_right(later, last, key=ord)]
+    return re.compile(f"[{''.join(map(re.escape, later))}]") if later else re.compile(r"(?!)")
+
+
+def masked(text: str, pattern: str = "") -> str:
     r"""The text with each character that is not in Unicode 16 replaced by one that is unassigned in all versions.
+
+    Characters that the pattern names stay.
 
     >>> ascii(masked("a\u0558"))  # U+0558 is new in Unicode 18
     "'a\\U00050000'"
+    >>> ascii(masked("a\u0558", "[\u0500-\u05ff]"))
+    "'a\\u0558'"
     """
     if text.isascii() or find_new(text, 0) < 0:
         return text
-    return _later().sub(UNASSIGNED, text)
+    return _later(pattern).sub(UNASSIGNED, text)

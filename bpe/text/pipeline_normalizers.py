@@ -23,12 +23,11 @@ from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.character_sets import pattern
 from bpe.text.letters import LETTERS, lengths_in_utf8, to_letters
-from bpe.text.normalizers import NFD, REGISTRY, Lowercase, Normalizer
+from bpe.text.normalizers import NFD, REGISTRY, WHITE, Lowercase, Normalizer, Sequence
 
-_DELETED = "\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f"  # by Nmt
-_NMT_DELETED = re.compile(f"[{_DELETED}]")
+_NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
 _NMT_SPACES = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")
-_WHITE = re.compile("[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_WHITE = re.compile(f"[{WHITE.replace(' ', '')}]")
 #: The ideographs that BERT's tokenizers surround with spaces.
 _IDEOGRAPHS = re.compile(
     "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b920-\U0002ceaf"
@@ -110,7 +109,7 @@ class StripAccents(_Filter):
 
 @dataclass(frozen=True)
 class Nmt(_Filter):
-    """Remove control characters and make other white space a space, as sentencepiece's `nmt` rules do.
+    r"""Remove control characters and make other white space a space, as sentencepiece's `nmt` rules do.
 
     >>> Nmt()("a\tb\u200bc\x01")
     'a b c'
@@ -160,7 +159,7 @@ class _SpacedIdeographs(Normalizer):
 
 @dataclass(frozen=True)
 class BertNormalizer(Normalizer):
-    """What BERT does to a text: clean it, separate ideographs, remove accents, lower its case.
+    r"""What BERT does to a text: clean it, separate ideographs, remove accents, lower its case.
 
     >>> BertNormalizer()("Crème\t中")
     'creme  中 '
@@ -172,23 +171,18 @@ class BertNormalizer(Normalizer):
     lowercase: bool = True
 
     @cached_property
-    def steps(self) -> tuple[Normalizer, ...]:
-        """The steps, in order."""
+    def steps(self) -> Sequence:
+        """The normalizers that do the same, in order."""
         found: list[Normalizer] = [_Clean()] if self.clean_text else []
         found += [_SpacedIdeographs()] if self.handle_chinese_chars else []
         found += [NFD(), _BertAccents()] if self.strip_accents else []
-        return (*found, Lowercase()) if self.lowercase else tuple(found)
+        return Sequence(*found, Lowercase()) if self.lowercase else Sequence(*found)
 
     def _normalize(self, text: str) -> str:
-        for step in self.steps:
-            text = step(text)
-        return text
+        return self.steps._normalize(text)
 
     def _align(self, text: str) -> Aligned:
-        result = alignment.unchanged(text)
-        for step in self.steps:
-            result = result.through(step.aligned(result.text))
-        return result
+        return self.steps._align(text)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -287,9 +281,7 @@ class Precompiled(Normalizer):
             if at >= len(array):
                 return None
             if leaf:
-                start = array[at] & (1 << 31) - 1
-                end = blob.find(b"\0", start)
-                return blob[start : end if end >= 0 else len(blob)].decode("utf-8", "replace")
+                return _text_of(array[at], blob)
         return None
 
     def _pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
@@ -324,21 +316,14 @@ class Precompiled(Normalizer):
         the rest, as in `tokenizers`.
         """
         chars: list[str] = []
-        changes: list[int] = []  # as in `transform_range`: above 0 for an inserted character
+        counts: list[int] = []  # of each character: how many source characters it stands for
         for _, part, new in self._pieces(text):
-            chars += part if new is None else new
-            more = 0 if new is None else len(new) - len(part)
-            changes += [0] * len(part if new is None else new)
-            if more > 0:
-                changes[-more:] = [1] * more
-            elif more < 0 and changes:
-                changes[-1] += more
-        found: list[int] = []
-        position = 0
-        for change in changes:
-            found.append(position - 1 if change > 0 else position)
-            position += 0 if change > 0 else 1 - change
-        return "".join(chars), np.minimum(np.array(found, dtype=np.int64), max(len(text) - 1, 0))
+            kept = part if new is None else new
+            chars += kept
+            counts += [int(i < len(part)) for i in range(len(kept))]
+            if len(part) > len(kept) and counts:
+                counts[-1] += len(part) - len(kept)
+        return "".join(chars), np.minimum(alignment.sources_of(counts), max(len(text) - 1, 0))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"precompiled_charsmap": self.precompiled_charsmap}
@@ -387,9 +372,7 @@ class CharacterMap(Precompiled):
                 at ^= _offset(array[at])
             position += 1
             if leaf and at < len(array):
-                first = array[at] & (1 << 31) - 1
-                end = blob.find(b"\0", first)
-                length, new = position - start, blob[first : end if end >= 0 else len(blob)].decode("utf-8", "replace")
+                length, new = position - start, _text_of(array[at], blob)
         return length, new, not array
 
     def __repr__(self) -> str:
@@ -399,6 +382,13 @@ class CharacterMap(Precompiled):
 def _offset(unit: int) -> int:
     """The offset of a unit of the trie, as sentencepiece's double array stores it."""
     return unit >> 10 << ((unit & 1 << 9) >> 6)
+
+
+def _text_of(leaf: int, blob: bytes) -> str:
+    """The replacement that a leaf of the trie points to: up to the next zero byte."""
+    start = leaf & (1 << 31) - 1
+    end = blob.find(b"\0", start)
+    return blob[start : end if end >= 0 else len(blob)].decode("utf-8", "replace")
 
 
 REGISTRY.update(

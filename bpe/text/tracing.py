@@ -50,9 +50,11 @@ def traced(normalizer: Normalizer | None, text: str) -> Aligned:
 def _flat(normalizer: Normalizer | None) -> Iterable[Normalizer]:
     if normalizer is None:
         return []
-    inner = normalizer.normalizers if isinstance(normalizer, Sequence) else None
-    inner = normalizer.steps if isinstance(normalizer, BertNormalizer) else inner
-    return [normalizer] if inner is None else [step for each in inner for step in _flat(each)]
+    if isinstance(normalizer, BertNormalizer):
+        normalizer = normalizer.steps
+    if isinstance(normalizer, Sequence):
+        return [step for each in normalizer.normalizers for step in _flat(each)]
+    return [normalizer]
 
 
 def _then(before: Aligned, step: Normalizer) -> Aligned:
@@ -98,51 +100,43 @@ def _form_sources(form: str, text: str) -> _Sources:
     for start, end in alignment.stretches(form, text):
         chars, found = _stretch_sources(form, text[start:end])
         parts += (text[done:start], chars)
-        sources += (np.arange(done, start), np.array(found, dtype=np.int64) + start)
+        sources += (np.arange(done, start), found + start)
         done = end
     return "".join([*parts, text[done:]]), np.concatenate([*sources, np.arange(done, len(text))])
 
 
-def _stretch_sources(form: str, text: str) -> tuple[str, list[int]]:
-    """A stretch in a form, and for each character the index of the one that it takes its span from.
-
-    A character's change is 1 less the number of source characters that it stands for, as in `transform_range`. One
-    that stands for none takes the span of the source character before it.
-    """
-    chars: list[tuple[str, int]] = []
+def _stretch_sources(form: str, text: str) -> _Sources:
+    """A stretch in a form, and for each character the index of the one that it takes its span from."""
+    chars: list[tuple[str, int]] = []  # a character, and how many source characters it stands for
     for char in text:
         for i, part in enumerate(normalized("NFKD" if "K" in form else "NFD", char)):
             at = len(chars)
-            chars.append((part, int(i > 0)))
+            chars.append((part, int(i == 0)))
             combining_class = combining(part)
             while combining_class and at and combining(chars[at - 1][0]) > combining_class:
                 chars[at - 1], chars[at] = chars[at], chars[at - 1]
                 at -= 1
     if form.endswith("C"):
         chars = _composed(chars)
-    position, sources = 0, []
-    for _, change in chars:
-        sources.append(position - 1 if change > 0 else position)
-        position += 0 if change > 0 else 1 - change
-    return "".join(char for char, _ in chars), sources
+    return "".join(char for char, _ in chars), alignment.sources_of([count for _, count in chars])
 
 
 def _composed(decomposed: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Compose as `alignment.composed` does, adding up the changes."""
+    """Compose as `alignment._compose` does, adding up the counts."""
     chars: list[tuple[str, int]] = []
     starter, last_class = -1, 0
-    for char, change in decomposed:
+    for char, count in decomposed:
         combining_class = combining(char)
         if starter >= 0 and (last_class < combining_class or last_class == 0):
-            base, base_change = chars[starter]
+            base, base_count = chars[starter]
             both = normalized("NFC", base + char)
             if len(both) == 1:
-                chars[starter] = (both, base_change + change - 1)
+                chars[starter] = (both, base_count + count)
                 continue
         if combining_class == 0:
             starter = len(chars)
         last_class = combining_class
-        chars.append((char, change))
+        chars.append((char, count))
     return chars
 
 

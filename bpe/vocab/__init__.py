@@ -9,7 +9,8 @@ in the order in which a tokenizer uses them:
 - `symbols.py` the tokens of single bytes or characters; `training_record.py` facts about a training;
 - `fingerprint.py` a hash of everything that determines ids;
 - `special_names.py` the tokens that begin and end texts, and those that decoding may skip;
-- `added_tokens.py`, `pruning.py` derive a spec with more tokens or fewer; `reachability.py` finds unreachable tokens.
+- `added_tokens.py`, `pruning.py` derive a spec with more tokens or fewer, `leaves.py` chooses which;
+  `reachability.py` finds unreachable tokens.
 
 Invariants: a spec is immutable; all ids lie below `ID_LIMIT`; the result of merging two ordinary tokens is spelled as
 their concatenation. Reachability needs an encoder, which is a higher layer: the caller passes it in. Cost: linear in

@@ -50,7 +50,7 @@ def join_slices(
     """Copy the slices `blob[starts[i] : starts[i] + lengths[i]]` end to end to `out`, which has their total size.
 
     Raises:
-        ValueError: for a slice that is not within `blob`, or another total.
+        ValueError: for a slice that does not lie within `blob`, or a total that differs from the size of `out`.
     """
     cdef Py_ssize_t i, at = 0, n = min(starts.shape[0], lengths.shape[0]), size = blob.shape[0], room = out.shape[0]
     cdef bint fits = True

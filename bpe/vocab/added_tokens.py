@@ -74,6 +74,8 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
     removed = check_special_tokens(names, "names", "token")
     needed = {number: "the template" for part in spec.template or () for number in part}
     needed |= dict.fromkeys(spec.clip or (), "CLIP's rows")
+    merged = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    merged[spec.merges], merged[spec.merge_results] = True, True
     for name in removed:
         number = spec.special_tokens.get(name)
         if number is None or name == spec.unk_token:
@@ -81,6 +83,8 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
             raise ValueError(f"{shown(name)} is {rule}; the names to choose from are {shown(_removable(spec), 200)}")
         if number in needed:
             raise ValueError(f"{shown(name)} has the id {number}, which {needed[number]} has; change that first")
+        if merged[number]:
+            raise ValueError(f"{shown(name)} has the id {number}, which a merge has; this token must stay")
     old, gone = spec.vocabulary, [spec.special_tokens[name] for name in removed]
     kinds, lengths = old.kinds.copy(), np.diff(old.offsets)
     bytes_kept = np.ones(len(old.blob), dtype=np.bool_)
@@ -90,13 +94,14 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
     limit = int(np.flatnonzero(kinds != NONE).max(initial=-1)) + 1
     blob = np.frombuffer(old.blob, dtype=np.uint8)[bytes_kept].tobytes()
     vocabulary = Vocabulary.from_arrays(blob, offsets_of(lengths[:limit]), kinds[:limit].copy())
-    ids = {name: number for name, number in spec.special_tokens.items() if name not in set(removed)}
+    ids = {name: number for name, number in spec.special_tokens.items() if kinds[number] != NONE}
     flags = {name: own for name, own in spec.token_flags.items() if name in ids}
     return replace(
         spec,
         vocabulary=vocabulary,
         special_tokens=ids,
         token_flags=flags,
+        text_specials=tuple(number for number in spec.text_specials if kinds[number] != NONE),
         ends_word=None if spec.ends_word is None else spec.ends_word[:limit].copy(),
     )
 

@@ -33,4 +33,17 @@ def to_letters(token: bytes) -> str:
     return "".join(letters[byte] for byte in token)
 
 
-__all__ = ["byte_alphabet", "byte_letters", "letter_bytes", "to_letters"]
+def bytes_or_utf8(token: str) -> bytes:
+    """The bytes that a ByteLevel decoder gives for a token: its UTF-8 if not all characters are GPT-2's letters.
+
+    >>> bytes_or_utf8("Ġhi"), bytes_or_utf8("Ġ hi")
+    (b' hi', b'\\xc4\\xa0 hi')
+    """
+    letters = letter_bytes()
+    try:
+        return bytes([letters[letter] for letter in token])
+    except KeyError:
+        return token.encode()
+
+
+__all__ = ["byte_alphabet", "byte_letters", "bytes_or_utf8", "letter_bytes", "to_letters"]

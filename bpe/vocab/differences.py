@@ -18,10 +18,10 @@ from bpe.vocab.fingerprint import fingerprint
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
-#: The fields of a spec that are compared by themselves, or that follow from the others.
+#: The fields of a spec that have a function here, that follow from the others, or, the last four, that change no id.
 _NOT_SETTINGS = {
     "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
-    "post_processor", "truncation", "padding",
+    "post_processor", "truncation", "padding", "training",
 }  # fmt: skip
 #: How many tokens a line names.
 _SHOWN = 5
@@ -70,6 +70,11 @@ def differences(
     if not found and fingerprint(a) != fingerprint(b):
         found.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
     return found
+
+
+def setting_differences(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+    """The differences of `differences` that are of the kind "settings"."""
+    return list(_settings(a, b, names))
 
 
 def _vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:

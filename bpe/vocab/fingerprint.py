@@ -30,7 +30,7 @@ def fingerprint(spec: TokenizerSpec) -> str:
         settings["template"] = spec.template
     for name, default in (
         ("byte_fallback", False), ("drop_unknown", False), ("text_specials", ()), ("subword_prefix", None),
-        ("dropout", 0.0),
+        ("dropout", 0.0), ("word_merges", None),
     ):  # fmt: skip
         if getattr(spec, name) != default:
             settings[name] = getattr(spec, name)

@@ -1,6 +1,7 @@
 """Makes the vocabulary of a `TokenizerSpec` smaller.
 
-Not here: finding unreachable tokens (`reachability.py`), adding tokens (`added_tokens.py`, `bpe/training/extend.py`).
+Not here: choosing tokens by their frequencies (`leaves.py`), finding unreachable tokens (`reachability.py`), adding
+tokens (`added_tokens.py`, `bpe/training/extend.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
             f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a "
             "vocabulary larger"
         )
-    base = _base_tokens(spec)
+    base = base_tokens(spec)
     results = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in base]
     n_base = n_tokens - len(results)
     if size < n_base:
@@ -51,7 +52,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     last = int(np.flatnonzero(spec.merge_results == results[n_results - 1])[0]) if n_results else -1
     if spec.merge_ranks is not None and n_results:
         last = int(np.flatnonzero(spec.merge_ranks == spec.merge_ranks[last])[-1])
-    return _only(spec, kept, np.arange(len(spec.merges)) <= last)
+    return only(spec, kept, np.arange(len(spec.merges)) <= last)
 
 
 def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDArray[np.int32]]:
@@ -64,7 +65,7 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
     kept = np.asarray(spec.vocabulary.kinds != NONE)
     for number in _checked(spec, ids):
         kept[number] = False
-    base, alive = _base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
+    base, alive = base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
     n_merges = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
     results = {number for number in set(spec.merge_results.tolist()) if number not in base}
     while True:
@@ -75,7 +76,7 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
         if not lost:
             break
         kept[lost] = False
-    smaller = _only(spec, kept, alive)
+    smaller = only(spec, kept, alive)
     remap = np.full(spec.vocabulary.limit, REMOVED, dtype=np.int32)
     first = int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
     remap[kept] = np.arange(np.count_nonzero(kept), dtype=np.int32) + np.int32(first)
@@ -85,21 +86,27 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
-def _base_tokens(spec: TokenizerSpec) -> set[int]:
+def base_tokens(spec: TokenizerSpec) -> set[int]:
     """The tokens that need no merge: special tokens and single symbols."""
     found = {int(number) for table in word_symbols(spec).tables for number in np.unique(table)}
     return (found | {number for number, _ in spec.vocabulary.items(SPECIAL)}) - {NO_TOKEN}
+
+
+def required_tokens(spec: TokenizerSpec) -> dict[int, str]:
+    """The tokens that the tokenizer needs, with the reason for each."""
+    needed: dict[int, str] = {}
+    if spec.end_of_word is not None and not spec.end_of_word_glued:
+        needed[symbol_tables(spec)[2]] = "the end-of-word mark, which ends every word"
+    for number in spec.clip or ():
+        needed[number] = "one of CLIP's start and end tokens, which begin and end every row"
+    return needed
 
 
 def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
     """The ids to prune, after checking that each is in the vocabulary and not required."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise TypeError(f"ids is {typed(ids)}; it must be a list or an array of token ids")
-    needed = {}
-    if spec.end_of_word is not None and not spec.end_of_word_glued:
-        needed[symbol_tables(spec)[2]] = "the end-of-word mark, which ends every word"
-    for number in spec.clip or ():
-        needed[number] = "one of CLIP's start and end tokens, which begin and end every row"
+    needed = required_tokens(spec)
     checked = []
     for each in ids:
         number = check_int("id", each, 0)
@@ -113,7 +120,7 @@ def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
     return checked
 
 
-def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]) -> TokenizerSpec:
+def only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]) -> TokenizerSpec:
     """The tokenizer with some of its tokens and merges; no id changes."""
     alive = alive & kept[spec.merges].all(axis=1) & kept[spec.merge_results]
     vocabulary = spec.vocabulary
@@ -126,9 +133,11 @@ def _only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_]
     return replace(
         spec,
         vocabulary=smaller,
+        training=None,
         merges=spec.merges[alive],
         merge_results=spec.merge_results[alive],
         merge_ranks=None if spec.merge_ranks is None else spec.merge_ranks[alive],
+        word_merges=None if spec.word_merges is None else int(np.count_nonzero(alive[: spec.word_merges])),
         special_tokens=names,
         token_flags={name: flags for name, flags in spec.token_flags.items() if name in names},
         template=_remap_template(spec, lambda number: number if kept[number] else -1),

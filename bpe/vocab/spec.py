@@ -6,7 +6,7 @@ Formats read and write a spec; a `Tokenizer` is built from one. `check_spec` che
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -20,6 +20,7 @@ from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.decoding import DecoderStep
 from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
+from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 #: Whether symbols are bytes or characters.
@@ -44,6 +45,8 @@ class TokenizerSpec:
         merge_results: int32, shape (n,): the id that each merge produces.
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, if several merges share one
             (rank files with tokens that have several splits). Merges of equal rank are applied from left to right.
+        word_merges: with merges across words (BoundlessBPE), the number of merges within words, which come first; the
+            others merge neighbouring pretokens that are one token each, and what they make. None: all are within words.
         pretokenizer: the rule that splits text into words, or None; a name is accepted too.
         normalizer: the function applied to text before that, or None; a name is accepted too.
         special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
@@ -51,7 +54,8 @@ class TokenizerSpec:
             "ordinary" (matched in every text, whether allowed or not), "lstrip" and "rstrip" (the white space before or
             after the token is part of the match), "single_word" (matched only where no letter or digit is adjacent),
             "normalized" (matched after the others, in the normalized text).
-        template: the ids that the model expects before and after a text, or None. Encoding does not add them.
+        template: the ids that the model expects before and after a text, or None. Encoding adds them if a call passes
+            `template=True`.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
         fuse_unk: whether adjacent unknown symbols become one unknown token.
         byte_fallback: whether a symbol outside the alphabet becomes the tokens `<0x00>` to `<0xFF>` of its UTF-8 bytes
@@ -76,6 +80,7 @@ class TokenizerSpec:
             It trims the spans that `encode_with_offsets` gives by the convention of `tokenizers`.
         truncation: how long a tokenizer.json lets encoded texts be, or None. Only the compatible modules apply it.
         padding: how a tokenizer.json pads encoded texts, or None. Only the compatible modules apply it.
+        training: facts about the training that made the tokenizer, or None.
 
     """
 
@@ -84,6 +89,7 @@ class TokenizerSpec:
     merges: NDArray[np.int32]
     merge_results: NDArray[np.int32]
     merge_ranks: NDArray[np.int32] | None = None
+    word_merges: int | None = None
     pretokenizer: Pretokenizer | None = None
     normalizer: Normalizer | None = None
     special_tokens: Mapping[str, int] = field(default_factory=lambda: NO_SPECIALS)
@@ -106,6 +112,7 @@ class TokenizerSpec:
     post_processor: PostProcessor | None = None
     truncation: Truncation | None = None
     padding: Padding | None = None
+    training: Training | None = None
 
     def __post_init__(self) -> None:
         """Convert the names of a pretokenizer and a normalizer."""
@@ -125,6 +132,14 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
         return False
     ends = spec.ends_word
     return bool(np.any(ends[spec.merge_results] & ~ends[spec.merges[:, 1]]))
+
+
+def words_only(spec: TokenizerSpec) -> TokenizerSpec:
+    """The tokenizer without its merges across words; their tokens stay in the vocabulary."""
+    n = spec.word_merges
+    if n is None:
+        return spec
+    return replace(spec, merges=spec.merges[:n], merge_results=spec.merge_results[:n], word_merges=None)
 
 
 def check_spec(spec: TokenizerSpec) -> None:
@@ -163,6 +178,7 @@ def check_spec(spec: TokenizerSpec) -> None:
     ranks = spec.merge_ranks
     if ranks is not None and len(ranks) and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
         raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
+    check_word_merges(spec)
     _check_names(spec)
     _check_ends(spec)
     _check_symbol_options(spec)
@@ -200,6 +216,44 @@ def _check_arrays(spec: TokenizerSpec) -> None:
         wrong = ids[~within] if not within.all() else ids[~known[ids]]
         if len(wrong):
             raise ValueError(f"{name} has id {wrong[0]}, which is not in the vocabulary; add a token with that id")
+
+
+def check_word_merges(spec: TokenizerSpec) -> None:
+    """Check the merges across words of a tokenizer.
+
+    Raises:
+        ValueError: for a number of merges that there are not, settings that they cannot be used with, or a supertoken
+            that two merges make, or that is used before it is made.
+
+    """
+    n = spec.word_merges
+    if n is None:
+        return
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= len(spec.merges):
+        raise ValueError(
+            f"word_merges is {shown(n)}; it must be from 0 to the number of merges, {len(spec.merges)}, or None"
+        )
+    if spec.model != "byte" or spec.end_of_word is not None or spec.ignore_merges or spec.dropout:
+        raise ValueError(
+            "merges across words need a byte model without end_of_word, ignore_merges and dropout; set word_merges to "
+            "None, or leave these out"
+        )
+    if spec.merge_ranks is not None or spec.unk_token is not None:
+        raise ValueError("merges across words need merges of different ranks and no unk_token; leave these out")
+    pairs, results = spec.merges[n:], spec.merge_results[n:]
+    if (spec.vocabulary.kinds[pairs] != ORDINARY).any() or (spec.vocabulary.kinds[results] != ORDINARY).any():
+        raise ValueError("a merge across words has a special token; special tokens take part in no merge")
+    made = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    made[results] = True
+    first = np.full(spec.vocabulary.limit, -1, dtype=np.int64)
+    first[results[::-1]] = np.arange(n + len(results) - 1, n - 1, -1)
+    index = np.arange(n, n + len(results))
+    wrong = made[spec.merge_results[:n]].any() or (first[results] != index).any()
+    if wrong or (made[pairs] & (first[pairs] >= index[:, None])).any():
+        raise ValueError(
+            "a merge across words makes a token that another merge makes too, or is made of a token of a later one; "
+            "each must make a new token of earlier ones"
+        )
 
 
 def _check_symbol_options(spec: TokenizerSpec) -> None:

@@ -67,7 +67,7 @@ def word_symbols(spec: TokenizerSpec) -> WordSymbols:
     of_bytes = None
     if spec.byte_fallback:
         of_bytes = np.full(256, NO_TOKEN, dtype=np.uint32)
-        tokens = {token: number for number, token in _own_tokens(spec, 6) if len(token) == 6}
+        tokens = {token: number for number, token in _own_tokens(spec, 6, shortest=6)}
         for byte, name in enumerate(BYTE_NAMES):
             of_bytes[byte] = tokens.get(name.encode(), NO_TOKEN)
     return WordSymbols(inner, last, mark, first, only, of_bytes)
@@ -85,6 +85,8 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     """
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     prefix = (spec.subword_prefix or "").encode() if prefixed else b""
+    if spec.model == "char" and not mark and not prefix and (table := _table_of_characters(spec)) is not None:
+        return table, table, NO_TOKEN
     glued = spec.end_of_word_glued
     ends_word = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     inner: dict[int, int] = {}
@@ -115,13 +117,41 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     return tables[0], tables[1], own_mark
 
 
-def _own_tokens(spec: TokenizerSpec, longest: int) -> Iterator[tuple[int, bytes]]:
-    """(id, bytes) of the tokens that text can spell, of at most `longest` bytes."""
-    yield from spec.vocabulary.items(ORDINARY, longest)
+def _own_tokens(spec: TokenizerSpec, longest: int, shortest: int = 0) -> Iterator[tuple[int, bytes]]:
+    """(id, bytes) of the tokens that text can spell, of at least `shortest` and at most `longest` bytes."""
+    yield from spec.vocabulary.items(ORDINARY, longest, shortest)
     for number in spec.text_specials:
         token = spec.vocabulary[number]
-        if len(token) <= longest:
+        if shortest <= len(token) <= longest:
             yield number, token
+
+
+def _table_of_characters(spec: TokenizerSpec) -> NDArray[np.uint32] | None:
+    """The tokens that are one character, by code point; None if the vocabulary is not UTF-8.
+
+    A large vocabulary has many short tokens, so no object is created for each.
+    """
+    vocabulary = spec.vocabulary
+    blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= 4))
+    starts, lengths = vocabulary.offsets[numbers], vocabulary.lengths[numbers].astype(np.int64)
+    first = blob[starts]
+    single = lengths == 1 + (first >= 0xC0).astype(np.int64) + (first >= 0xE0) + (first >= 0xF0)
+    numbers, starts, lengths = numbers[single], starts[single], lengths[single]
+    inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    try:
+        characters = blob[np.repeat(starts, lengths) + inside].tobytes().decode()
+        codes = np.frombuffer(characters.encode("utf-32-le"), dtype=np.uint32)
+    except UnicodeError:
+        return None
+    if len(codes) != len(numbers):
+        return None
+    special = [(ord(text), number) for number in spec.text_specials if len(text := vocabulary[number].decode()) == 1]
+    table = np.full(max([0, int(codes.max(initial=0)), *(code for code, _ in special)]) + 1, NO_TOKEN, dtype=np.uint32)
+    table[codes] = numbers
+    for code, number in special:
+        table[code] = number
+    return table
 
 
 def _symbol_code(symbol: bytes, chars: bool) -> int | None:

@@ -152,11 +152,13 @@ class Vocabulary:
         """The bytes of a token; b"" for an id without a token."""
         return self.blob[self.offsets[number] : self.offsets[number + 1]]
 
-    def items(self, kind: int | None = None, longest: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(id, bytes) of the tokens of a kind (None: any) with at most `longest` bytes (None: any), in id order."""
+    def items(
+        self, kind: int | None = None, longest: int | None = None, shortest: int = 0
+    ) -> Iterator[tuple[int, bytes]]:
+        """(id, bytes) of the tokens of a kind (None: any) in id order, of `shortest` to `longest` bytes (None: any)."""
         wanted = self.kinds != NONE if kind is None else self.kinds == kind
         if longest is not None:
-            wanted = wanted & (self.lengths <= longest)
+            wanted = wanted & (self.lengths >= shortest) & (self.lengths <= longest)
         numbers = np.flatnonzero(wanted)
         starts, ends = self.offsets[numbers].tolist(), self.offsets[numbers + 1].tolist()
         for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import pickle
 import random
 import subprocess
 import sys
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -452,3 +454,47 @@ def test_words_with_a_space_between_all_symbols_give_a_warning(words, instead, c
 def test_other_spaces_give_no_warning(words, caplog):
     bpe.WordCounts().update(words)
     assert not caplog.records
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+
+def test_weights_multiply_and_round_once() -> None:
+    """Against exact arithmetic, with integers, fractions and floats, in 64 bits and beyond them."""
+    chosen = random.Random(3)
+    weights: list[Any] = [
+        1,
+        3,
+        np.int64(2),
+        Fraction(1, 3),
+        Fraction(7, 2),
+        0.1,
+        2.5,
+        Fraction(10**20 + 1, 10**20),
+        1e-3,
+    ]
+    for most in (9, 2**40, 2**61):
+        for weight in weights:
+            ours, theirs = bpe.WordCounts(None), bpe.WordCounts(None)
+            ours.update({"both": 2, "one": 1})
+            words = {"both": chosen.randint(1, most), "new": chosen.randint(1, most), "rare": 1}
+            theirs.update(words)
+            exact = Fraction(str(weight))  # also of a float: the decimal number
+            products = {word: math.floor(count * exact + Fraction(1, 2)) for word, count in words.items()}
+            expected = {"both": 2, "one": 1}
+            for word, product in products.items():
+                if product:
+                    expected[word] = expected.get(word, 0) + product
+            if sum(expected.values()) >= 2**63:
+                with pytest.raises(ValueError, match="the sum must be at most"):
+                    ours.merge(theirs, weight)
+                continue
+            ours.merge(theirs, weight)
+            assert [(word.decode(), count) for word, count in ours.items()] == list(expected.items())
+
+
+@pytest.mark.parametrize("weight", [0, -1, 0.0, float("nan"), float("inf"), "2", True, None, Fraction(0)])
+def test_wrong_weights_are_refused(weight: Any) -> None:
+    counts = bpe.WordCounts()
+    with pytest.raises((TypeError, ValueError), match="weight is"):
+        counts.merge(bpe.WordCounts(), weight)

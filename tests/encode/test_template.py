@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bpe
+from bpe.vocab.added_tokens import without_tokens
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,10 @@ def test_removing_refuses_what_the_tokenizer_needs(tok: bpe.Tokenizer) -> None:
     words = bpe.train(texts=["ab"], model="char", num_merges=1, unk_token="<unk>")
     with pytest.raises(ValueError, match="'<unk>' is no special or added token"):
         words.without_tokens(["<unk>"])
+    spec = bpe.train(texts=["ab"], model="char", num_merges=1, special_tokens=["<x>"]).spec
+    merges, results = np.array([[0, 0]], dtype=spec.merges.dtype), np.array([0], dtype=spec.merge_results.dtype)
+    with pytest.raises(ValueError, match="'<x>' has the id 0, which a merge has"):
+        without_tokens(replace(spec, merges=merges, merge_results=results), ["<x>"])
 
 
 def test_names_of_the_first_and_last_token(tok: bpe.Tokenizer) -> None:

@@ -1,4 +1,6 @@
-/* Eight threads look up words in one table and insert the missing ones, while a ninth copies the table.
+/* Written by hand, not made by Cython, which translates the kernels only.
+ *
+ * Eight threads look up words in one table and insert the missing ones, while a ninth copies the table.
  *
  * Words are numbers, and their ids follow from them, so that a mixture of two words is detected. Run under ThreadSanitizer by
  * test_word_table.py. Prints how many words were found in the table and in the last copy, and fails at a wrong result.

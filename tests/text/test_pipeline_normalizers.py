@@ -12,6 +12,7 @@ import pipelines
 import pytest
 
 from bpe import normalizers as n
+from bpe.pretokenizers import Split
 from bpe.text.character_sets import codes
 from bpe.text.oniguruma import masked, to_regex
 from bpe.text.tracing import traced
@@ -107,3 +108,14 @@ def test_classes_of_all_characters(pattern: str) -> None:
     wrong = sorted(expected ^ found)[:5]
     assert wrong == []
     assert sum(1 for _ in codes("UNASSIGNED")) > 800_000
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[\u0558]", "[\u0500-\u05ff]", r"[\u0080-\uffff]+", "a\u0558", "[^\u0500-\u05ff]", "[ࠀ-一]"]
+)
+def test_characters_after_unicode_16_that_a_pattern_names(pattern: str) -> None:
+    text = "a\u0558b\u1acfc\u0558"
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    assert Split(pattern).pieces(text) == [piece for piece, _ in split.pre_tokenize_str(text)]
+    replace = tokenizers.normalizers.Replace(tokenizers.Regex(pattern), "x")
+    assert n.Replace(pattern, "x")(text) == replace.normalize_str(text)

@@ -1,0 +1,126 @@
+"""Ids of superword vocabularies against Hugging Face's encoder; the run fails on one difference.
+
+    python benchmarks/check_superword_encoding.py [FILE…] [--size MB] [--vocab-size N] [--transition N]
+
+For each file (without any, the shared corpora) and for hostile text: the two published SuperBPE vocabularies, with the
+steps of their tokenizer.json and with texts as one unit, and vocabularies that `bpe.train` makes of the file, saved and
+loaded by both. It takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import tokenizers
+from peers import SEPARATOR
+from report import at_least, corpora
+
+import bpe
+
+VOCABULARIES = Path(__file__).resolve().parents[2] / "shared" / "data" / "vocab"
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+DIGITS = {"type": "Digits", "individual_digits": False}
+GROUPS = {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavior": "Isolated", "invert": False}
+#: How published vocabularies divide text: by SuperBPE's steps, or not at all.
+STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGITS, GROUPS, BYTES]}, "whole": BYTES}
+KINDS: dict[str, Callable[[int], bpe.SuperWords]] = {
+    "lines": bpe.SuperWords,
+    "paper": bpe.SuperWords.paper,
+    "v2": bpe.SuperWords.v2,
+}
+#: What hostile text is made of.
+PARTS = (
+    *(
+        "the",
+        " of",
+        " ",
+        "\n",
+        "\r\n",
+        "\t",
+        "\u00a0",
+        "\u3000",
+        "12",
+        "٣",
+        "½",
+        "é",
+        "\u0301",
+        "語",
+        "日本",
+        "\U0001f600",
+    ),
+    *(".", "--", "'s", "/", "\x00", "\ufffd", "\u200d", "a" * 50, " " * 50, "=" * 30, "1234567", "ſ", "\U00011f51"),
+)
+
+
+def main() -> None:
+    """Check every file with every vocabulary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--size", type=at_least(1), default=5, help="megabytes of each file; default 5")
+    parser.add_argument("--vocab-size", type=at_least(257), default=20_000)
+    parser.add_argument("--transition", type=at_least(257), default=12_000)
+    options = parser.parse_args()
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        texts = {"hostile text": hostile()}
+        for path in corpora(options.files, folder):
+            with path.open("rb") as file:
+                texts[path.name] = file.read(options.size << 20).decode(errors="ignore").split(SEPARATOR)
+        for name, ours, theirs in published(Path(folder)):
+            for corpus, documents in texts.items():
+                wrong += report(f"{name}, {corpus}", ours, theirs, documents)
+        for corpus, documents in texts.items():
+            for kind, make in KINDS.items():
+                superwords = make(options.transition)
+                trained = bpe.train(texts=documents, vocab_size=options.vocab_size, superwords=superwords)
+                trained.save(Path(folder) / "trained.json")
+                ours, theirs = loaded(Path(folder) / "trained.json")
+                for other, others in texts.items():
+                    wrong += report(f"{kind} of {corpus}, {other}", ours, theirs, others)
+    sys.exit(1 if wrong else 0)
+
+
+def hostile() -> list[str]:
+    """Texts of random parts, some of them long."""
+    chosen = random.Random(1)
+    lengths = [*range(40), *[300] * 200, 30_000]
+    return ["".join(chosen.choices(PARTS, k=length)) for length in lengths]
+
+
+def published(folder: Path) -> Iterator[tuple[str, bpe.Tokenizer, tokenizers.Tokenizer]]:
+    """(name, ours, theirs) of the published vocabularies, both from one tokenizer.json."""
+    for name in ("superbpe_t180k", "superbpe_t80k"):
+        for part in ("vocab.json", "merges.txt"):
+            (folder / part).write_bytes(gzip.decompress((VOCABULARIES / f"{name}_{part}.gz").read_bytes()))
+        tok = bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", None)
+        tok.save(folder / "tokenizer.json")
+        value = json.loads((folder / "tokenizer.json").read_bytes())
+        for kind, steps in STEPS.items():
+            value["pre_tokenizer"] = steps
+            (folder / "tokenizer.json").write_text(json.dumps(value))
+            yield f"{name} {kind}", *loaded(folder / "tokenizer.json")
+
+
+def loaded(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
+    """A saved tokenizer, as loaded by both libraries."""
+    return bpe.Tokenizer.load(path), tokenizers.Tokenizer.from_file(str(path))
+
+
+def report(name: str, ours: bpe.Tokenizer, theirs: tokenizers.Tokenizer, texts: list[str]) -> bool:
+    """Compare the ids of some texts, and print the result; whether some differ."""
+    batch = ours.encode_batch(texts)
+    encodings = theirs.encode_batch(texts, add_special_tokens=False)
+    wrong = [number for number, encoding in enumerate(encodings) if batch[number].tolist() != encoding.ids]
+    print(f"{name}: {len(batch.ids)} ids, {f'text {wrong[0]} DIFFERS' if wrong else 'the same'}", flush=True)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Applying the merges of a vocabulary's second stage to tokens of its first."""
+
+from bpe.base._ids cimport Ids
+from bpe.base._types cimport token_t
+from bpe.merge._merge_table cimport MergeTable
+from bpe.merge._merging cimport Scratch
+from bpe.merge._origins cimport Origins
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef extern from "bpe/merge/_high_merges.h" nogil:
+    ctypedef struct HighTable "bpe_high_table":
+        const uint64_t* slots
+        size_t mask
+        const uint32_t* filter
+        uint32_t filter_mask
+
+
+cdef class HighMerges:
+    """The tables; immutable."""
+
+    cdef readonly Py_ssize_t n  # merges
+    cdef HighTable table      # of pairs that merge, and pairs of low tokens that some token has side by side
+    cdef tuple arrays         # that `table` points into
+    cdef MergeTable merges    # the same merges, for rows of any length
+    cdef Origins origins      # of tokens, with low tokens as symbols
+
+    cdef fill(self, const int[:, ::1] pairs, const int[::1] results, Py_ssize_t limit)
+    cdef size_t merge(
+        self,
+        const token_t* low,    # IN (n,)
+        size_t n,
+        size_t known,          # tokens at the start that are in one segment
+        bint ends,             # whether the unit ends after them
+        Scratch* scratch,
+        Ids* out,              # IN and OUT: the ids are appended
+    ) except? 0xFFFFFFFF nogil
+    cdef int merge_segment(self, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil

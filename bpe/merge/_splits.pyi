@@ -1,0 +1,15 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def split_randomly(
+    ids: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    draws: NDArray[np.int64],
+    first: NDArray[np.int64],
+    parts: NDArray[np.uint32],
+    seed: int,
+    tokens: NDArray[np.uint32],
+    after: NDArray[np.uint32],
+    out: NDArray[np.uint32],
+    out_offsets: NDArray[np.int64],
+) -> None: ...

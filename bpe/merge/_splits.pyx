@@ -1,0 +1,90 @@
+"""StochasTok: splitting tokens at random into two tokens of the vocabulary.
+
+A text's tokens are a linked list in two arrays, so that a random one is found, and split, in constant time:
+
+    index      0    1    2    3               index      0    1    2    3
+    token     the  low   er   -    split 1    token     the   l    er   ow
+    next       1    2    -    -   ---------→  next       1    3    -    2
+
+The next random number decides which index is tried: each of the present tokens is equally likely, whatever their
+order. Not here: which splits a token has (`splitting.py`).
+"""
+
+from bpe.base._bounds cimport check_offsets
+from bpe.base._random cimport next_random
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef int64_t split_text(
+    uint32_t* tokens,         # IN OUT (n + draws,)
+    uint32_t* after,          # OUT (n + draws,)
+    int64_t n,
+    int64_t draws,
+    const int64_t* first,     # IN (n_ids + 1,): the splits of a token are from first[token] to before first[token + 1]
+    const uint32_t* parts,    # IN (n_splits, 2)
+    int64_t n_ids,
+    uint64_t state,
+) noexcept nogil:
+    """Try to split a random token `draws` times; returns how many tokens there are then."""
+    cdef int64_t i, at, choice, _draw
+    cdef uint32_t token
+    for i in range(n):
+        after[i] = <uint32_t>(i + 1)                   # the last one's is never followed
+    for _draw in range(draws):
+        at = <int64_t>(next_random(&state) % <uint64_t>n)
+        token = tokens[at]
+        if token >= n_ids or first[token] == first[token + 1]:
+            continue
+        choice = first[token] + <int64_t>(next_random(&state) % <uint64_t>(first[token + 1] - first[token]))
+        tokens[at], tokens[n] = parts[2 * choice], parts[2 * choice + 1]
+        after[n] = after[at]
+        after[at] = <uint32_t>n
+        n += 1
+    return n
+
+
+def split_randomly(
+    const uint32_t[::1] ids,           # IN (offsets[-1],)
+    const int64_t[::1] offsets,        # IN (n + 1,): of the texts
+    const int64_t[::1] draws,          # IN (n,): how often a token of a text is tried
+    const int64_t[::1] first,          # IN (n_ids + 1,)
+    const uint32_t[:, ::1] parts,      # IN (first[-1], 2)
+    uint64_t seed,                     # text i takes seed + i
+    uint32_t[::1] tokens,              # work space: the most tokens of a text with its draws
+    uint32_t[::1] after,               # work space of the same size
+    uint32_t[::1] out,                 # OUT: room for all ids and all draws
+    int64_t[::1] out_offsets,          # OUT (n + 1,)
+):
+    """Split tokens of texts at random."""
+    cdef int64_t text, i, at, n, n_texts = draws.shape[0], n_ids = first.shape[0] - 1, written = 0, needed = 0
+    check_offsets(offsets, n_texts, ids.shape[0])
+    check_offsets(first, n_ids, parts.shape[0])
+    if parts.shape[1] != 2 or out_offsets.shape[0] != n_texts + 1 or after.shape[0] != tokens.shape[0]:
+        raise ValueError("the arrays do not fit together")
+    for text in range(n_texts):
+        n = offsets[text + 1] - offsets[text] + draws[text]
+        if draws[text] < 0 or n > tokens.shape[0] or n > 0xFFFFFFFF or (draws[text] and n == draws[text]):
+            raise ValueError(f"text {text} is to be drawn from {draws[text]} times; there is no room, or no token")
+        needed += n
+    if needed > out.shape[0]:
+        raise ValueError(f"out has {out.shape[0]} entries; it must have {needed}")
+    out_offsets[0] = 0
+    if needed == 0:
+        out_offsets[:] = 0
+        return
+    with nogil:
+        for text in range(n_texts):
+            n = offsets[text + 1] - offsets[text]
+            for i in range(n):
+                tokens[i] = ids[offsets[text] + i]
+            if n > 0:
+                n = split_text(
+                    &tokens[0], &after[0], n, draws[text], &first[0], &parts[0, 0] if parts.shape[0] else NULL, n_ids,
+                    seed + <uint64_t>text,
+                )
+            at = 0
+            for i in range(n):
+                out[written + i] = tokens[at]
+                at = after[at]
+            written += n
+            out_offsets[text + 1] = written

@@ -1,0 +1,112 @@
+"""Merging across words: the second level of a BoundlessBPE model, on the ids of a text.
+
+In come ids of which those from `first` on stand for a whole pretoken that is one token; out go the ids after all
+supermerges, by rank, within each run of such ids. Runs end with the document. Not here: finding the ids of the first
+level (`bpe/encode/boundless.py`), what supermerges are (`bpe/training/boundless.py`).
+"""
+
+import numpy as np
+
+from bpe.base._bounds cimport check_offsets
+from bpe.base._id_array cimport as_array
+from bpe.base._ids cimport Ids, reserve
+from bpe.base._interrupts cimport begin_watch, poll_if_due
+from bpe.base._types cimport token_t
+from bpe.merge._merge_table cimport MergeTable
+from bpe.merge._merging cimport (
+    SHORT, Row, Scratch, free_scratch, merge_row, merge_with_heap, row_of_symbols, tokens_of
+)
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+cdef enum:
+    AHEAD = 16                # ids between prefetching the merge of a pair and looking it up
+
+
+cdef class SuperMerger:
+    """The supermerges of a tokenizer. Immutable; any number of threads may use it at once."""
+
+    cdef MergeTable table
+    cdef token_t first        # ids from here on stand for whole pretokens
+    cdef const uint32_t[::1] plain
+
+    def __init__(self, pairs, results, token_t first, const uint32_t[::1] plain):
+        """Take merges by rank.
+
+        Args:
+            pairs: int32 (n, 2): supertokens, or `first` + i for a pretoken that is the token `plain[i]`.
+            results: int32 (n,): the supertokens.
+            first: more than any id of a token.
+            plain: uint32: the ids of the tokens that whole pretokens are.
+
+        """
+        self.table = MergeTable(pairs, results, np.arange(len(pairs), dtype=np.int32))
+        self.first, self.plain = first, plain
+
+    cdef int merge_run(self, const token_t* ids, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil:
+        """Append the ids of a run of whole pretokens."""
+        cdef Row row
+        cdef size_t i, before = out.n
+        reserve(out, n)
+        if n > SHORT:
+            merge_with_heap(&self.table.merges, ids, n, scratch, out)
+        else:
+            row_of_symbols(&row, &self.table.merges, ids, n)
+            merge_row(&self.table.merges, &row)
+            out.n += tokens_of(&row, out.data + out.n)
+        for i in range(before, out.n):
+            if out.data[i] - self.first < <token_t>self.plain.shape[0]:        # unsigned: also if below `first`
+                out.data[i] = self.plain[out.data[i] - self.first]
+        return 0
+
+    cdef int merge_document(
+        self, const token_t* ids, Py_ssize_t n, Scratch* scratch, Ids* out
+    ) except -1 nogil:
+        """Append the ids of a document."""
+        cdef Py_ssize_t at = 0, end
+        cdef token_t n_plain = <token_t>self.plain.shape[0]
+        reserve(out, n)
+        while at < n:
+            end = at
+            while end < n and ids[end] - self.first < n_plain:
+                if end + AHEAD < n:
+                    self.table.prefetch_slot(ids[end + AHEAD - 1], ids[end + AHEAD])
+                end += 1
+            if end > at:
+                self.merge_run(ids + at, end - at, scratch, out)
+                poll_if_due(&scratch.watch, out.n)
+                at = end
+            else:
+                out.data[out.n] = ids[at]
+                out.n += 1
+                at += 1
+        return 0
+
+    def merge(self, const uint32_t[::1] ids, const int64_t[::1] offsets):
+        """The ids after supermerges: (uint32 array, int64 number of ids of each document).
+
+        Document i has the ids `offsets[i]` to `offsets[i + 1]`.
+        """
+        cdef Py_ssize_t i, n = offsets.shape[0] - 1
+        cdef Ids out
+        cdef Scratch scratch
+        cdef size_t before
+        check_offsets(offsets, n, ids.shape[0])
+        lengths = np.zeros(n, dtype=np.int64)
+        cdef int64_t[::1] length = lengths
+        memset(&out, 0, sizeof(Ids))
+        memset(&scratch, 0, sizeof(Scratch))
+        begin_watch(&scratch.watch)
+        try:
+            with nogil:
+                reserve(&out, ids.shape[0])
+                for i in range(n):
+                    before = out.n
+                    if offsets[i] < offsets[i + 1]:
+                        self.merge_document(&ids[offsets[i]], offsets[i + 1] - offsets[i], &scratch, &out)
+                    length[i] = <int64_t>(out.n - before)
+            return as_array(&out), lengths
+        finally:
+            free(out.data)
+            free_scratch(&scratch)

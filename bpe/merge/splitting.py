@@ -1,0 +1,103 @@
+"""Splits of tokens into two tokens of the vocabulary, and StochasTok, which splits at random.
+
+Source: Sims et al., "StochasTok: Improving Fine-Grained Subword Understanding in LLMs" (2025), as its authors' code
+does it. Not here: dropout, which merges at random (`_dropout.pyx`).
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.errors import typed
+from bpe.merge._splits import split_randomly
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import BYTE_NAMES
+from bpe.vocab.vocabulary import ORDINARY
+
+
+class Splits:
+    """For each token, the pairs of tokens that spell the same, end to end; special tokens have none. Immutable.
+
+    Attributes:
+        first: int64 (limit + 1,): the splits of a token are rows first[token] to first[token + 1] of
+        parts: uint32 (n, 2): left and right, the shortest left first.
+
+    Raises:
+        ValueError: for a tokenizer whose tokens are spelled otherwise inside a word.
+
+    """
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        if spec.subword_prefix:
+            raise ValueError(
+                f"the tokenizer has the subword prefix {spec.subword_prefix!r}: two tokens end to end do not spell the "
+                "whole one, so tokens cannot be split"
+            )
+        limit = spec.vocabulary.limit
+        ends = np.zeros(limit, dtype=np.bool_) if spec.ends_word is None else spec.ends_word
+        of_bytes = {name.encode() for name in BYTE_NAMES} if spec.byte_fallback else set()
+        tokens = [(number, token) for number, token in spec.vocabulary.items(ORDINARY) if token not in of_bytes]
+        inner = {token: number for number, token in tokens if not ends[number]}
+        last = {token: number for number, token in tokens if ends[number]}
+        counts = np.zeros(limit, dtype=np.int64)
+        parts: list[int] = []
+        for number, token in tokens:
+            rights = last if ends[number] else inner
+            for at in range(1, len(token)):
+                left = inner.get(token[:at])
+                if left is not None:
+                    right = rights.get(token[at:])
+                    if right is not None:
+                        parts += (left, right)
+                        counts[number] += 1
+        self.first = offsets_of(counts)
+        self.parts = np.array(parts, dtype=np.uint32).reshape(-1, 2)
+
+    def sample(
+        self, ids: NDArray[np.uint32], offsets: NDArray[np.int64], proportion: float, seed: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """(ids, offsets) of texts with tokens split: floor(proportion * n) times, a random token of a text of n.
+
+        The result depends on the arguments alone; text i has the random numbers of `seed + i`.
+        """
+        lengths = np.diff(offsets)
+        draws = np.floor(proportion * lengths).astype(np.int64)
+        longest = int((lengths + draws).max(initial=0))
+        out = np.empty(int(offsets[-1] + draws.sum()), dtype=np.uint32)
+        new_offsets = np.empty(len(offsets), dtype=np.int64)
+        work = np.empty((2, longest), dtype=np.uint32)
+        split_randomly(
+            np.ascontiguousarray(ids, dtype=np.uint32),
+            offsets,
+            draws,
+            self.first,
+            self.parts,
+            seed & (2**64 - 1),
+            work[0],
+            work[1],
+            out,
+            new_offsets,
+        )
+        return out[: new_offsets[-1]].copy(), new_offsets
+
+
+def check_sampling(name: str, share: object, seed: object) -> tuple[float, int]:
+    """Validate a share of tokens and a seed; None becomes a random seed.
+
+    Raises:
+        TypeError, ValueError: for a share that is not a number from 0 to 1, or a seed that is not an int.
+
+    """
+    if isinstance(share, bool) or not isinstance(share, (int, float, np.floating)):
+        raise TypeError(f"{name} is {typed(share)}; it must be a number from 0 to 1")
+    if not 0 <= share <= 1:
+        raise ValueError(f"{name} is {share}; it must be from 0 to 1")
+    if seed is None:
+        return float(share), int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
+    return float(share), int(seed.__index__())

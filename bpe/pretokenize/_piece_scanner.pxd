@@ -1,0 +1,48 @@
+"""Scanning text for pieces that some merges never cross, and for units, which no merge crosses."""
+
+from bpe.base._types cimport byte_t
+from bpe.pretokenize._char_masks cimport Cursor
+from libc.stdint cimport uint32_t
+
+cdef extern from "bpe/pretokenize/_byte_cuts.h" nogil:
+    ctypedef struct ByteCuts "bpe_byte_cuts":
+        byte_t group[256]
+        byte_t after[256]
+
+cdef struct UnitRules:        # how a text is divided into units
+    int unit                  # UNDIVIDED, NUMBERS or SIGNS
+    const byte_t* classes     # of the code points below CLASSES: bits of `Class`
+    ByteCuts starts           # where a match may start, by its first two bytes
+
+cdef struct UnitState:        # of a scan, for numbers of any length
+    Py_ssize_t end            # of the unit; 0 at first
+    Py_ssize_t digits_at      # position of digits whose number is known, or 0
+    Py_ssize_t digits         # that number
+
+cdef enum:
+    UNDIVIDED = 0             # a text is one unit
+    CLASSES = 0x40000         # later code points are no letters, numbers or white space in Unicode 16
+
+
+cdef class PieceRules:
+    """Where text is cut into pieces and into units; immutable."""
+
+    cdef ByteCuts cuts
+    cdef UnitRules units
+    cdef const byte_t[::1] classes
+
+    cdef int find_starts(self) noexcept
+
+
+cdef Py_ssize_t scan_pieces(
+    Cursor* cursor,
+    const ByteCuts* cuts,
+    uint32_t* bounds,          # OUT (limit + 65,)
+    Py_ssize_t limit,          # at least MIN_ROOM
+) noexcept nogil
+
+cdef Py_ssize_t piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil
+
+cdef Py_ssize_t unit_end(
+    const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil

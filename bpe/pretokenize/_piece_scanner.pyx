@@ -1,0 +1,215 @@
+"""Scanning text for pieces that some merges never cross, and for units, which no merge crosses.
+
+A superword vocabulary has pretokens of whole lines or nearly so: *units*. Its merges of the first stage join fewer
+bytes, for instance no letter with a space after it, and text is cut where these merges join nothing (`_byte_cuts.h`).
+The *pieces* are about words, and repeat as words do.
+
+Units are those of SuperBPE's patterns (`patterns.py`): numbers in groups of three digits from the right, or numbers of
+three characters, runs of signs, and runs of spaces; and the text between these. A table that is made with the patterns'
+own library gives the class of each character. Cost: linear. Not here: which bytes merges join
+(`encode/superwords.py`), the same units for counting (`_unit_scanner.pyx`).
+"""
+
+from bpe.base._cpu cimport follow_vector_level
+from bpe.base._types cimport byte_t
+from bpe.pretokenize._char_masks cimport Cursor
+from bpe.pretokenize._scanner cimport MAX_SPAN
+from bpe.text._unicode cimport decode_char
+from libc.stdint cimport uint32_t
+
+cdef extern from "bpe/pretokenize/_byte_cuts.h" nogil:
+    Py_ssize_t bpe_cuts_in(
+        const ByteCuts* cuts, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t span, uint32_t* out,
+        Py_ssize_t limit, int* done,
+    )
+    Py_ssize_t bpe_next_cut(const ByteCuts* cuts, const byte_t* text, Py_ssize_t pos, Py_ssize_t end)
+    bint bpe_is_cut(const ByteCuts* cuts, byte_t before, byte_t next)
+    void bpe_use_level_cuts(int level) noexcept
+
+cdef enum Unit:               # what divides a text, beside UNDIVIDED
+    NUMBERS = 1               # groups of three digits from the right
+    SIGNS = 2                 # numbers of up to three characters, two or more signs, spaces
+
+cdef enum Class:
+    DIGIT = 1                 # \d
+    NUMBER = 2                # \p{N}
+    LETTER = 4
+    SPACE = 8
+
+
+follow_vector_level(bpe_use_level_cuts)
+
+
+cdef class PieceRules:
+
+    def __init__(self, const byte_t[::1] group, const byte_t[::1] after, int unit=UNDIVIDED, classes=None):
+        """Cut between the bytes a and b where `group[a] & after[b]` is not 0: two arrays of 256.
+
+        `classes` has the class of each code point below CLASSES unless the text is undivided.
+        """
+        cdef Py_ssize_t i
+        if group.shape[0] != 256 or after.shape[0] != 256:
+            raise ValueError(f"there are rules for {group.shape[0]} and {after.shape[0]} bytes; there must be 256")
+        if not UNDIVIDED <= unit <= SIGNS:
+            raise ValueError(f"unit is {unit}; it must be from 0 to 2")
+        for i in range(256):
+            self.cuts.group[i], self.cuts.after[i] = group[i], after[i]
+        self.units.unit = unit
+        if unit == UNDIVIDED:
+            return
+        self.classes = classes
+        if self.classes.shape[0] != CLASSES:
+            raise ValueError(f"there are classes of {self.classes.shape[0]} code points; there must be {CLASSES}")
+        self.units.classes = &self.classes[0]
+        self.find_starts()
+
+    cdef int find_starts(self) noexcept:
+        """Set the pairs of bytes where a match may start.
+
+        These are a number and anything, the first byte of a longer character and anything, and two bytes that are a
+        sign or a space, in any order.
+        """
+        cdef int i, bits
+        for i in range(256):
+            bits = self.classes[i] if i < 0x80 else 0
+            if bits & NUMBER or i >= 0xC0:
+                self.units.starts.group[i] = 1
+            elif bits & LETTER or bits & SPACE and i != c" ":
+                self.units.starts.group[i] = 2
+            else:
+                self.units.starts.group[i] = 4
+            self.units.starts.after[i] = 1
+            if self.units.unit == SIGNS and not bits & (LETTER | NUMBER):
+                self.units.starts.after[i] |= 4
+        return 0
+
+
+# Pieces ---------------------------------------------------------------------------------------------------------------
+
+
+cdef Py_ssize_t scan_pieces(
+    Cursor* cursor, const ByteCuts* cuts, uint32_t* bounds, Py_ssize_t limit
+) noexcept nogil:
+    """Find pieces, and advance `pos` past them; returns their number, which is 0 only if the next one is very long.
+
+    Piece i is `bounds[i]` to `bounds[i + 1]`, relative to `pos` at the time of the call. A piece of 1 GiB or more is
+    left to `piece_end`.
+    """
+    cdef int done = False
+    cdef Py_ssize_t n = bpe_cuts_in(cuts, cursor.text, cursor.pos, cursor.end, MAX_SPAN, bounds, limit, &done)
+    if done:
+        bounds[n] = <uint32_t>(cursor.end - cursor.pos)
+    else:
+        n -= 1                                             # the end of the last one is unknown
+    cursor.pos += bounds[n]
+    return n
+
+
+cdef Py_ssize_t piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil:
+    """The end of the piece at `pos`."""
+    cdef Py_ssize_t at = cursor.pos + 1
+    while at < cursor.end and not bpe_is_cut(cuts, cursor.text[at - 1], cursor.text[at]):
+        at += 1
+    return at
+
+
+# Units ----------------------------------------------------------------------------------------------------------------
+
+
+cdef inline int class_of(
+    const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
+) noexcept nogil:
+    """The class of the character at `pos`, and its length in bytes; 0 and 0 at the end of the text."""
+    cdef uint32_t code
+    length[0] = 0
+    if pos >= end:
+        return 0
+    code = decode_char(text, pos, end, length)
+    return rules.classes[code] if code < CLASSES else 0
+
+
+cdef inline Py_ssize_t run_end(
+    const UnitRules* rules, int wanted, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t most,
+    Py_ssize_t* n,
+) noexcept nogil:
+    """The end of up to `most` characters with one of the classes (of signs if 0), from `pos` on, and their number."""
+    cdef Py_ssize_t length
+    cdef int bits = class_of(rules, text, pos, end, &length)
+    n[0] = 0
+    while n[0] < most and length and (bits & wanted != 0 if wanted else bits & (LETTER | NUMBER | SPACE) == 0):
+        n[0] += 1
+        pos += length
+        bits = class_of(rules, text, pos, end, &length)
+    return pos
+
+
+cdef Py_ssize_t group_end(
+    const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
+    """The end of the group at `pos`: of the number, or before the last digits of one if these are 3, 6 and so on.
+
+    The number of digits is kept, as counting them for each group would take quadratic time.
+    """
+    cdef Py_ssize_t start = pos, n, unused, length
+    while class_of(rules, text, pos, end, &length) & NUMBER:
+        if state.digits_at != pos or pos == 0:
+            run_end(rules, DIGIT, text, pos, end, end, &state.digits)
+            state.digits_at = pos
+        n = state.digits
+        if n == 0:                                         # another number than a digit
+            pos += length
+            continue
+        if n % 3 == 0 and pos > start:
+            return pos
+        pos = run_end(rules, DIGIT, text, pos, end, (n - 1) % 3 + 1, &unused)
+        state.digits_at, state.digits = pos, n - unused
+        if state.digits:
+            return pos
+    return pos
+
+
+cdef Py_ssize_t signs_end(const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """The end of `\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]{2,}[\\r\\n/]*| +(?!\\S)` at `pos`, or `pos`."""
+    cdef Py_ssize_t length, n, at, after
+    cdef int bits = class_of(rules, text, pos, end, &length)
+    if bits & NUMBER:
+        return run_end(rules, NUMBER, text, pos, end, 3, &n)
+    if bits & LETTER or bits & SPACE and text[pos] != c" ":
+        return pos
+    at = pos + 1 if text[pos] == c" " else pos
+    after = run_end(rules, 0, text, at, end, end, &n)
+    if n >= 2:
+        while after < end and (text[after] == c"\r" or text[after] == c"\n" or text[after] == c"/"):
+            after += 1
+        return after
+    if at == pos:
+        return pos
+    while at < end and text[at] == c" ":
+        at += 1
+    return at if at == end or class_of(rules, text, at, end, &length) & SPACE else at - 1
+
+
+cdef Py_ssize_t unit_end(
+    const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
+    """The end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
+    cdef Py_ssize_t at = pos, length
+    if rules.unit == UNDIVIDED:
+        return end
+    if rules.unit == NUMBERS and class_of(rules, text, pos, end, &length) & NUMBER:
+        return group_end(rules, state, text, pos, end)
+    if rules.unit == SIGNS:
+        at = signs_end(rules, text, pos, end)
+        if at > pos:
+            return at
+    while True:
+        class_of(rules, text, at, end, &length)            # no match starts here
+        at += length
+        if at < end and text[at] < 0xC0:
+            at = bpe_next_cut(&rules.starts, text, at, end)
+        if at >= end:
+            return end
+        if rules.unit == NUMBERS and class_of(rules, text, at, end, &length) & NUMBER:
+            return at
+        if rules.unit == SIGNS and signs_end(rules, text, at, end) > at:
+            return at

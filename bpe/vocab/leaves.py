@@ -1,0 +1,73 @@
+"""Chooses tokens to remove or to exchange by how often they occur in a corpus.
+
+A leaf is a token that a merge makes and that is a part of no other merge, so that it can go without another one. Not
+here: counting (`bpe/training/adapting.py`), and removing (`pruning.py`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.errors import check_int, counted
+from bpe.vocab.pruning import base_tokens, required_tokens
+from bpe.vocab.spec import TokenizerSpec
+
+
+def removable_tokens(spec: TokenizerSpec) -> dict[int, list[int]]:
+    """The tokens that only merges make, in the order of their first merges: id → the indices of its merges."""
+    fixed = base_tokens(spec) | required_tokens(spec).keys()
+    made: defaultdict[int, list[int]] = defaultdict(list)
+    for index, token in enumerate(spec.merge_results.tolist()):
+        if token not in fixed:
+            made[token].append(index)
+    return dict(made)
+
+
+def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) -> int:
+    """Validate the size that a vocabulary is to have without some of its removable tokens."""
+    size = check_int("vocab_size", vocab_size, 1)
+    n_tokens = len(spec.vocabulary)
+    if size > n_tokens:
+        raise ValueError(
+            f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a vocabulary "
+            "larger"
+        )
+    if size < n_tokens - n_removable:
+        raise ValueError(
+            f"vocab_size is {size}, but {counted(n_tokens - n_removable, 'token')} (special tokens, the alphabet) come "
+            f"from no merge; it must be at least {n_tokens - n_removable}"
+        )
+    return size
+
+
+def rarest_leaves(spec: TokenizerSpec, frequencies: NDArray[np.int64], vocab_size: int) -> list[int]:
+    """The tokens to remove, in order, until `vocab_size` are left: each time the leaf with the lowest frequency.
+
+    Of equally frequent leaves the one with the latest merge goes first. What a removed token stood for is two tokens
+    then: its frequency is added to those of the parts of its first merge.
+    """
+    made = removable_tokens(spec)
+    size = check_vocab_size(spec, vocab_size, len(made))
+    merges, frequency = spec.merges.tolist(), frequencies.tolist()
+    parts = {token: [part for i in indices for part in set(merges[i])] for token, indices in made.items()}
+    uses: defaultdict[int, int] = defaultdict(int)
+    for left, right in merges:
+        for part in {left, right}:
+            uses[part] += 1
+    queue = [(frequency[token], -indices[0], token) for token, indices in made.items() if uses[token] == 0]
+    heapq.heapify(queue)
+    removed: list[int] = []
+    while len(removed) < len(spec.vocabulary) - size:
+        _, _, token = heapq.heappop(queue)
+        removed.append(token)
+        for part in merges[made[token][0]]:
+            frequency[part] += frequency[token]
+        for part in parts[token]:
+            uses[part] -= 1
+            if uses[part] == 0 and part in made:
+                heapq.heappush(queue, (frequency[part], -made[part][0], part))
+    return removed

@@ -1,0 +1,148 @@
+"""Naive BoundlessBPE and its SuperBPE variant, the oracle of the tests, written from the definition.
+
+Source: Schmidt et al., "Boundless Byte Pair Encoding" (2025), and "Faster Superword Tokenization" (2026). Every step
+counts everything again. Documents are lists of pretokens, as bytes; a token is its bytes.
+
+>>> documents = [[b"by", b" the", b" way", b",", b" by", b" the", b" sea"]] * 3
+>>> made = train(documents, 268, None, lambda token: token.isascii() and token.strip().isalpha())
+>>> [left + right for left, right, _ in made.word_merges][-3:], [left + right for left, right, _ in made.super_merges]
+([b' sea', b' wa', b' way'], [b' by the'])
+>>> encode([b" by", b" the", b" the"], made)
+[b' by the', b' the']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from reference import merge_all
+
+Symbols = tuple[bytes, ...]
+Merge = tuple[bytes, bytes, int]  # left, right, the count at that time
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The merges of both phases, with their counts."""
+
+    word_merges: list[Merge]
+    super_merges: list[Merge]
+
+
+def pair_counts(words: Iterable[tuple[Symbols, int]]) -> dict[tuple[bytes, bytes], int]:
+    """The count of each pair, without overlap: each run of equal pairs is read from the left.
+
+    >>> pair_counts([((b"a", b"a", b"a", b"b"), 2)])
+    {(b'a', b'a'): 2, (b'a', b'b'): 2}
+    """
+    counts: dict[tuple[bytes, bytes], int] = {}
+    for symbols, count in words:
+        for pair in set(pairwise(symbols)):
+            at = found = 0
+            while at + 1 < len(symbols):
+                if (symbols[at], symbols[at + 1]) == pair:
+                    found += 1
+                    at += 1
+                at += 1
+            counts[pair] = counts.get(pair, 0) + found * count
+    return dict(sorted(counts.items()))
+
+
+def learn(
+    words: dict[Symbols, int], most: int, taken: Iterable[bytes], least: int = 1
+) -> tuple[list[Merge], dict[Symbols, int]]:
+    """Up to `most` merges, and the words after them. No merge makes a token in `taken`."""
+    known, merges = set(taken), []
+    while len(merges) < most:
+        counts = pair_counts(words.items())
+        found = [(-count, pair) for pair, count in counts.items() if pair[0] + pair[1] not in known and count >= least]
+        if not found:
+            break
+        negative, (left, right) = min(found)
+        merges.append((left, right, -negative))
+        known.add(left + right)
+        merged: dict[Symbols, int] = {}
+        for symbols, count in words.items():
+            after = merge_all(symbols, left, right)
+            merged[after] = merged.get(after, 0) + count
+        words = merged
+    return merges, words
+
+
+def merged(symbols: Symbols, merges: Sequence[Merge]) -> Symbols:
+    """The symbols after all merges, in order."""
+    for left, right, _ in merges:
+        symbols = merge_all(symbols, left, right)
+    return symbols
+
+
+def runs(documents: Iterable[list[Symbols]], eligible: Callable[[bytes], bool]) -> list[Symbols]:
+    """The maximal runs of two or more pretokens that are one eligible token each; pretokens are given as tokens."""
+    found: list[Symbols] = []
+    for document in documents:
+        run: list[bytes] = []
+        for tokens in [*document, ()]:
+            if len(tokens) == 1 and eligible(tokens[0]):
+                run.append(tokens[0])
+                continue
+            found += [tuple(run)] if len(run) > 1 else []
+            run = []
+    return found
+
+
+def train(
+    documents: Sequence[Sequence[bytes]],
+    size: int,
+    transition: int | None,
+    eligible: Callable[[bytes], bool],
+    specials: Sequence[bytes] = (),
+    least: int = 1,
+) -> Trained:
+    """Train to `size` tokens, the special tokens and 256 bytes included; the SuperBPE variant with a `transition`."""
+    base = 256 + len(specials)
+    words: dict[Symbols, int] = {}
+    for document in documents:
+        for word in document:
+            symbols = tuple(bytes([byte]) for byte in word)
+            words[symbols] = words.get(symbols, 0) + 1
+    word_merges, _ = learn(words, (size if transition is None else transition) - base, specials, least)
+
+    cut = [[merged(tuple(bytes([byte]) for byte in word), word_merges) for word in each] for each in documents]
+    counted: dict[Symbols, int] = {}
+    for run in runs(cut, eligible):
+        counted[run] = counted.get(run, 0) + 1
+    taken = {*specials, *(left + right for left, right, _ in word_merges), *(bytes([byte]) for byte in range(256))}
+    if transition is not None:
+        more = size - base - len(word_merges)
+        return Trained(word_merges, learn(counted, more, taken, least)[0])
+
+    replayed: list[Merge] = []
+    supers: list[Merge] = []
+    while base + len(replayed) + len(supers) < size:
+        following = word_merges[len(replayed)] if len(replayed) < len(word_merges) else None
+        best, after = learn(counted, 1, taken, least)
+        if best and (following is None or best[0][2] > following[2]):
+            counted = after
+            taken.add(best[0][0] + best[0][1])
+            supers += best
+        elif following is not None:
+            replayed.append(following)
+        else:
+            break
+    return Trained(replayed, supers)
+
+
+def encode(pretokens: Iterable[bytes], made: Trained) -> list[bytes]:
+    """The tokens of one text, given as its pretokens."""
+    words = [merged(tuple(bytes([byte]) for byte in word), made.word_merges) for word in pretokens]
+    found: list[bytes] = []
+    run: list[bytes] = []
+    for tokens in [*words, ()]:
+        if len(tokens) == 1:
+            run += tokens
+        else:
+            found += [*merged(tuple(run), made.super_merges), *tokens]
+            run = []
+    return found
