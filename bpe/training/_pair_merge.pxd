@@ -5,6 +5,7 @@ from bpe.base._types cimport cell_t, count_t, token_t
 from bpe.training._pair_table cimport TrackedPairs
 from bpe.training._symbol_array cimport Symbols
 from bpe.training._token_table cimport Tokens
+from bpe.training._veto cimport RefusedPairs, Veto
 from libc.stdint cimport uint32_t
 
 cdef enum:
@@ -21,6 +22,7 @@ cdef struct Pool:             # the memory of all lists of positions; filled fro
 cdef struct TrackingPolicy:   # which pairs are tracked: those
     count_t threshold         # with at least this count
     uint32_t max_length       # whose token has at most this many symbols
+    bint disjoint             # a run of r equal tokens counts as r // 2 pairs, not r - 1
 
 cdef struct Neighbour:        # a token next to the token that a merge makes: the new pair with it, the old one is lost
     token_t token
@@ -34,6 +36,7 @@ cdef struct Neighbours:       # of one merge: room for every token, used again b
     size_t n[2]
     size_t room
     Neighbour chain           # the pair of two new tokens
+    count_t overlaps[3]       # with `disjoint`: pairs (a, a) and (b, b) that are not lost, (c, c) that are not gained
 
 cdef struct TrainingState:
     Symbols symbols
@@ -41,10 +44,14 @@ cdef struct TrainingState:
     TrackedPairs pairs
     Pool pool
     TrackingPolicy policy
+    Veto veto
+    size_t mark_size          # bytes of the end-of-word mark, which the veto does not see
+    RefusedPairs refused
     Neighbours neighbours[MOST_PARTS]    # by part; the sums of all parts are in the first
     size_t long_list                     # the least positions in a part of a list
 
 cdef void free_state(TrainingState* state) noexcept nogil
 cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil
+cdef count_t tokens_removed(TrainingState* state, uint32_t number) noexcept nogil
 cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except -1 nogil
 cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil

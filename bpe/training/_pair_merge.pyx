@@ -14,6 +14,9 @@ Each occurrence loses its pair with the left neighbour and its pair with the rig
 occurrences touch, as in `abab`, one pair between them is lost, (b, a), and one is gained, (c, c). It is counted with
 the second occurrence only.
 
+Where pairs are counted without overlap, that differs for equal tokens: in `aaab`, (a, a) occurs once before and after
+(a, b) is merged. A third walk, after the first, counts these cases (`count_overlaps`); the lists stay the same.
+
 The list is walked twice. The first walk merges and adds up by neighbour what is lost and gained, so that the table of
 pairs is read once per distinct neighbour and not once per occurrence; a new pair's count is complete then. The second
 walk writes the lists of the new pairs that are tracked, and is left out where there is none.
@@ -43,6 +46,7 @@ from libc.string cimport memset
 cdef enum:
     LEFT = 0
     RIGHT = 1
+    CHAIN = 2
     AHEAD = 24                # how many positions and pairs are prefetched before they are used
     CHUNK = 4096              # positions found at once for a pair without a list
 
@@ -54,6 +58,7 @@ cdef struct Merge:            # the pair (a, b) becomes c
     uint32_t width
     size_t merged_until       # where the last occurrence that was merged ends
     size_t k                  # the class of that occurrence
+    bint counted              # with `disjoint`: the last pair (c, c) of the present run of c is one that counts
 
 cdef struct MergeJob:         # a merge at all occurrences of a pair, done in parts
     TrainingState* state
@@ -72,6 +77,7 @@ cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
     cdef int side
     cdef void* moved
     found.chain.n, found.chain.count = 0, 0
+    found.overlaps[LEFT] = found.overlaps[RIGHT] = found.overlaps[CHAIN] = 0
     if n_tokens <= found.room:
         return 0
     for side in range(2):
@@ -103,6 +109,7 @@ cdef void free_state(TrainingState* state) noexcept nogil:
     free_tokens(&state.tokens)
     free_pairs(&state.pairs)
     free(state.pool.cells)
+    free(state.refused.keys)
     for part in range(MOST_PARTS):
         for side in range(2):
             free(state.neighbours[part].slot[side])
@@ -154,6 +161,42 @@ cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil
     if state.symbols.wide:
         return find_first(<const uint32_t*>state.symbols.cells, state, &state.pairs.items[number])
     return find_first(<const uint16_t*>state.symbols.cells, state, &state.pairs.items[number])
+
+
+cdef count_t removed_at(const id_t* cells, const TrainingState* state, const TrackedPair* pair) noexcept nogil:
+    """`tokens_removed` of a pair (a, a): of occurrences that overlap, as in `aaa`, every other one is merged."""
+    cdef const Symbols* symbols = &state.symbols
+    cdef size_t i, n = CHUNK, at = 1, end = 0, k = 0, width = state.tokens.width[pair.left]
+    cdef count_t removed = 0
+    cdef cell_t chunk[CHUNK]
+    cdef const cell_t* positions = &chunk[0]
+    cdef cell_t position
+    cdef bint listed = pair.list_start != NO_LIST
+    while n == CHUNK:
+        if listed:
+            positions, n = state.pool.cells + pair.list_start + pair.head, pair.n - pair.head
+        else:
+            n = read_positions(cells, state, pair.left, pair.right, &at, chunk, CHUNK)
+        for i in range(n):
+            position = positions[i]
+            if position < end or cells[position] != pair.left or cells[position + width] != pair.left:
+                continue
+            k = class_of(symbols, position, k)
+            removed += symbols.counts[k]
+            end = position + 2 * width
+        if listed:
+            break
+    return removed
+
+
+cdef count_t tokens_removed(TrainingState* state, uint32_t number) noexcept nogil:
+    """By how many tokens the corpus gets shorter when a pair is merged."""
+    cdef const TrackedPair* pair = &state.pairs.items[number]
+    if pair.left != pair.right:
+        return pair.count
+    if state.symbols.wide:
+        return removed_at(<const uint32_t*>state.symbols.cells, state, pair)
+    return removed_at(<const uint16_t*>state.symbols.cells, state, pair)
 
 
 # Walking --------------------------------------------------------------------------------------------------------------
@@ -209,6 +252,47 @@ cdef size_t merge_positions(
     return live
 
 
+cdef inline bint is_even_run(
+    const id_t* cells, size_t at, token_t token, uint32_t width, bint leftwards
+) noexcept nogil:
+    """Whether a run of a token has an even length; `at` is its last cell, or its first one."""
+    cdef bint even = True
+    while cells[at] == <id_t>token:
+        even = not even
+        at = at - width if leftwards else at + width
+    return even
+
+
+cdef void count_overlaps(
+    const id_t* cells, const TrainingState* state, Merge* merge, Neighbours* found, const cell_t* positions, size_t n
+) noexcept nogil:
+    """Count, at n ascending positions of the new token, the pairs of equal tokens that are neither lost nor gained.
+
+    A run of r equal tokens has r // 2 pairs: it loses one with its end only if r is even, so r - 1 odd. In a run of the
+    new token, every other pair overlaps the one before it.
+    """
+    cdef const Symbols* symbols = &state.symbols
+    cdef size_t i, position, after
+    cdef id_t left, right
+    cdef bint equal = merge.a == merge.b               # then the runs of this token are what is merged
+    for i in range(n):
+        position, after = positions[i], positions[i] + merge.width
+        left, right = cells[position - 1], cells[after]
+        if left == <id_t>merge.c:
+            merge.counted = not merge.counted
+            if not merge.counted:
+                found.overlaps[CHAIN] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
+            left = <id_t>NO_TOKEN
+        else:
+            merge.counted = False
+        if equal:
+            continue
+        if left == <id_t>merge.a and is_even_run(cells, position - 1, merge.a, merge.width_a, True):
+            found.overlaps[LEFT] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
+        if right == <id_t>merge.b and is_even_run(cells, after, merge.b, merge.width - merge.width_a, False):
+            found.overlaps[RIGHT] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
+
+
 cdef inline void append_position(cell_t* pool, Neighbour* item, size_t position) noexcept nogil:
     if item.cursor != NO_LIST:
         pool[item.cursor] = <cell_t>position
@@ -243,7 +327,7 @@ cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
     cdef Merge merge = job.merge
     cdef cell_t chunk[CHUNK]
     cdef cell_t* positions
-    cdef size_t n = CHUNK, at = 1
+    cdef size_t n = CHUNK, at = 1, live
     if job.positions != NULL:
         positions = job.positions + job.begins[part]
         if job.writes_lists:
@@ -251,6 +335,8 @@ cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
         else:
             n = job.begins[part + 1] - job.begins[part]
             job.live[part] = merge_positions(cells, &state.symbols, &merge, found, positions, n)
+            if state.policy.disjoint:
+                count_overlaps(cells, state, &merge, found, positions, job.live[part])
         return
     while n == CHUNK:
         if job.writes_lists:
@@ -258,7 +344,9 @@ cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
             list_positions(cells, state, &merge, found, chunk, n)
         else:
             n = read_positions(cells, state, merge.a, merge.b, &at, chunk, CHUNK)
-            merge_positions(cells, &state.symbols, &merge, found, chunk, n)
+            live = merge_positions(cells, &state.symbols, &merge, found, chunk, n)
+            if state.policy.disjoint:
+                count_overlaps(cells, state, &merge, found, chunk, live)
             at = max(at, merge.merged_until)
 
 
@@ -326,6 +414,10 @@ cdef int update_counts(TrainingState* state, const Merge* merge) except -1 nogil
         add_pair_count(state, merge.c, items[i].token, &items[i])
     if found.chain.n > 0:
         subtract_pair_count(pairs, merge.b, merge.a, found.chain.count)
+    if state.policy.disjoint:
+        subtract_pair_count(pairs, merge.a, merge.a, -found.overlaps[LEFT])
+        subtract_pair_count(pairs, merge.b, merge.b, -found.overlaps[RIGHT])
+        found.chain.count -= found.overlaps[CHAIN]
     add_pair_count(state, merge.c, merge.c, &found.chain)
     return 0
 
@@ -358,6 +450,8 @@ cdef void add_parts(Neighbours* parts, int n_parts) noexcept nogil:
     cdef int part, side
     for part in range(1, n_parts):
         add_part(&whole.chain, &parts[part].chain)
+        for side in range(3):
+            whole.overlaps[side] += parts[part].overlaps[side]
         for side in range(2):
             for i in range(parts[part].n[side]):
                 more = &parts[part].items[side][i]
@@ -393,7 +487,7 @@ cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team 
     cdef int part, parts = 1
     merge.a, merge.b, merge.c = pair.left, pair.right, merged
     merge.width_a, merge.width = width[pair.left], width[pair.left] + width[pair.right]
-    merge.merged_until, merge.k = 0, 0
+    merge.merged_until, merge.k, merge.counted = 0, 0, False
     width[merged] = merge.width
     job.state, job.positions, job.writes_lists = state, NULL, False
     if pair.list_start != NO_LIST:

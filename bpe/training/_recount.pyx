@@ -29,6 +29,7 @@ from bpe.training._pair_table cimport (
     pair_hash, prefetch_pair,
 )
 from bpe.training._symbol_array cimport Symbols, class_of, id_t, part_start
+from bpe.training._veto cimport is_refused
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
@@ -77,6 +78,11 @@ cdef struct Recount:
     TrackedPairs* pairs[MOST_PARTS]    # what a part has counted; part 0's becomes the result
 
 
+cdef inline bint may_track(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil:
+    """Whether a pair with this count is to be tracked: a refused one has had its turn."""
+    return is_tracked(state, left, right, count) and not is_refused(&state.refused, left, right)
+
+
 # Choosing a threshold -------------------------------------------------------------------------------------------------
 
 cdef inline size_t bucket_of(count_t count) noexcept nogil:
@@ -121,6 +127,9 @@ cdef count_t threshold_of(Recount* job) noexcept nogil:
     cdef size_t bucket = BUCKETS
     cdef count_t best = 0, chosen = 0, reached = 0, lowest
     cdef uint64_t pairs = 0, positions = 0
+    if plan.every:
+        memset(&job.histogram, 0, sizeof(Histogram))
+        return plan.floor
     while bucket > 1:
         bucket -= 1
         lowest = lowest_of(bucket)
@@ -152,7 +161,7 @@ cdef bint fits(const Recount* job, count_t threshold) noexcept nogil:
     cdef size_t i, n = 0
     for i in range(pairs.n):
         pair = &pairs.items[i]
-        if pair.count >= threshold and is_tracked(job.state, pair.left, pair.right, pair.count):
+        if pair.count >= threshold and may_track(job.state, pair.left, pair.right, pair.count):
             n += 1
             positions += list_size(pool, pair.n)
     return positions <= pool.size and n <= pool.most_pairs
@@ -168,7 +177,8 @@ cdef count_t lowest_that_fits(const Recount* job, count_t low) noexcept nogil:
     cdef count_t high = low, middle
     cdef size_t i
     for i in range(pairs.n):
-        high = max(high, pairs.items[i].count)
+        if may_track(job.state, pairs.items[i].left, pairs.items[i].right, pairs.items[i].count):
+            high = max(high, pairs.items[i].count)
     while low < high:
         middle = low + (high - low) // 2
         if fits(job, middle):
@@ -188,15 +198,15 @@ cdef int track(Recount* job) except -1 nogil:
     cdef TrackedPair pair
     for i in range(n):
         pair = pairs.items[i]
-        if is_tracked(state, pair.left, pair.right, pair.count):
+        if may_track(state, pair.left, pair.right, pair.count):
             add_to_histogram(job, pair.count, pair.n)
     state.policy.threshold = max(state.policy.threshold, threshold_of(job))
-    if not job.plan.growing and not fits(job, state.policy.threshold):
+    if not job.plan.growing and not job.plan.every and not fits(job, state.policy.threshold):
         state.policy.threshold = lowest_that_fits(job, state.policy.threshold)
     clear_pairs(pairs)
     for i in range(n):
         pair = pairs.items[i]
-        if not is_tracked(state, pair.left, pair.right, pair.count):
+        if not may_track(state, pair.left, pair.right, pair.count):
             continue
         if pair.n > pool.longest:
             pair.n = 0
@@ -220,7 +230,8 @@ cdef int make_room(TrainingState* state, const Plan* plan) except -1 nogil:
     if not plan.growing:
         with gil:
             raise ValueError(
-                f"the pairs of the same count take {4 * pool.n + PAIR_BYTES * n_pairs} bytes, more than the "
+                f"the pairs {'of all counts' if plan.every else 'of the same count'} take "
+                f"{4 * pool.n + PAIR_BYTES * n_pairs} bytes, more than the "
                 f"{4 * pool.size + PAIR_BYTES * pool.most_pairs} bytes that training may use for them; raise max_memory"
             )
     pool.most_pairs = max(pool.most_pairs, 2 * n_pairs)
@@ -258,6 +269,35 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
         k += 1
 
 
+cdef void uncount_overlaps(const id_t* cells, Recount* job, int part) noexcept nogil:
+    """Where pairs are counted without overlap: subtract every other pair of a run of equal tokens from a part's counts.
+
+    In its run the first pair counts, the second overlaps it, and so on.
+    """
+    cdef const Symbols* symbols = &job.state.symbols
+    cdef size_t i = part_start(symbols, part, job.parts), end = part_start(symbols, part + 1, job.parts)
+    cdef size_t k = class_of(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
+    cdef count_t count
+    cdef uint32_t number
+    cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
+    cdef bint counted = False
+    while i < end:
+        count = symbols.counts[k]
+        for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
+            right = cells[i]
+            counted = left == right and right != none and not counted
+            if left == right and right != none and not counted:
+                if job.tables[part] != NULL:
+                    job.tables[part][right * n_tokens + right].count -= count
+                else:
+                    number = find_pair(job.pairs[part], right, right, pair_hash(right, right))
+                    if number != NO_PAIR:
+                        job.pairs[part].items[number].count -= count
+            left = right
+        i += 1
+        k += 1
+
+
 cdef void list_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
     """Write the positions of every pair; those of pairs without a list all go to the same cell, without a branch."""
     cdef const Symbols* symbols = &job.state.symbols
@@ -289,7 +329,7 @@ cdef inline Tally total_of(const Recount* job, size_t at) noexcept nogil:
 cdef inline bint is_counted(const Recount* job, const Tally* total, size_t at) noexcept nogil:
     """Whether a pair occurs and is to be tracked."""
     cdef size_t n = job.state.tokens.n
-    return total.n > 0 and is_tracked(job.state, <token_t>(at // n), <token_t>(at % n), total.count)
+    return total.n > 0 and may_track(job.state, <token_t>(at // n), <token_t>(at % n), total.count)
 
 
 cdef int take_tables(Recount* job) except -1 nogil:
@@ -555,12 +595,16 @@ cdef int recount_filtered(Recount* job, Team team) except -1 nogil:
 cdef int walk_cells(const id_t* cells, Recount* job, int part) except -1 nogil:
     if job.walk == COUNT_DENSE:
         count_dense(cells, job, part)
+        if job.state.policy.disjoint:
+            uncount_overlaps(cells, job, part)
     elif job.walk == LIST_DENSE:
         list_dense(cells, job, part)
     elif job.walk == FILTER:
         filter_cells(cells, job, part)
     elif job.walk == COUNT_FILTERED:
         count_filtered(cells, job, part)
+        if job.state.policy.disjoint:
+            uncount_overlaps(cells, job, part)
     else:
         list_filtered(cells, job, part)
     return 0

@@ -19,11 +19,14 @@ from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._pair_heap cimport Entry, Heap, heapify, pop, push
-from bpe.training._pair_merge cimport SPARE, Pool, TrainingState, first_position, free_state, merge_pair
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs
+from bpe.training._pair_merge cimport (
+    SPARE, Pool, TrainingState, first_position, free_state, merge_pair, tokens_removed,
+)
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, pair_hash
 from bpe.training._recount cimport Plan, recount
 from bpe.training._symbol_array cimport TOKENS, Spelling, SymbolAlphabet, Symbols, compact, id_t, lay_out, widen
 from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
+from bpe.training._veto cimport MOST_FORBIDDEN, Veto, is_refused, is_vetoed, refuse
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -41,23 +44,12 @@ cdef enum Stop:
     RARE = 2                  # the best pair is below min_frequency
 
 
-cdef enum:
-    SPACE = 0x20
-    MOST_FORBIDDEN = 64
-
-
-cdef struct Veto:             # the new tokens that no merge makes: those
-    uint32_t max_words        # with more parts between spaces than this, unless it is 0
-    const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
-    size_t ends[MOST_FORBIDDEN]
-    size_t n
-
-
 cdef struct LearnedMerge:
     count_t left
     count_t right
     count_t token
     count_t count
+    count_t removed           # by how many tokens the corpus became shorter
 
 
 # Ties by the tokens' bytes --------------------------------------------------------------------------------------------
@@ -92,36 +84,11 @@ cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) n
 
 # Remaining pairs ------------------------------------------------------------------------------------------------------
 
-cdef bint is_vetoed(const Veto* veto, const byte_t* text, size_t size) noexcept nogil:
-    """Whether no merge may make a new token of this text."""
-    cdef size_t i, begin = 0, n_words = 0
-    cdef bint after_space = True
-    if veto.max_words:
-        for i in range(size):
-            n_words += after_space and text[i] != SPACE
-            after_space = text[i] == SPACE
-        if n_words > veto.max_words:
-            return True
-    for i in range(veto.n):
-        if contains(text, size, veto.strings + begin, veto.ends[i] - begin):
-            return True
-        begin = veto.ends[i]
-    return False
-
-
-cdef inline bint contains(const byte_t* text, size_t size, const byte_t* string, size_t length) noexcept nogil:
-    cdef size_t i
-    for i in range(length, size + 1):
-        if memcmp(text + i - length, string, length) == 0:
-            return True
-    return False
-
-
-cdef token_t token_of(TrainingState* state, const Veto* veto, token_t left, token_t right) except? 0xFFFFFFFF nogil:
+cdef token_t token_of(TrainingState* state, token_t left, token_t right) except? 0xFFFFFFFF nogil:
     """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if the pair must not be merged.
 
     The merge result must not be longer than `max_length` symbols, nor spell a special token, nor what another token
-    spells with a mark where this one has letters. A new token must not be vetoed.
+    spells with a mark where this one has letters. The pair must not be vetoed.
     """
     cdef Tokens* tokens = &state.tokens
     cdef Token first = tokens.items[left], second = tokens.items[right]
@@ -133,22 +100,26 @@ cdef token_t token_of(TrainingState* state, const Veto* veto, token_t left, toke
         return NO_TOKEN
     text = joined(tokens, left, right)
     known = token_named(tokens, text, size)
+    if is_vetoed(&state.veto, text, first.size, size - (state.mark_size if second.ends_word else 0)):
+        return NO_TOKEN
     if known == NO_TOKEN:
-        return NO_TOKEN if is_vetoed(veto, text, size) else <token_t>tokens.n
+        return <token_t>tokens.n
     named = &tokens.items[known]
     # One that occurs already (length > 0) has the same bytes but other symbols: never the same token.
     return NO_TOKEN if named.reserved or named.length > 0 or named.ends_word != second.ends_word else known
 
 
-cdef bint any_pair(const id_t* cells, TrainingState* state, const Veto* veto) except -1 nogil:
-    """Whether any pair is left that could be merged, however rare."""
+cdef bint any_pair(const id_t* cells, TrainingState* state) except -1 nogil:
+    """Whether any pair is left that could be merged, however rare; a veto by Python is not asked."""
     cdef size_t p = 1, q
+    cdef bint refused
     while p < state.symbols.n:
         q = p + 1
         if cells[p] != <id_t>NO_TOKEN:
             q = p + state.tokens.width[cells[p]]
             if cells[q] != <id_t>NO_TOKEN:
-                if token_of(state, veto, cells[p], cells[q]) != NO_TOKEN:
+                refused = is_refused(&state.refused, cells[p], cells[q])
+                if not refused and token_of(state, cells[p], cells[q]) != NO_TOKEN:
                     return True
         p = q
     return False
@@ -167,14 +138,17 @@ cdef class Trainer:
     cdef Plan plan
     cdef Heap heap
     cdef TieBreak tie_break
-    cdef Veto veto
-    cdef bytes forbidden              # the memory of its strings
+    cdef bytes forbidden              # the memory of `state.veto.strings`
+    cdef bytes scripts                # and of `state.veto.scripts`
+    cdef object veto                  # called as veto(left, right, count), or None
+    cdef bint asks                    # whether it is not None
     cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
     cdef LearnedMerge* learned
     cdef size_t n_learned
     cdef size_t learned_room
     cdef readonly Team team           # its helpers must be running whenever merges are made
+    cdef readonly tuple teams         # (team,)
     cdef size_t least                 # cells in a part
     cdef readonly int stop
     cdef readonly size_t epochs       # recounts so far
@@ -198,13 +172,15 @@ cdef class Trainer:
 
         """
         self.tie_break = <TieBreak><int>rule.tie_break
-        self.plan.floor = max(<count_t>rule.min_frequency, 1)
+        self.plan.every = rule.every
+        self.plan.floor = 1 if rule.every else max(<count_t>rule.min_frequency, 1)
         self.plan.ceiling = INT64_MAX
         self.plan.ratio = max(<count_t>tuning.ratio, 1)
         self.plan.dense = tuning.dense
         self.plan.growing = not strict
         self.state.policy.max_length = rule.max_length
-        self.set_veto(rule.max_words, rule.forbidden)
+        self.state.policy.disjoint = rule.disjoint
+        self.set_veto(rule)
         self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
         self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
@@ -215,22 +191,28 @@ cdef class Trainer:
         self.write_symbols(words, start)
         self.take_memory(memory)
         self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.state.symbols.n // self.least))
+        self.teams = (self.team,)
         self.heap.context = &self.state
         if self.tie_break == BY_SMALLEST:
             self.heap.before = smaller_strings
         elif self.tie_break == BY_GREATEST:
             self.heap.before = greater_strings
 
-    cdef int set_veto(self, uint32_t max_words, forbidden) except -1:
+    cdef int set_veto(self, rule) except -1:
+        """Set which pairs are never merged."""
+        cdef Veto* veto = &self.state.veto
         cdef bytes string
-        if len(forbidden) > MOST_FORBIDDEN:
-            raise ValueError(f"{len(forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
-        self.veto.max_words, self.veto.n = max_words, 0
-        self.forbidden = b"".join(forbidden)
-        self.veto.strings = self.forbidden
-        for string in forbidden:
-            self.veto.ends[self.veto.n] = len(string) + (self.veto.ends[self.veto.n - 1] if self.veto.n else 0)
-            self.veto.n += 1
+        if len(rule.forbidden) > MOST_FORBIDDEN:
+            raise ValueError(f"{len(rule.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
+        self.forbidden, self.scripts, self.veto = b"".join(rule.forbidden), rule.scripts, rule.veto
+        self.asks = rule.veto is not None
+        veto.max_words, veto.strings, veto.n = rule.max_words, self.forbidden, 0
+        for string in rule.forbidden:
+            veto.ends[veto.n] = len(string) + (veto.ends[veto.n - 1] if veto.n else 0)
+            veto.n += 1
+        veto.whole_characters, self.state.mark_size = rule.whole_characters, rule.mark_size
+        if self.scripts:
+            veto.scripts, veto.n_scripts = self.scripts, len(self.scripts)
         return 0
 
     cdef int write_symbols(self, words, start) except -1:
@@ -273,7 +255,7 @@ cdef class Trainer:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
         cdef Pool* pool = &self.state.pool
         if memory == 0:
-            memory = 4 * self.state.symbols.n + (<size_t>32 << 20)
+            memory = (16 if self.plan.every else 4) * self.state.symbols.n + (<size_t>32 << 20)
         pool.size = max(memory // 8 * 5 // sizeof(cell_t), <size_t>256)
         pool.longest = pool.size // 2
         pool.most_pairs = max(memory // 8 * 3 // 88, <size_t>16)
@@ -356,10 +338,19 @@ cdef class Trainer:
         if self.plan.floor == 1:
             return False
         if self.state.symbols.wide:
-            return any_pair(<const uint32_t*>self.state.symbols.cells, &self.state, &self.veto)
-        return any_pair(<const uint16_t*>self.state.symbols.cells, &self.state, &self.veto)
+            return any_pair(<const uint32_t*>self.state.symbols.cells, &self.state)
+        return any_pair(<const uint16_t*>self.state.symbols.cells, &self.state)
 
     # Merging ----------------------------------------------------------------------------------------------------------
+
+    cdef token_t allowed_token(self, const TrackedPair* pair) except? 0xFFFFFFFF nogil:
+        """The token of a pair as `token_of` gives it, unless the veto by Python refuses it."""
+        cdef token_t token = token_of(&self.state, pair.left, pair.right)
+        if token != NO_TOKEN and self.asks:
+            with gil:
+                if self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count):
+                    return NO_TOKEN
+        return token
 
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
         """Give a merge result its length, after adding it if it is new."""
@@ -374,17 +365,21 @@ cdef class Trainer:
             tokens.items[token].length = length
         return 0
 
+    cdef int record(self, token_t left, token_t right, token_t token, count_t count, count_t removed) except -1 nogil:
+        """Record a merge, and make its token."""
+        cdef LearnedMerge* learned
+        self.make_token(left, right, token)
+        self.learned = <LearnedMerge*>grown(self.learned, &self.learned_room, self.n_learned + 1, sizeof(LearnedMerge))
+        learned = &self.learned[self.n_learned]
+        learned.left, learned.right, learned.token, learned.count, learned.removed = left, right, token, count, removed
+        self.n_learned += 1
+        return 0
+
     cdef int merge(self, uint32_t number, token_t token) except -1 nogil:
         """Record a merge, make it, and enter the new pairs into the queue."""
         cdef TrackedPair* pair = &self.state.pairs.items[number]
-        cdef LearnedMerge* learned
-        cdef size_t i
-        self.make_token(pair.left, pair.right, token)
-        self.learned = <LearnedMerge*>grown(self.learned, &self.learned_room, self.n_learned + 1, sizeof(LearnedMerge))
-        learned = &self.learned[self.n_learned]
-        learned.left, learned.right, learned.token, learned.count = pair.left, pair.right, token, pair.count
-        self.n_learned += 1
-        i = self.state.pairs.n
+        cdef size_t i = self.state.pairs.n
+        self.record(pair.left, pair.right, token, pair.count, tokens_removed(&self.state, number))
         merge_pair(&self.state, number, token, self.team)
         if not self.state.pool.full:
             for i in range(i, self.state.pairs.n):
@@ -409,14 +404,64 @@ cdef class Trainer:
                 token = NO_TOKEN
                 if number != NO_PAIR:
                     pair = self.state.pairs.items[number]
-                    token = token_of(&self.state, &self.veto, pair.left, pair.right)
+                    token = self.allowed_token(&pair)
                     if token == NO_TOKEN:
                         self.state.pairs.items[number].count = 0     # not offered again in this epoch
+                        refuse(&self.state.refused, pair.left, pair.right)
                     else:
                         self.merge(number, token)
             if token != NO_TOKEN:
                 merges.append((pair.left, pair.right, token, pair.count))
         return merges
+
+    # In step with other trainers --------------------------------------------------------------------------------------
+
+    def best(self):
+        """The pair that `run` would merge next, as (left, right, count); None where there is none, and `stop` is set.
+
+        For a trainer of every pair.
+        """
+        cdef uint32_t number
+        cdef TrackedPair pair
+        while not self.stop:
+            with nogil:
+                number = self.best_pair()
+                if number == NO_PAIR:
+                    break
+                pair = self.state.pairs.items[number]
+                if self.allowed_token(&pair) == NO_TOKEN:
+                    self.state.pairs.items[number].count = 0     # not offered again in this epoch
+                    refuse(&self.state.refused, pair.left, pair.right)
+                    continue
+                push(&self.heap, self.entry_of(number))
+            return pair.left, pair.right, pair.count
+        return None
+
+    def apply(self, token_t left, token_t right):
+        """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus became shorter).
+
+        For a trainer of every pair. The tokens of trainers that apply the same pairs have the same numbers.
+        """
+        cdef uint32_t number
+        cdef token_t token = NO_TOKEN
+        if not self.plan.every:
+            raise ValueError("the trainer does not track every pair; it must, to merge pairs that are given")
+        if left >= self.state.tokens.n or right >= self.state.tokens.n:
+            raise ValueError(f"tokens {left} and {right} do not both exist; there are {self.state.tokens.n}")
+        with nogil:
+            if self.is_over():
+                self.plan.ceiling = INT64_MAX
+                self.next_epoch()
+            token = token_of(&self.state, left, right)
+            if token != NO_TOKEN:
+                number = find_pair(&self.state.pairs, left, right, pair_hash(left, right))
+                if number != NO_PAIR and self.state.pairs.items[number].count > 0:
+                    self.merge(number, token)
+                else:
+                    self.record(left, right, token, 0, 0)
+        if token == NO_TOKEN:
+            raise ValueError(f"tokens {left} and {right} cannot be merged: their token exists, or must not be made")
+        return token, self.learned[self.n_learned - 1].removed
 
     @property
     def n_tokens(self):
@@ -439,11 +484,18 @@ cdef class Trainer:
 
     def merges(self):
         """All merges learned: int64 (n, 4), each left, right, token, count."""
-        merges = np.empty((self.n_learned, 4), dtype=np.int64)
-        cdef int64_t[:, ::1] rows = merges
+        return np.ascontiguousarray(self.rows()[:, :4])
+
+    def removed(self):
+        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
+        return self.rows()[:, 4]
+
+    cdef object rows(self):
+        rows = np.empty((self.n_learned, 5), dtype=np.int64)
+        cdef int64_t[:, ::1] cells = rows
         if self.n_learned > 0:
-            memcpy(&rows[0, 0], self.learned, self.n_learned * sizeof(LearnedMerge))
-        return merges
+            memcpy(&cells[0, 0], self.learned, self.n_learned * sizeof(LearnedMerge))
+        return rows
 
     def vocabulary(self):
         """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress, progress_note
-from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
@@ -23,10 +22,11 @@ from bpe.training.alphabet import digit_codes
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.encoded import encoded_groups
 from bpe.training.kernel_input import ENCODED, Start
+from bpe.training.merge_rules import MergeRules
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import make_trainer, memory_for_pairs, resume, run_merges, training_of
-from bpe.training.words import SYMBOL_LIMIT, Words, words_of
+from bpe.training.trainer import MergeLearner, make_trainer, memory_for_pairs, run_merges, training_of
+from bpe.training.words import SYMBOL_LIMIT, Extent, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import word_symbols
 from bpe.vocab.training_record import Training
@@ -43,6 +43,7 @@ def extend(
     max_token_length: int | None = None,
     split_digits: bool = False,
     superwords: SuperWords | None = None,
+    rules: MergeRules | None = None,
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
 ) -> Tokenizer:
@@ -64,6 +65,7 @@ def extend(
         split_digits: as for `bpe.train`; tokens of `tok` that have digits stay.
         superwords: learn tokens that reach across words: `counts` are those of its `count_words(2, ...)`, the result
             has its pretokenizer, and its transition and first pretokenizer have no meaning.
+        rules: merges that are never made, as this `bpe.MergeRules` says; tokens of `tok` that break them stay.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.
         progress: as for `bpe.train`.
 
@@ -82,7 +84,7 @@ def extend(
     True
 
     """
-    check_extendable(tok)
+    _check_extendable(tok)
     check_progress(progress)
     spec = tok.spec
     options = TrainOptions(
@@ -92,11 +94,13 @@ def extend(
         min_frequency=min_frequency,
         max_token_length=max_token_length,
         split_digits=split_digits,
+        end_of_word=spec.end_of_word,
+        rules=MergeRules() if rules is None else rules,
     )
     _check_size(tok, vocab_size)
     if superwords is not None:
         spec, options = _with_units(spec, options, superwords)
-    words = _as_counts(counts, spec)
+    words = as_counts(counts, spec)
     if superwords is not None:
         spec = stage_two(spec, words, superwords)
     return Tokenizer(*learn_more(words, spec, options, on_merge, progress))
@@ -106,10 +110,9 @@ def _with_units(spec: TokenizerSpec, options: TrainOptions, superwords: object) 
     """The tokenizer with the pretokenizer of stage 2, and the options with its veto."""
     if not isinstance(superwords, SuperWords):
         raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
-    return (
-        replace(spec, pretokenizer=superwords.of_stage(2)),
-        replace(options, max_words=superwords.max_words, forbidden=superwords.forbidden),
-    )
+    if superwords.kind == "boundless":
+        raise ValueError('superwords of the kind "boundless" need both phases of training; use bpe.train')
+    return replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(options)
 
 
 def learn_more(
@@ -132,16 +135,12 @@ def learn_more(
     began = time.perf_counter()
     more = options.vocab_size - len(spec.vocabulary)
     with progress_note(progress, "index"):
-        trainer, ids, n_words = _start_trainer(counts, spec, options, more, consume, max_memory, threads)
-    target = len(ids) + more
-    with helped(trainer.team):
-        done = resume(trainer, checkpoint, options, target, progress)
-        merges = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
-    extended = _extended(spec, ids, trainer)
-    return extended, training_of(trainer, merges, len(extended.vocabulary), n_words, began)
+        trainer, ids, n_words, extent = start_trainer(counts, spec, options, more, consume, max_memory, threads)
+    merges = run_merges(trainer, options, len(ids) + more, on_merge, progress, checkpoint, n_words)
+    return extended(spec, ids, trainer), training_of(trainer, merges, n_words, began, extent, options)
 
 
-def check_extendable(tok: Tokenizer) -> None:
+def _check_extendable(tok: Tokenizer) -> None:
     """Raise an error for what is no tokenizer, and for one whose ids a new token could change."""
     if not isinstance(tok, Tokenizer):
         raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
@@ -150,6 +149,11 @@ def check_extendable(tok: Tokenizer) -> None:
         raise ValueError(
             f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}, so it cannot be extended: "
             "a new token would also replace whole words that do not contain its pair; load it without ignore_merges"
+        )
+    if spec.word_merges is not None:
+        raise ValueError(
+            "the tokenizer has merges across words, so it cannot be extended: a new word token would change which "
+            "words they join; train a new tokenizer"
         )
     if spec.subword_prefix:
         raise ValueError(
@@ -175,7 +179,7 @@ def _check_size(tok: Tokenizer, vocab_size: int) -> None:
         raise ValueError(f"vocab_size is {vocab_size}; it must be at most {most}, since ids are below {ID_LIMIT}")
 
 
-def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec) -> WordCounts:
+def as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec) -> WordCounts:
     """The counts as `WordCounts`, which must have the tokenizer's pretokenizer and normalizer."""
     if not isinstance(counts, WordCounts):
         converted = WordCounts(spec.pretokenizer, spec.normalizer)
@@ -191,7 +195,7 @@ def _as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spe
     return counts
 
 
-def _start_trainer(
+def start_trainer(
     counts: WordCounts,
     spec: TokenizerSpec,
     options: TrainOptions,
@@ -199,10 +203,12 @@ def _start_trainer(
     consume: bool,
     max_memory: int | None,
     threads: int,
-) -> tuple[Trainer, NDArray[np.int64], int]:
-    """(A trainer that starts from the words as the tokenizer encodes them, the ids of all tokens, the number of words).
+    *,
+    every: bool = False,
+) -> tuple[Trainer, NDArray[np.int64], int, Extent]:
+    """(A trainer that starts from the words as the tokenizer encodes them, all ids, the number of words, their length).
 
-    The kernel numbers tokens from 0 without gaps, in the order of their ids.
+    The kernel numbers tokens from 0 without gaps, in the order of their ids. With `every`, it tracks every pair.
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
@@ -213,7 +219,9 @@ def _start_trainer(
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
+    n_bytes = words.extent(options).bytes
     words = _encoded(words, spec, ids, apart, threads)
+    extent = Extent(n_bytes, int(np.dot(np.diff(words.offsets) // 4, words.counts)))
     memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(ids) + more)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
@@ -228,8 +236,8 @@ def _start_trainer(
         None,
         NO_TOKEN,
     )
-    trainer = make_trainer(words, options, start, more, memory, threads)
-    return trainer, ids, len(words.counts)  # frees the arrays of `words`
+    trainer = make_trainer(words, options, start, more, memory, threads, every=every)
+    return trainer, ids, len(words.counts), extent  # frees the arrays of `words`
 
 
 def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int], threads: int) -> Words:
@@ -290,7 +298,7 @@ def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.b
     return parts
 
 
-def _extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: Trainer) -> TokenizerSpec:
+def extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
     """The tokenizer with the tokens and merges that a trainer has learned."""
     old = spec.vocabulary
     blob, offsets, ends = trainer.vocabulary()

@@ -13,6 +13,7 @@ import numpy as np
 
 from bpe.base.utf8 import to_bytes
 from bpe.errors import check_choice, check_int, shown, typed
+from bpe.training.merge_rules import MergeRules
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import Model
 from bpe.vocab.special_tokens import check_special_tokens
@@ -28,7 +29,9 @@ TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 class TrainOptions:
     """The options of `bpe.train` that determine the merges, validated when constructed. `bpe.train` documents them.
 
-    `max_words` and `forbidden` are those of a `SuperWords`, in its second stage.
+    In the second stage of a `SuperWords`, `rules` has its limits too. `sizes` are all the vocabulary sizes that were
+    asked for, where they are several; `vocab_size` is the largest of them. With `disjoint`, pairs are counted without
+    overlap, as `boundless.py` needs it.
     """
 
     vocab_size: int | None = None
@@ -47,8 +50,9 @@ class TrainOptions:
     byte_fallback: bool = False
     character_coverage: float = 1.0
     split_digits: bool = False
-    max_words: int | None = None
-    forbidden: tuple[str, ...] = ()
+    rules: MergeRules = field(default_factory=MergeRules)
+    sizes: tuple[int, ...] = ()
+    disjoint: bool = False
     reserved: dict[str, None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +83,8 @@ class TrainOptions:
                 f"special_tokens is {typed(self.special_tokens)}; it must be a list of names: their ids are first_id, "
                 "first_id + 1, … in its order"
             )
+        if not isinstance(self.rules, MergeRules):
+            raise TypeError(f"rules is {typed(self.rules)}; it must be a bpe.MergeRules or None")
         specials = check_special_tokens(self.special_tokens)
         reserved = dict.fromkeys(specials)
         if self.unk_token is not None:
@@ -125,12 +131,15 @@ class TrainOptions:
 
     def to_json(self) -> dict[str, Any]:
         """The options as name → JSON value, for a checkpoint."""
-        apart = ("reserved", "max_words", "forbidden")  # `SuperWords` records the last two
+        apart = ("reserved", "sizes", "disjoint")  # `SuperWords` records the last one
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart}
+        values["rules"] = self.rules.to_json()
         values["special_tokens"] = list(self.special_tokens)
         for name in ("byte_fallback", "character_coverage", "split_digits"):
             if values[name] == TrainOptions.__dataclass_fields__[name].default:
                 del values[name]  # checkpoints of earlier releases have no such option
+        if not values["rules"]:
+            del values["rules"]
         if isinstance(self.initial_alphabet, tuple):
             values["initial_alphabet"] = given_codes(self)
         return {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}

@@ -11,23 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from bpe.base.progress import ProgressLike, check_progress
-from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.count.counting import corpus_source, count_into
+from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import check_choice, check_int, shown, typed
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
+from bpe.text.matching import compiled
 from bpe.text.normalizers import NormalizerLike
 from bpe.training.encoded import encoded_groups
+from bpe.training.merge_rules import check_word_limits
 from bpe.training.options import TrainOptions
 from bpe.vocab.pruning import pruned
 from bpe.vocab.spec import TokenizerSpec
@@ -39,15 +40,19 @@ class SuperWords:
     """How `bpe.train` and `bpe.extend` learn tokens that reach across words.
 
     Attributes:
-        transition: the vocabulary size, special tokens and alphabet included, at which stage 2 begins.
+        transition: the vocabulary size, special tokens and alphabet included, at which stage 2 begins. None with the
+            kind "boundless" lets merges of words compete with merges within words.
         pretokenizer: how stage 2, and the tokenizer, split text into units: a name, a `Pretokenizer`, or None (a line
             is one unit; the tokenizer takes a whole text as one).
-        first_pretokenizer: how stage 1 splits text into words; the argument `pretokenizer` of
-            `bpe.train` takes precedence.
+        first_pretokenizer: how stage 1 splits text into words, unless `bpe.train` is given a `pretokenizer`.
         max_words: the most parts that spaces divide a new token into; None for no limit.
         forbidden: strings that no new token contains.
         unused: "keep" the tokens of stage 1 that no unit contains, or "drop" them, as the authors' code does.
         lines: cut the text of both stages into lines first, newlines included, so that no token reaches across one.
+        kind: "superbpe", or "boundless": stage 2 merges neighbouring words that are one token each, and encoding does
+            so too. Then only `transition`, `first_pretokenizer` and `eligible` have a meaning.
+        eligible: with the kind "boundless", a regular expression that a word must have a match of to be merged with
+            others. The default is a letter; `SuperWords.PAPER_ELIGIBLE` is the paper's, without digits and punctuation.
 
     Raises:
         TypeError, ValueError: for other values than these.
@@ -60,30 +65,41 @@ class SuperWords:
 
     """
 
-    transition: int
+    transition: int | None = None
     pretokenizer: PretokenizerLike | None = None
     first_pretokenizer: PretokenizerLike | None = "gpt2"
     max_words: int | None = 4
     forbidden: tuple[str, ...] = (": ",)
     unused: Literal["keep", "drop"] = "keep"
     lines: bool = True
+    kind: Literal["superbpe", "boundless"] = "superbpe"
+    eligible: str = r"\p{L}"
+
+    #: BoundlessBPE's own pattern for `eligible`: letters, spaces, underscores and apostrophes.
+    PAPER_ELIGIBLE: ClassVar[str] = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$"
 
     def __post_init__(self) -> None:
-        check_int("transition", self.transition, 1, ID_LIMIT)
-        if self.max_words is not None:
-            check_int("max_words", self.max_words, 1, 1 << 30)
+        check_choice("kind", self.kind, ("superbpe", "boundless"))
+        if self.kind == "boundless":
+            self._check_boundless()
+        if self.transition is not None or self.kind == "superbpe":
+            check_int("transition", self.transition, 1, ID_LIMIT)
         check_choice("unused", self.unused, ("keep", "drop"))
-        given: object = self.forbidden
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise TypeError(f"forbidden is {typed(given)}; it must be a tuple of str")
-        object.__setattr__(self, "forbidden", tuple(given))
-        for string in self.forbidden:
-            if not isinstance(string, str) or not string:
-                raise ValueError(f"forbidden has {shown(string)}; each must be a str of at least one character")
-        if len(self.forbidden) > 64:
-            raise ValueError(f"forbidden has {len(self.forbidden)} strings; it may have at most 64")
+        object.__setattr__(self, "forbidden", check_word_limits(self.max_words, self.forbidden))
         for name in ("pretokenizer", "first_pretokenizer"):
             object.__setattr__(self, name, as_pretokenizer(getattr(self, name)))
+
+    def _check_boundless(self) -> None:
+        """Refuse what has no meaning with the kind "boundless"."""
+        if not isinstance(self.eligible, str):
+            raise TypeError(f"eligible is {typed(self.eligible)}; it must be a regular expression as a str")
+        compiled(self.eligible)
+        plain = SuperWords(1)
+        for name in ("pretokenizer", "max_words", "forbidden", "unused", "lines"):
+            if getattr(self, name) != getattr(plain, name):
+                raise ValueError(
+                    f'{name} is {shown(getattr(self, name))}; with the kind "boundless" it has no meaning: leave it out'
+                )
 
     @classmethod
     def paper(cls, transition: int, **changes: Any) -> SuperWords:
@@ -145,21 +161,27 @@ class SuperWords:
         """
         check_int("stage", stage, 1, 2)
         check_progress(progress)
-        if (files is None) == (texts is None):
-            raise ValueError("give exactly one of files= and texts=")
+        if self.kind == "boundless":
+            raise ValueError('the kind "boundless" counts runs of words, which depend on stage 1; train on the corpus')
         counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
-        source = corpus_source(files, texts, separator, False, encoding_errors)
-        count_into(counts, source, thread_count(threads), progress, lines=self.lines)
+        count_corpus(counts, files, texts, separator, False, encoding_errors, threads, progress, lines=self.lines)
         return counts
 
     def of_stage(self, stage: int) -> Pretokenizer | None:
         """The pretokenizer of stage 1 or 2."""
         return as_pretokenizer(self.first_pretokenizer if stage == 1 else self.pretokenizer)
 
+    def vetoed(self, options: TrainOptions) -> TrainOptions:
+        """The options of stage 2: the same, with the veto on new tokens."""
+        return replace(options, rules=options.rules.and_limits(self.max_words, self.forbidden))
+
     def to_json(self) -> dict[str, Any]:
         """What determines the result, beside the pretokenizers, as name → JSON value."""
+        if self.kind == "boundless":
+            transition = None if self.transition is None else int(self.transition)
+            return {"kind": self.kind, "transition": transition, "eligible": self.eligible}
         return {
-            "transition": int(self.transition),
+            "transition": int(self.transition or 0),
             "max_words": None if self.max_words is None else int(self.max_words),
             "forbidden": list(self.forbidden),
             "unused": self.unused,
@@ -179,8 +201,9 @@ def check_superwords(superwords: object, options: TrainOptions, counts: object, 
         raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
     if options.model != "byte" or options.end_of_word is not None:
         raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
-    if options.vocab_size is None or options.vocab_size < superwords.transition:
-        given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {options.vocab_size}"
+    least = min((options.vocab_size or 0, *options.sizes))
+    if options.vocab_size is None or least < (superwords.transition or 0):
+        given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {least}"
         raise ValueError(f"superwords need a vocab_size of at least their transition, {superwords.transition}; {given}")
     if counts is not None and not (
         isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)
@@ -189,6 +212,19 @@ def check_superwords(superwords: object, options: TrainOptions, counts: object, 
             f"counts is {typed(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of "
             "superwords.count_words(1, ...) and of superwords.count_words(2, ...)"
         )
+    if isinstance(counts, tuple):
+        for name in ("normalizer", "special_tokens"):
+            ours, theirs = (getattr(each, name) for each in counts)
+            if ours != theirs:
+                raise ValueError(
+                    f"the counts of stage 1 were made with {name}={ours!r}, those of stage 2 with {theirs!r}; count "
+                    "one of them again"
+                )
+    check_rereadable(texts, source)
+
+
+def check_rereadable(texts: object, source: object) -> None:
+    """Raise TypeError or ValueError for a corpus that can be read only once."""
     if texts is not None and iter(texts) is texts:  # type: ignore[call-overload]
         raise TypeError(
             f"texts is {typed(texts)}, which can be read only once, and superwords read it twice; pass a list, or "

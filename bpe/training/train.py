@@ -1,54 +1,64 @@
 """`train`: a corpus in, a tokenizer out.
 
-This module checks how the arguments combine, and delegates: counting to `bpe/count/counting.py`, learning to
-`bpe/training/trainer.py`, checkpoints to `bpe/training/checkpoint.py`. Not here: extending an existing vocabulary
-(`bpe/training/extend.py`).
+This module checks how the arguments combine, and delegates to `bpe/training/run.py`. Not here: extending an existing
+vocabulary (`bpe/training/extend.py`).
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, cast, overload
 
 from bpe.base.memory_limits import check_memory
-from bpe.base.progress import ProgressLike, check_progress, progress_note
+from bpe.base.progress import ProgressLike, check_progress
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.count.counting import corpus_source, count_into
+from bpe.count.counting import corpus_source
 from bpe.count.word_counts import WordCounts
-from bpe.errors import shown, typed
-from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
-from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
+from bpe.errors import check_int, shown, typed
+from bpe.pretokenize.pretokenizer import PretokenizerLike
+from bpe.text.normalizers import NormalizerLike, as_normalizer
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings
-from bpe.training.extend import learn_more
+from bpe.training.boundless import check_boundless
+from bpe.training.fair import ParityAware
+from bpe.training.merge_rules import MergeRules
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
-from bpe.training.superwords import SuperWords, check_superwords, stage_two
-from bpe.training.trainer import learn
+from bpe.training.run import Corpus, CountSettings, Run, by_language
+from bpe.training.seeds import Seeds
+from bpe.training.superwords import SuperWords, check_superwords
+from bpe.vocab.pruning import truncated
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.training_record import Training
+from bpe.vocab.vocabulary import ID_LIMIT
 
 _P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
-def _keywords_only(function: Callable[_P, _T]) -> Callable[_P, _T]:
+class _Train(Protocol[_P]):
+    """`train` with one vocabulary size, or with several."""
+
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Tokenizer: ...
+    @overload
+    def __call__(self, *, vocab_size: Sequence[int], **kwargs: Any) -> list[Tokenizer]: ...
+
+
+def _keywords_only(function: Callable[_P, Tokenizer | list[Tokenizer]]) -> _Train[_P]:
     """The function with an error that names `files=`, `texts=` and `counts=` for a positional argument."""
 
     @wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> Tokenizer | list[Tokenizer]:
         if args:
             raise TypeError(f"the corpus is {typed(args[0])}, without a name; pass files=, texts= or counts=")
         return function(*args, **kwargs)
 
-    return call
+    return cast("_Train[_P]", call)
 
 
 @_keywords_only
@@ -56,7 +66,12 @@ def train(
     *,
     files: PathLike | Iterable[PathLike] | Sources | None = None,
     texts: Iterable[TextLike] | None = None,
-    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int] | tuple[WordCounts, WordCounts] | None = None,
+    counts: WordCounts
+    | Mapping[str, int]
+    | Mapping[bytes, int]
+    | Mapping[str, WordCounts]
+    | tuple[WordCounts, WordCounts]
+    | None = None,
     vocab_size: int | None = None,
     num_merges: int | None = None,
     model: Model | None = None,
@@ -75,6 +90,9 @@ def train(
     max_token_length: int | None = None,
     tie_break: TieBreak = "id",
     superwords: SuperWords | None = None,
+    rules: MergeRules | None = None,
+    fair: ParityAware | None = None,
+    seeds: Seeds | None = None,
     first_id: int = 0,
     separator: str | None = None,
     per_line: bool = False,
@@ -84,7 +102,7 @@ def train(
     progress: ProgressLike = False,
     max_memory: int | str | None = None,
     checkpoint: PathLike | None = None,
-) -> Tokenizer:
+) -> Tokenizer | list[Tokenizer]:
     """Learn a BPE vocabulary.
 
     Args:
@@ -94,7 +112,8 @@ def train(
             is an empty text); or
         counts: words with their counts, a `WordCounts` or a mapping; with superwords, two `WordCounts`. Give exactly
             one of the three.
-        vocab_size: the number of tokens of the result, special tokens and alphabet included; or
+        vocab_size: the number of tokens of the result, special tokens and alphabet included; or a list of such numbers:
+            one training gives a list of tokenizers, each equal to that of a training to its size alone; or
         num_merges: the number of merges to learn. Give exactly one of the two. Training that runs out of pairs stops
             early, and `tok.training.stopped` gives the reason.
         model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters). The default is "byte",
@@ -125,6 +144,10 @@ def train(
         superwords: learn tokens that reach across words, in a second stage, as this `bpe.SuperWords` says; for byte
             models. The corpus is read twice: files that are not pipes, or texts that can be iterated again; or give
             counts=(first, second), made with its `count_words`.
+        rules: merges that are never made, as this `bpe.MergeRules` says; in both stages of superwords.
+        fair: share the merges out among languages, as this `bpe.ParityAware` says; files, texts or counts is then a
+            mapping from the name of each language to its own.
+        seeds: tokens that the vocabulary begins with, as this `bpe.Seeds` says.
         first_id: the first id.
         separator: the string between the documents of a file, part of neither; None makes each file one document.
         per_line: make each line of a file a document, its newline included.
@@ -132,6 +155,7 @@ def train(
             `bytes.decode`; "bytes", they are counted unchanged (byte models only).
         on_merge: called as on_merge(step, left, right, token, count) after each merge; step counts from 1, and the
             tokens are bytes in a byte model, str in a character model. Not called for merges found in a checkpoint.
+            With superwords, step counts from 1 in each stage.
         threads: the number of threads; None means one per core. The result does not depend on it.
         progress: True shows progress bars on stderr or in a notebook, or prints a line every 30 s if stderr is not a
             terminal: the stage (counting, indexing pairs, merging, writing), the part done, the rate and the time
@@ -152,7 +176,8 @@ def train(
     the name. Both remain after training; delete them when the tokenizer is saved. A checkpoint of other options or of
     another corpus is an error. Files are the same corpus if their names, sizes and modification times are the same;
     they are then not counted again. With texts= and pipes the corpus is counted again and the counts are compared. To
-    avoid that, save the counts first and train on them.
+    avoid that, save the counts first and train on them. Of the function `veto` of the rules, a checkpoint records only
+    that there is one: resume with the same function.
 
     Raises:
         TypeError, ValueError: for arguments that are invalid or contradict each other, an empty corpus, a vocab_size
@@ -181,8 +206,10 @@ def train(
     given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
     if len(given) != 1:
         raise ValueError(f"{' and '.join(given) or 'nothing'} given; give exactly one of files=, texts= and counts=")
+    sizes = _sizes(vocab_size)
     options = TrainOptions(
-        vocab_size=vocab_size,
+        vocab_size=max(sizes) if sizes else vocab_size,
+        sizes=sizes,
         num_merges=num_merges,
         model=model if model is not None else "char" if byte_fallback is True else "byte",
         end_of_word=end_of_word,
@@ -198,141 +225,71 @@ def train(
         split_digits=split_digits,
         tie_break=tie_break,
         first_id=first_id,
+        rules=MergeRules() if rules is None else rules,
     )
     if on_merge is not None and not callable(on_merge):
         raise TypeError(
             f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
         )
+    _check_kinds(fair, seeds, superwords, options.rules)
     check_progress(progress)
     most = check_memory(max_memory)
     began = time.perf_counter()
-    source = corpus_source(files, texts, separator, per_line, encoding_errors, chars=options.chars)
-    run = _Run(source, on_merge, progress, most, thread_count(threads), checkpoint)
-    if superwords is None:
-        spec, training = run.learn(
-            _word_counts(counts, options, pretokenizer, as_normalizer(normalizer)), options, counts
-        )
-    else:
-        check_superwords(superwords, options, counts, texts, source)
+    run = Run(on_merge, progress, most, thread_count(threads), checkpoint, seeds)
+    settings = CountSettings(options, pretokenizer, as_normalizer(normalizer))
+
+    def part(files: Any, texts: Any, counts: Any) -> Corpus:
+        source = corpus_source(files, texts, separator, per_line, encoding_errors, chars=options.chars)
+        return Corpus(source, settings.counts(counts), counts)
+
+    if fair is not None:
+        corpora = by_language(fair, given[0], (files, texts, counts), part)
+        spec, training = run.learn_fairly(corpora, fair, options)
+    elif superwords is not None:
+        source = corpus_source(files, texts, separator, per_line, encoding_errors)
+        boundless = isinstance(superwords, SuperWords) and superwords.kind == "boundless"
+        (check_boundless if boundless else check_superwords)(superwords, options, counts, texts, source)
         superwords = superwords if pretokenizer == "default" else replace(superwords, first_pretokenizer=pretokenizer)
-        pair: Any = (None, None) if counts is None else counts
-        spec, training = run.learn_superwords(superwords, options, as_normalizer(normalizer), *pair)
-    return Tokenizer(spec, replace(training, seconds=time.perf_counter() - began))
+        pair: Any = counts  # which `check_superwords` has checked
+        spec, training = run.learn_superwords(superwords, source, pair, settings)
+    else:
+        spec, training = run.learn(part(files, texts, counts), options)
+    training = replace(training, seconds=time.perf_counter() - began)
+    if isinstance(vocab_size, int) or not sizes:
+        return Tokenizer(spec, training)
+    return [_at_size(spec, training, size) for size in sizes]
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One call of `train`: what its stages have in common."""
+def _sizes(vocab_size: object) -> tuple[int, ...]:
+    """The argument `vocab_size` where it names several sizes, else ()."""
+    if isinstance(vocab_size, (str, bytes)) or not isinstance(vocab_size, Iterable):
+        return ()
+    sizes = tuple(check_int("vocab_size", size, 1, ID_LIMIT) for size in vocab_size)
+    if not sizes:
+        raise ValueError("vocab_size is an empty list; give a number of tokens, or several")
+    return sizes
 
-    source: Sources | Iterable[TextLike] | None
-    on_merge: OnMerge | None
-    progress: ProgressLike
-    max_memory: int | None
-    threads: int
-    checkpoint: PathLike | None
 
-    def learn(self, words: WordCounts, options: TrainOptions, given: object) -> tuple[TokenizerSpec, Training]:
-        """Train on a corpus, or on the counts `given`."""
-        words, saved = self.counted(words, given, options.to_json(), self.checkpoint)
-        return learn(
-            words,
-            options,
-            self.on_merge,
-            self.progress,
-            saved,
-            consume=words is not given,
-            max_memory=self.max_memory,
-            threads=self.threads,
+def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
+    """The tokenizer that training to a smaller size gives, as part of a larger one."""
+    removed = len(spec.vocabulary) - size
+    if removed <= 0:
+        return Tokenizer(spec, training)
+    merges = training.merges - removed
+    curve = tuple(row for row in training.curve if row[0] <= merges)
+    return Tokenizer(truncated(spec, size), replace(training, stopped=None, merges=merges, curve=curve))
+
+
+def _check_kinds(fair: object, seeds: object, superwords: object, rules: MergeRules) -> None:
+    """Check the types of the options that are classes, and that they go together."""
+    for name, value, kind in (("fair", fair, ParityAware), ("seeds", seeds, Seeds)):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{kind.__name__} or None")
+    if seeds is not None and getattr(superwords, "kind", None) == "boundless":
+        raise ValueError('seeds and superwords of the kind "boundless" are given; leave one of them out')
+    if fair is not None and superwords is not None:
+        raise ValueError("fair and superwords are given; parity-aware training has one stage: leave one of them out")
+    if fair is not None and rules.veto is not None:
+        raise ValueError(
+            "rules has a veto function, which parity-aware training does not ask; use other rules, or leave fair out"
         )
-
-    def learn_superwords(
-        self,
-        superwords: SuperWords,
-        options: TrainOptions,
-        normalizer: Normalizer | None,
-        first: WordCounts | None = None,
-        second: WordCounts | None = None,
-    ) -> tuple[TokenizerSpec, Training]:
-        """Train in two stages, on a corpus or on counts of both."""
-        settings = {"superwords": superwords.to_json()}
-        path = self.checkpoint
-        learned = []
-        for stage, given in ((1, first), (2, second)):
-            words = given or WordCounts(superwords.of_stage(stage), normalizer, options.special_tokens)
-            name = path if path is None or stage == 1 else f"{os.fspath(path)}.stage2"
-            words, saved = self.counted(words, given, options.to_json() | settings, name, superwords.lines)
-            keep: dict[str, Any] = {
-                "consume": words is not given,
-                "max_memory": self.max_memory,
-                "threads": self.threads,
-            }
-            if stage == 1:
-                small = replace(options, vocab_size=superwords.transition)
-                learned.append(learn(words, small, self.on_merge, self.progress, saved, **keep))
-            else:
-                larger = replace(options, max_words=superwords.max_words, forbidden=superwords.forbidden)
-                start = stage_two(learned[0][0], words, superwords)
-                learned.append(learn_more(words, start, larger, self.on_merge, self.progress, saved, **keep))
-        (_, one), (spec, two) = learned
-        return spec, replace(two, merges=one.merges + two.merges, stopped=two.stopped or one.stopped)
-
-    def counted(
-        self, words: WordCounts, given: object, options: dict[str, Any], path: PathLike | None, lines: bool = False
-    ) -> tuple[WordCounts, Checkpoint | None]:
-        """The words of the corpus, unless they are `given`, and the checkpoint, which has them too."""
-        saved = None
-        if path is not None:
-            corpus = corpus_of(self.source) if isinstance(self.source, Sources) else None
-            saved = Checkpoint(path, options | count_settings(words) | _cutting(self.source), corpus)
-        known = None if saved is None else saved.counts()
-        if known is not None:
-            words = known
-        elif given is None:
-            utf8 = options["model"] == "char"
-            count_into(
-                words, self.source, self.threads, self.progress, utf8=utf8, lines=lines, max_memory=self.max_memory
-            )
-        if saved is not None:
-            with progress_note(self.progress, "write"):
-                saved.begin(words)
-        return words, saved
-
-
-def _cutting(source: object) -> dict[str, Any]:
-    """The options for splitting files into documents, as a checkpoint records them; empty for texts and counts."""
-    if not isinstance(source, Sources):
-        return {}
-    lines = source.keep_separator
-    separator = source.separators[0].decode() if source.separators and not lines else None
-    errors = {} if source.encoding_errors == "strict" else {"encoding_errors": source.encoding_errors}
-    plan = source.plan()
-    plain = all(file.format == "text" for file in source.files) and source.on_error == "raise" and plan["part"] is None
-    if plain and not source.separator_ends:
-        return {"separator": separator, "per_line": lines or None, **errors}
-    return {"sources": {name: value for name, value in plan.items() if name != "files"}}
-
-
-def _word_counts(
-    counts: WordCounts | Mapping[Any, int] | tuple[WordCounts, WordCounts] | None,
-    options: TrainOptions,
-    pretokenizer: PretokenizerLike | None,
-    normalizer: Normalizer | None,
-) -> WordCounts:
-    """The counts given by the caller, or empty ones with the settings that the arguments name."""
-    chosen = pretokenizer != "default"
-    cutting = as_pretokenizer(pretokenizer if chosen else ("whitespace" if options.chars else "gpt2"))
-    if isinstance(counts, WordCounts):
-        for name, requested, current in (
-            ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
-            ("normalizer", counts.normalizer if normalizer is None else normalizer, counts.normalizer),
-        ):
-            if requested != current:
-                raise ValueError(
-                    f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave the "
-                    "argument out, or count again"
-                )
-        return counts
-    words = WordCounts(cutting, normalizer, options.special_tokens)
-    if counts is not None:
-        words.update(counts)  # type: ignore[arg-type]  # a tuple raises TypeError there
-    return words

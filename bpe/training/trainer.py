@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._team import Team
 from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
@@ -25,12 +26,14 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
+from bpe.text.character_sets import script_bytes
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
 from bpe.training.kernel_input import NARROW, MergeRule, Start, Tuning
+from bpe.training.merge_rules import Veto
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
-from bpe.training.words import Words, words_of
+from bpe.training.words import Extent, Words, words_of
 from bpe.vocab.decoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
@@ -47,6 +50,38 @@ LEAST_FOR_PAIRS = 1 << 24
 
 
 log = logging.getLogger("bpe")
+
+
+class MergeLearner(Protocol):
+    """What learns merges: a `Trainer`, or several in step."""
+
+    stop: int
+    teams: tuple[Team, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens there are."""
+        ...
+
+    def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]:
+        """Learn up to `most` merges (left, right, token, count) while there are fewer than `most_tokens` tokens."""
+        ...
+
+    def merges(self) -> NDArray[np.int64]:
+        """All merges learned: int64 (n, 4)."""
+        ...
+
+    def removed(self) -> NDArray[np.int64]:
+        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
+        ...
+
+    def spelled(self, token: int) -> bytes:
+        """The bytes of a token."""
+        ...
+
+    def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
+        """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
+        ...
 
 
 def learn(
@@ -73,18 +108,32 @@ def learn(
             the symbols do not fit in.
 
     """
+    limits: dict[str, Any] = {"consume": consume, "max_memory": max_memory, "threads": threads}
+    return learn_with_counts(counts, options, on_merge, progress, checkpoint, **limits)[:2]
+
+
+def learn_with_counts(
+    counts: WordCounts,
+    options: TrainOptions,
+    on_merge: OnMerge | None = None,
+    progress: ProgressLike = False,
+    checkpoint: Checkpoint | None = None,
+    *,
+    consume: bool = False,
+    max_memory: int | None = None,
+    threads: int = 1,
+) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+    """As `learn`, with the count of each merge's pair when it was merged."""
     began = time.perf_counter()
     with progress_note(progress, "index"):
-        trainer, target, n_words = _start_trainer(counts, options, consume, max_memory, threads)
-    with helped(trainer.team):
-        done = resume(trainer, checkpoint, options, target, progress)
-        merges = run_merges(trainer, done, options, target, on_merge, progress, checkpoint, n_words)
+        trainer, target, n_words, extent = _start_trainer(counts, options, consume, max_memory, threads)
+    merges = run_merges(trainer, options, target, on_merge, progress, checkpoint, n_words)
     spec = _spec(counts, options, trainer)
-    return spec, training_of(trainer, merges, len(spec.vocabulary), n_words, began)
+    return spec, training_of(trainer, merges, n_words, began, extent, options), trainer.merges()[:, 3]
 
 
-def resume(
-    trainer: Trainer, checkpoint: Checkpoint | None, options: TrainOptions, target: int, progress: ProgressLike
+def _resume(
+    trainer: MergeLearner, checkpoint: Checkpoint | None, options: TrainOptions, target: int, progress: ProgressLike
 ) -> int:
     """Learn the merges of a checkpoint again; returns their number, 0 without a checkpoint."""
     if checkpoint is None or not len(checkpoint.merges):
@@ -103,28 +152,57 @@ def resume(
 
 def _start_trainer(
     counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None, threads: int
-) -> tuple[Trainer, int, int]:
-    """(The kernel with its symbols written, the most tokens that the result may have, the number of words).
+) -> tuple[Trainer, int, int, Extent]:
+    """(The kernel with its symbols written, the most tokens of the result, the number of words, the corpus's length).
 
     The arrays of the words are freed when this returns: the merges need the memory.
     """
     words = words_of(counts, options)
     if consume:
         counts.clear()
+    start, target = _start(words, options)
+    merges = max(target - len(start.tokens), 0)
+    if options.num_merges is not None:
+        merges = min(merges, options.num_merges)
+    memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(start.tokens) + merges)
+    trainer = make_trainer(words, options, start, merges, memory, threads)
+    return trainer, target, len(words.counts), words.extent(options)
+
+
+def initial_spec(counts: WordCounts, parts: Sequence[Words], options: TrainOptions) -> TokenizerSpec:
+    """The tokenizer that a training on these words, counted in parts, starts from: one without merges.
+
+    Args:
+        counts: counts with the settings of all parts.
+        parts: the words.
+        options: the options.
+
+    Raises:
+        ValueError: as `learn`.
+
+    """
+    codes = max(len(each.inner) for each in parts)
+    inner, last = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    for each in parts:
+        inner[: len(each.inner)] += each.inner
+        last[: len(each.last)] += each.last
+    none = np.zeros(0, np.int64)
+    words = Words(np.zeros(0, np.uint8), np.zeros(1, np.int64), none, inner, last, 0)
+    start, _ = _start(words, options)
+    return _spec(counts, options, make_trainer(words, options, start, 0))
+
+
+# Words and alphabet ---------------------------------------------------------------------------------------------------
+
+
+def _start(words: Words, options: TrainOptions) -> tuple[Start, int]:
+    """(The tokens that training starts from, the most tokens that the result may have)."""
     alphabet = Alphabet(words, options)
     target = _target(options, alphabet)
     names = [*options.reserved, *(BYTE_NAMES if options.byte_fallback else ())]
     tokens = [(name.encode(), False, True, 0) for name in names]
     tokens += [(*symbol, False, 1) for symbol in alphabet.symbols]
-    start = Start(int(options.chars), tokens, alphabet.inner, alphabet.last, alphabet.mark)
-    merges = max(target - len(tokens), 0)
-    if options.num_merges is not None:
-        merges = min(merges, options.num_merges)
-    memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(tokens) + merges)
-    return make_trainer(words, options, start, merges, memory, threads), target, len(words.counts)
-
-
-# Words and alphabet ---------------------------------------------------------------------------------------------------
+    return Start(int(options.chars), tokens, alphabet.inner, alphabet.last, alphabet.mark), target
 
 
 def _target(options: TrainOptions, alphabet: Alphabet) -> int:
@@ -137,9 +215,10 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
             f"{ID_LIMIT - base}, since ids are below {ID_LIMIT}"
         )
     if options.vocab_size is not None:
-        if options.vocab_size < base:
+        least = min((options.vocab_size, *options.sizes))
+        if least < base:
             raise ValueError(
-                f"vocab_size is {options.vocab_size}, but the alphabet has {counted(len(alphabet.symbols), 'symbol')}, "
+                f"vocab_size is {least}, but the alphabet has {counted(len(alphabet.symbols), 'symbol')}, "
                 f"with {counted(len(options.reserved), 'special token')} beside it"
                 + (" and the tokens of 256 bytes" if options.byte_fallback else "")
                 + f"; it must be at least {base}"
@@ -186,7 +265,14 @@ def memory_for_pairs(words: Words, max_memory: int, tokens: int) -> int:
 
 
 def make_trainer(
-    words: Words, options: TrainOptions, start: Start, merges: int, memory: int | None = None, threads: int = 1
+    words: Words,
+    options: TrainOptions,
+    start: Start,
+    merges: int,
+    memory: int | None = None,
+    threads: int = 1,
+    *,
+    every: bool = False,
 ) -> Trainer:
     """A kernel that holds the words as an array of symbols.
 
@@ -196,17 +282,20 @@ def make_trainer(
         options: the rule for the next merge.
         merges: the most merges that it will learn.
         memory: the most bytes for lists and tables of pairs; None for no limit.
-        threads: with more than one, run merges within `helped(trainer.team)`.
+        threads: with more than one, run merges within `helped(*trainer.teams)`.
+        every: track every pair, however rare, so that pairs can be given.
+
+    Raises:
+        ValueError: for too little memory to track every pair.
 
     """
-    longest = options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF
-    rule = MergeRule(
-        TIE_BREAKS.index(options.tie_break),
-        options.min_frequency,
-        longest,
-        options.max_words or 0,
-        tuple(string.encode() for string in options.forbidden),
-    )
+    if every and memory is not None and memory < 12 * words.symbols + LEAST_FOR_PAIRS:
+        more = 2 * (12 * words.symbols + LEAST_FOR_PAIRS - memory)
+        raise ValueError(
+            f"max_memory leaves {in_megabytes(memory)} for the pairs of {counted(words.symbols, 'symbol')}, too little "
+            f"to track all of them; raise it by {in_megabytes(more)} for each language"
+        )
+    rule = _merge_rule(options, every)
     return Trainer(
         words,
         start,
@@ -218,7 +307,32 @@ def make_trainer(
     )
 
 
-def replay(trainer: Trainer, merges: NDArray[np.int64]) -> int:
+def _merge_rule(options: TrainOptions, every: bool) -> MergeRule:
+    """The options for the next merge, as the kernel takes them."""
+    rules, veto = options.rules, options.rules.veto
+    asked: Callable[[bytes, bytes, int], object] | None = veto
+    if veto is not None and options.chars:
+        asked = partial(_with_str, veto)
+    return MergeRule(
+        TIE_BREAKS.index(options.tie_break),
+        options.min_frequency,
+        options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
+        rules.max_words or 0,
+        tuple(string.encode() for string in rules.forbidden),
+        rules.whole_characters,
+        script_bytes() if rules.one_script else b"",
+        len((options.end_of_word or "").encode()),
+        asked,
+        every,
+        options.disjoint,
+    )
+
+
+def _with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:
+    return veto(left.decode(), right.decode(), count)
+
+
+def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
     """Bring a new trainer to where it was when it had learned these merges; returns how many.
 
     Training is deterministic, so the merges are learned again and compared, row by row, with those given (as
@@ -247,14 +361,43 @@ def _described(merge: Sequence[int]) -> str:
 
 
 def run_merges(
-    trainer: Trainer,
+    trainer: MergeLearner,
+    options: TrainOptions,
+    target: int,
+    on_merge: OnMerge | None,
+    progress: ProgressLike,
+    checkpoint: Checkpoint | None,
+    words: int,
+) -> int:
+    """Learn the merges of a checkpoint again, and then more until there are `target` tokens.
+
+    Args:
+        trainer: a new kernel.
+        options: the rule for the next merge, and `num_merges`, which ends the training too.
+        target: the most tokens.
+        on_merge: as for `bpe.train`.
+        progress: likewise.
+        checkpoint: where to go on from, and where merges are saved.
+        words: the number of distinct words.
+
+    Returns:
+        The number of merges.
+
+    """
+    with helped(*trainer.teams):
+        done = _resume(trainer, checkpoint, options, target, progress)
+        return _more_merges(trainer, done, options, target, on_merge, progress, checkpoint, words)
+
+
+def _more_merges(
+    trainer: MergeLearner,
     done: int,
     options: TrainOptions,
     target: int,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    checkpoint: Checkpoint | None = None,
-    words: int = 0,
+    on_merge: OnMerge | None,
+    progress: ProgressLike,
+    checkpoint: Checkpoint | None,
+    words: int,
 ) -> int:
     """Learn merges, beyond the first `done`, until there are `target` tokens or the number of merges in the options.
 
@@ -289,26 +432,40 @@ def run_merges(
     return done
 
 
-def _most_merges(trainer: Trainer, done: int, options: TrainOptions, target: int) -> int | None:
+def _most_merges(trainer: MergeLearner, done: int, options: TrainOptions, target: int) -> int | None:
     """The most merges in all, the `done` ones included; None if only the pairs limit them."""
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
     total = min(most, done + target - trainer.n_tokens)
     return total if total < ID_LIMIT // 2 else None
 
 
-def _spelled(trainer: Trainer, chars: bool, token: int) -> Any:
+def _spelled(trainer: MergeLearner, chars: bool, token: int) -> Any:
     """A token as `on_merge` receives it: bytes, or str in a character model."""
     data = trainer.spelled(token)
     return data.decode() if chars else data
 
 
-def training_of(trainer: Trainer, merges: int, tokens: int, words: int, began: float) -> Training:
+def training_of(
+    trainer: MergeLearner, merges: int, words: int, began: float, extent: Extent, options: TrainOptions
+) -> Training:
     """The record of a training that began at `began`. Logs a warning if it stopped early."""
+    tokens = trainer.n_tokens
     stopped = STOPS.get(trainer.stop)
     if stopped:
         learned, size = counted(merges, "merge"), counted(tokens, "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
-    return Training(stopped, merges, words, time.perf_counter() - began)
+    return Training(stopped, merges, words, time.perf_counter() - began, _curve(trainer, extent, options.sizes))
+
+
+def _curve(trainer: MergeLearner, extent: Extent, sizes: Sequence[int]) -> tuple[tuple[int, int, float], ...]:
+    """`Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
+    merges, lengths = trainer.merges(), extent.tokens - np.cumsum(trainer.removed())
+    n = len(merges)
+    after = {1 << power for power in range(n.bit_length())} | {n}
+    after.update(n - (trainer.n_tokens - size) for size in sizes if size < trainer.n_tokens)
+    return tuple(
+        (k, int(merges[k - 1, 3]), extent.bytes / max(int(lengths[k - 1]), 1)) for k in sorted(after) if 0 < k <= n
+    )
 
 
 # The result -----------------------------------------------------------------------------------------------------------
@@ -328,7 +485,7 @@ def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) 
     return (*steps, Fuse(), *strips) if steps else None
 
 
-def _spec(counts: WordCounts, options: TrainOptions, trainer: Trainer) -> TokenizerSpec:
+def _spec(counts: WordCounts, options: TrainOptions, trainer: MergeLearner) -> TokenizerSpec:
     """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays only: tokens may be millions."""
     first, lead = options.first_id, len(options.reserved)
     blob, offsets, ends = trainer.vocabulary()

@@ -20,6 +20,20 @@ SYMBOL_LIMIT = 2**32 - 2
 
 
 @dataclass(frozen=True)
+class Extent:
+    """How long a corpus is.
+
+    Attributes:
+        bytes: the bytes of all its words.
+        tokens: the tokens that training starts from; a symbol outside the alphabet counts as one.
+
+    """
+
+    bytes: int
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Words:
     """The distinct words: word i is `blob[offsets[i]:offsets[i + 1]]` and occurs `counts[i]` times.
 
@@ -37,6 +51,16 @@ class Words:
     inner: NDArray[np.int64]
     last: NDArray[np.int64]
     symbols: int
+
+    def extent(self, options: TrainOptions) -> Extent:
+        """How long the corpus is when each symbol is a token."""
+        occurring = self.inner + self.last
+        tokens = int(occurring.sum())
+        ends = (0x80, 0x800, 0x10000) if options.chars else (0x100,)
+        n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(occurring, ends), 1))
+        if options.end_of_word is not None and not options.end_of_word_glued:
+            tokens += int(self.counts.sum())
+        return Extent(n_bytes, tokens)
 
     def order(self, by_count: bool) -> NDArray[np.int64]:
         """The words in the order in which the kernel lays them out: the highest count first, or as they are.

@@ -23,7 +23,7 @@ from strategies import TIE_BREAKS, corpora, examples, rules
 
 import bpe
 from bpe.training import checkpoint as checkpoint_module
-from bpe.training import train as training
+from bpe.training import run as training
 from bpe.training.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -256,6 +256,13 @@ def test_wrong_arguments_are_refused() -> None:
     ):
         with pytest.raises(error, match=message):
             bpe.train(**{"texts": texts, "vocab_size": 300, **options})  # type: ignore[arg-type]
+    first, second = (SuperWords(270).count_words(stage, texts=texts) for stage in (1, 2))
+    for pair in ((second, first), (first, first)):
+        with pytest.raises(ValueError, match="the counts were made with pretokenizer"):
+            bpe.train(counts=pair, vocab_size=300, superwords=SuperWords(270))
+    other = SuperWords(270).count_words(2, texts=texts, normalizer="nfc")
+    with pytest.raises(ValueError, match="those of stage 2 with"):
+        bpe.train(counts=(first, other), vocab_size=300, superwords=SuperWords(270))
     for wrong in ({"transition": 0}, {"max_words": 0}, {"forbidden": ("",)}, {"unused": "maybe"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             SuperWords(**{"transition": 300, **wrong})  # type: ignore[arg-type]
@@ -282,7 +289,8 @@ def test_the_command_line_has_every_option(tmp_path: Path) -> None:
     counted = ["--counts", str(tmp_path / "1"), "--unit-counts", str(tmp_path / "2")]
     main(["train", "--quiet", *counted, *size, *flags])
     assert bpe.Tokenizer.load(out) == expected
-    assert main(["train", *corpus_flags, *size, "--units", "v2"]) == 2
+    for alone in (["--units", "v2"], ["--drop-unused"]):
+        assert main(["train", *corpus_flags, *size, *alone]) == 2
 
 
 @pytest.mark.parametrize("unused", ["keep", "drop"])

@@ -1,0 +1,99 @@
+"""Rules for the merges of a training: which tokens no merge may make.
+
+Not here: their use in training (`bpe/training/_veto.pxd`), and the choice of the best pair (`options.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bpe.errors import check_int, shown, typed
+from bpe.training.kernel_input import MOST_FORBIDDEN
+
+#: Called as veto(left, right, count).
+Veto = Callable[[Any, Any, int], object]
+
+
+@dataclass(frozen=True)
+class MergeRules:
+    """Merges that `bpe.train` and `bpe.extend` never make: the argument `rules`.
+
+    A pair that a rule refuses costs no id and is refused for good; the next best pair is taken instead. The rules do
+    not see the end-of-word mark. Tokens that the training starts from are not concerned.
+
+    Attributes:
+        whole_characters: in UTF-8, join whole characters with whole characters only, and the bytes of one character
+            from left to right only, until it is whole. For byte models; a character model has no other merges. Source:
+            Land and Arnett, "BPE Stays on SCRIPT" (2025).
+        one_script: make no token with characters of two scripts. Spaces, digits, punctuation and marks belong to
+            every script, Hiragana and Katakana count as Han, and a part of a character has no script
+            (`bpe.pretokenizers.UnicodeScripts` divides text by the same table).
+        max_words: the most parts that spaces divide a token into; None for no limit.
+        forbidden: strings that no token contains.
+        veto: a function for experiments, called as veto(left, right, count) with the best pair, which the other rules
+            allow: bytes in a byte model, str in a character model, and an int. If the result is true, the pair is not
+            merged. It is called once for each pair that becomes the best one, takes about a microsecond, and must
+            depend on nothing else for the result to be reproducible.
+
+    Raises:
+        TypeError, ValueError: for other values than these.
+
+    >>> import bpe
+    >>> texts = ["Москва and Moscow"] * 5
+    >>> rules = bpe.MergeRules(whole_characters=True, veto=lambda left, right, count: right.endswith(b"w"))
+    >>> tok = bpe.train(texts=texts, vocab_size=300, rules=rules)
+    >>> tok.tokens("Москва and Moscow")
+    [b'\\xd0\\x9c\\xd0\\xbe\\xd1\\x81\\xd0\\xba\\xd0\\xb2\\xd0\\xb0', b' and', b' Mosco', b'w']
+
+    """
+
+    whole_characters: bool = False
+    one_script: bool = False
+    max_words: int | None = None
+    forbidden: tuple[str, ...] = ()
+    veto: Veto | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("whole_characters", "one_script"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} is {typed(getattr(self, name))}; it must be a bool")
+        if self.veto is not None and not callable(self.veto):
+            raise TypeError(f"veto is {shown(self.veto)}; it must be callable as veto(left, right, count), or None")
+        object.__setattr__(self, "forbidden", check_word_limits(self.max_words, self.forbidden))
+
+    def and_limits(self, max_words: int | None, forbidden: tuple[str, ...]) -> MergeRules:
+        """These rules with a second limit of words and more forbidden strings."""
+        limits = [limit for limit in (self.max_words, max_words) if limit is not None]
+        return replace(
+            self,
+            max_words=min(limits, default=None),
+            forbidden=tuple(dict.fromkeys((*self.forbidden, *forbidden))),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The rules as name → JSON value, without those that are off; of a veto, only whether there is one."""
+        values = {
+            "whole_characters": self.whole_characters,
+            "one_script": self.one_script,
+            "max_words": None if self.max_words is None else int(self.max_words),
+            "forbidden": list(self.forbidden),
+            "veto": self.veto is not None,
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def check_word_limits(max_words: object, forbidden: object) -> tuple[str, ...]:
+    """Validate the options `max_words` and `forbidden`; returns the latter as a tuple."""
+    if max_words is not None:
+        check_int("max_words", max_words, 1, 1 << 30)
+    if isinstance(forbidden, str) or not isinstance(forbidden, Iterable):
+        raise TypeError(f"forbidden is {typed(forbidden)}; it must be a tuple of str")
+    strings = tuple(forbidden)
+    for string in strings:
+        if not isinstance(string, str) or not string:
+            raise ValueError(f"forbidden has {shown(string)}; each must be a str of at least one character")
+    if len(strings) > MOST_FORBIDDEN:
+        raise ValueError(f"forbidden has {len(strings)} strings; it may have at most {MOST_FORBIDDEN}")
+    return strings

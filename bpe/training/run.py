@@ -1,0 +1,279 @@
+"""One run of `train`: counting the corpus and learning, each kind of training with its checkpoints.
+
+Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `extend.py`, `parity.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bpe.base.progress import ProgressLike, progress_note
+from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.sources import Sources
+from bpe.count.counting import count_into
+from bpe.count.word_counts import WordCounts
+from bpe.errors import shown, typed
+from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
+from bpe.text.normalizers import Normalizer
+from bpe.training.boundless import WordPhase, learn_boundless, word_options
+from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings, fingerprint
+from bpe.training.extend import learn_more
+from bpe.training.fair import ParityAware
+from bpe.training.options import OnMerge, TrainOptions
+from bpe.training.parity import learn_fairly
+from bpe.training.seeds import Seeds, seeded
+from bpe.training.superwords import SuperWords, stage_two
+from bpe.training.trainer import initial_spec, learn, learn_with_counts
+from bpe.training.words import Words, words_of
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.training_record import Training
+from bpe.vocab.vocabulary import ID_LIMIT
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a training learns from.
+
+    Attributes:
+        source: the files or texts; None if counts are given.
+        words: the counts: those given, or empty ones to count the source with.
+        given: the counts that the caller gave, or None.
+
+    """
+
+    source: Sources | Iterable[TextLike] | None
+    words: WordCounts
+    given: object
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the stages and languages of one call of `train` have in common."""
+
+    on_merge: OnMerge | None
+    progress: ProgressLike
+    max_memory: int | None
+    threads: int
+    checkpoint: PathLike | None
+    seeds: Seeds | None
+
+    def learn(self, corpus: Corpus, options: TrainOptions) -> tuple[TokenizerSpec, Training]:
+        """Train on a corpus."""
+        words, saved = self.counted(corpus, options, {}, self.checkpoint)
+        return self._learn(words, corpus.given, options, saved)
+
+    def learn_superwords(
+        self,
+        superwords: SuperWords,
+        source: Sources | Iterable[TextLike] | None,
+        counts: tuple[WordCounts, WordCounts] | None,
+        settings: CountSettings,
+    ) -> tuple[TokenizerSpec, Training]:
+        """Train in two stages, on a corpus or on the counts of both."""
+        if superwords.kind == "boundless":
+            return self._learn_boundless(superwords, source, settings)
+        recorded, options = {"superwords": superwords.to_json()}, settings.options
+        first, second = counts or (None, None)
+
+        words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
+        words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint, superwords.lines)
+        small = replace(options, vocab_size=superwords.transition, sizes=())
+        spec, one = self._learn(words, first, small, saved)
+
+        path = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.stage2"
+        words = replace(settings, pretokenizer=superwords.of_stage(2)).counts(second)
+        words, saved = self.counted(Corpus(source, words, second), options, recorded, path, superwords.lines)
+        spec, larger = stage_two(spec, words, superwords), superwords.vetoed(options)
+        spec, two = learn_more(words, spec, larger, self.on_merge, self.progress, saved, **self.limits(words, second))
+        return spec, two.after(one.merges, one.curve, two.stopped or one.stopped)
+
+    def _learn_boundless(
+        self, superwords: SuperWords, source: Sources | Iterable[TextLike] | None, settings: CountSettings
+    ) -> tuple[TokenizerSpec, Training]:
+        """Train within words on a corpus, and then across words; a checkpoint has the first phase."""
+        recorded, options = {"superwords": superwords.to_json()}, settings.options
+        words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(None)
+        words, saved = self.counted(Corpus(source, words, None), options, recorded, self.checkpoint)
+        limits = self.limits(words, None)
+        phase = WordPhase(
+            *learn_with_counts(words, word_options(superwords, options), self.on_merge, self.progress, saved, **limits)
+        )
+        del limits["consume"]
+        return learn_boundless(phase, superwords, options, source, self.on_merge, self.progress, **limits)
+
+    def learn_fairly(
+        self, corpora: Mapping[str, Corpus], fair: ParityAware, options: TrainOptions
+    ) -> tuple[TokenizerSpec, Training]:
+        """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
+        counts: dict[str, WordCounts] = {}
+        for number, (name, corpus) in enumerate(corpora.items(), 1):
+            path = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.{number}"
+            counts[name], _ = self.counted(corpus, options, {"language": name}, path)
+        parts = _checked(counts, fair, options)
+        first = next(iter(counts.values()))
+        saved = None
+        if self.checkpoint is not None:
+            prints = {
+                name: {lang: fingerprint(each) for lang, each in words.items()}
+                for name, words in (("languages", counts), ("dev", fair.dev or {}))
+            }
+            recorded = {"fair": fair.to_json(), **prints, **self._recorded()}
+            saved = Checkpoint(self.checkpoint, options.to_json() | recorded | count_settings(first))
+            saved.begin(first)
+        spec, options = self._start(initial_spec(first, parts, options), options)
+        del parts
+        given = any(corpus.given is counts[name] for name, corpus in corpora.items())
+        limits = self.limits(first, first if given else None)
+        spec, training = learn_fairly(counts, fair, spec, options, self.on_merge, self.progress, saved, **limits)
+        return spec, training.after(len(spec.merges) - training.merges)
+
+    def _learn(
+        self, words: WordCounts, given: object, options: TrainOptions, saved: Checkpoint | None
+    ) -> tuple[TokenizerSpec, Training]:
+        """Learn from words, after the seeds if there are any."""
+        if self.seeds is None:
+            return learn(words, options, self.on_merge, self.progress, saved, **self.limits(words, given))
+        spec, options = self._start(initial_spec(words, [words_of(words, options)], options), options)
+        limits = self.limits(words, given)
+        spec, training = learn_more(words, spec, options, self.on_merge, self.progress, saved, **limits)
+        return spec, training.after(len(spec.merges) - training.merges)
+
+    def _start(self, spec: TokenizerSpec, options: TrainOptions) -> tuple[TokenizerSpec, TrainOptions]:
+        """(A tokenizer without merges, with the seeds now; the options with its final vocab_size)."""
+        seeds, size = self.seeds, options.vocab_size
+        first = spec if seeds is None else seeded(spec, seeds, options)
+        if options.num_merges is not None:
+            size = min(len(spec.vocabulary) + options.num_merges, ID_LIMIT - options.first_id)
+        return first, replace(options, vocab_size=size, num_merges=None)
+
+    def _recorded(self) -> dict[str, Any]:
+        return {} if self.seeds is None else {"seeds": self.seeds.to_json()}
+
+    def limits(self, words: WordCounts, given: object) -> dict[str, Any]:
+        """What a training may use: the words themselves unless the caller gave them, memory, threads."""
+        return {"consume": words is not given, "max_memory": self.max_memory, "threads": self.threads}
+
+    def counted(
+        self,
+        corpus: Corpus,
+        options: TrainOptions,
+        settings: dict[str, Any],
+        path: PathLike | None,
+        lines: bool = False,
+    ) -> tuple[WordCounts, Checkpoint | None]:
+        """The words of the corpus, unless they are given, and the checkpoint at `path`, which has them too."""
+        saved, words, source = None, corpus.words, corpus.source
+        if path is not None:
+            files = corpus_of(source) if isinstance(source, Sources) else None
+            determining = options.to_json() | settings | self._recorded() | count_settings(words) | _cutting(source)
+            saved = Checkpoint(path, determining, files)
+        known = None if saved is None else saved.counts()
+        if known is not None:
+            words = known
+        elif corpus.given is None:
+            count_into(
+                words, source, self.threads, self.progress, utf8=options.chars, lines=lines, max_memory=self.max_memory
+            )
+        if saved is not None:
+            with progress_note(self.progress, "write"):
+                saved.begin(words)
+        return words, saved
+
+
+def by_language(
+    fair: ParityAware, name: str, given: tuple[Any, Any, Any], part: Callable[[Any, Any, Any], Corpus]
+) -> dict[str, Corpus]:
+    """The corpus of each language, by `part(files, texts, counts)`.
+
+    `name` is that of the argument given: "files", "texts" or "counts".
+    """
+    mapping: Any = next(each for each in given if each is not None)
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise TypeError(f"{name} is {typed(mapping)}; with fair, it must map each language to its own {name}")
+    for language in mapping:
+        if not isinstance(language, str):
+            raise TypeError(f"{name} has the language {shown(language)}; the name of a language must be a str")
+    fair.check_languages(mapping)
+    return {
+        language: part(*(each if argument is not None else None for argument in given))
+        for language, each in mapping.items()
+    }
+
+
+def _checked(counts: Mapping[str, WordCounts], fair: ParityAware, options: TrainOptions) -> list[Words]:
+    """The words of all languages, after checking that they, and the texts to compare, were counted alike."""
+    first, settings = next((name, count_settings(each)) for name, each in counts.items())
+    for kind, each in (("the corpus", counts), ("dev", fair.dev or {})):
+        for name, words in each.items():
+            ours = count_settings(words)
+            wrong = next((setting for setting, value in settings.items() if ours[setting] != value), None)
+            if wrong is not None:
+                raise ValueError(
+                    f"the counts of {name!r} in {kind} were made with {wrong}={shown(ours[wrong])}, those of {first!r} "
+                    f"with {shown(settings[wrong])}; they must be made with the same settings: count one of them again"
+                )
+    return [_words_of(name, words, options) for name, words in counts.items()]
+
+
+def _words_of(name: str, counts: WordCounts, options: TrainOptions) -> Words:
+    try:
+        return words_of(counts, options)
+    except ValueError as error:
+        raise ValueError(f"language {name!r}: {error}") from None
+
+
+def _cutting(source: object) -> dict[str, Any]:
+    """The options for splitting files into documents, as a checkpoint records them; empty for texts and counts."""
+    if not isinstance(source, Sources):
+        return {}
+    lines = source.keep_separator
+    separator = source.separators[0].decode() if source.separators and not lines else None
+    errors = {} if source.encoding_errors == "strict" else {"encoding_errors": source.encoding_errors}
+    plan = source.plan()
+    plain = all(file.format == "text" for file in source.files) and source.on_error == "raise" and plan["part"] is None
+    if plain and not source.separator_ends:
+        return {"separator": separator, "per_line": lines or None, **errors}
+    return {"sources": {name: value for name, value in plan.items() if name != "files"}}
+
+
+@dataclass(frozen=True)
+class CountSettings:
+    """The arguments of `train` that say how text is made words."""
+
+    options: TrainOptions
+    pretokenizer: PretokenizerLike | None
+    normalizer: Normalizer | None
+
+    def counts(self, counts: WordCounts | Mapping[Any, Any] | tuple[WordCounts, WordCounts] | None) -> WordCounts:
+        """The counts given by the caller, or empty ones with these settings."""
+        return _word_counts(counts, self.options, self.pretokenizer, self.normalizer)
+
+
+def _word_counts(
+    counts: WordCounts | Mapping[Any, Any] | tuple[WordCounts, WordCounts] | None,
+    options: TrainOptions,
+    pretokenizer: PretokenizerLike | None,
+    normalizer: Normalizer | None,
+) -> WordCounts:
+    """The counts given by the caller, or empty ones with the settings that the arguments name."""
+    chosen = pretokenizer != "default"
+    cutting = as_pretokenizer(pretokenizer if chosen else ("whitespace" if options.chars else "gpt2"))
+    if isinstance(counts, WordCounts):
+        for name, requested, current in (
+            ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
+            ("normalizer", counts.normalizer if normalizer is None else normalizer, counts.normalizer),
+        ):
+            if requested != current:
+                raise ValueError(
+                    f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave the "
+                    "argument out, or count again"
+                )
+        return counts
+    words = WordCounts(cutting, normalizer, options.special_tokens)
+    if counts is not None:
+        words.update(counts)  # type: ignore[arg-type]  # a tuple raises TypeError there
+    return words

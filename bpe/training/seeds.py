@@ -1,0 +1,243 @@
+"""`Seeds`: tokens that a training starts with, before it learns any, and the tokenizer that has them.
+
+Not here: learning more tokens from there (`extend.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from bpe.errors import counted, shown, typed
+from bpe.training.alphabet import digit_codes
+from bpe.training.options import TrainOptions
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
+
+#: A token as the caller gives it.
+Spelling = str | bytes
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Tokens that a vocabulary is to have, whether or not the corpus has them: `bpe.train(..., seeds=...)`.
+
+    They take the first ids after the alphabet: one for each of `merges`, in their order, then those of `tokens`.
+    Training goes on from there, and counts pairs in the corpus as these merges leave it.
+
+    Attributes:
+        merges: pairs (left, right) of tokens to merge first, in this order. Each of the two is a symbol of the alphabet
+            or the result of an earlier pair.
+        tokens: tokens to make, in this order. A token is divided by the merges so far; the first two parts become a
+            token, again and again until one is left. So a token of n parts takes n - 1 ids, fewer where parts repeat,
+            and none if it exists already.
+
+    Tokens are bytes or str; in a byte model a str stands for its UTF-8. In a model with an end-of-word mark, a token
+    that ends with the mark is one at the end of words.
+
+    Raises:
+        TypeError, ValueError: for other values than these. `bpe.train` raises ValueError for symbols outside the
+            alphabet, a token that is spelled as a special token, a pair whose token exists already or that the merges
+            before it never leave side by side, and more tokens than `vocab_size` has room for.
+
+    >>> import bpe
+    >>> seeds = bpe.Seeds(merges=[("l", "o"), ("lo", "w")], tokens=["new"])
+    >>> tok = bpe.train(texts=["wider widest"], vocab_size=261, seeds=seeds)
+    >>> tok.tokens("lower newest"), [*tok.vocab()][256:]
+    ([b'low', b'e', b'r', b' ', b'new', b'e', b's', b't'], [b'lo', b'low', b'ne', b'new', b'de'])
+
+    """
+
+    merges: tuple[tuple[Spelling, Spelling], ...] = ()
+    tokens: tuple[Spelling, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, each in (("merges", "pairs (left, right) of str or bytes"), ("tokens", "str or bytes")):
+            given: Any = getattr(self, name)
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise TypeError(f"{name} is {typed(given)}; it must be a list of {each}")
+            object.__setattr__(self, name, tuple(given))
+        pairs: tuple[Any, ...] = self.merges
+        for pair in pairs:
+            if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
+                raise ValueError(f"merges has {shown(pair)}; each must be a pair (left, right) of str or bytes")
+        object.__setattr__(self, "merges", tuple(tuple(pair) for pair in pairs))
+        for token in (*self.tokens, *(token for pair in self.merges for token in pair)):
+            if not isinstance(token, (str, bytes)) or not token:
+                raise ValueError(f"the seeds have {shown(token)}; a token must be a str or bytes and not empty")
+
+    def to_json(self) -> dict[str, Any]:
+        """What determines the result, as name → JSON value."""
+        return {
+            "merges": [[_spelled(left), _spelled(right)] for left, right in self.merges],
+            "tokens": [_spelled(token) for token in self.tokens],
+        }
+
+
+def seeded(spec: TokenizerSpec, seeds: Seeds, options: TrainOptions) -> TokenizerSpec:
+    """A tokenizer without merges, with the seeds.
+
+    Raises:
+        ValueError: for seeds that cannot be made, as `Seeds` says.
+
+    """
+    maker = _Maker(spec, options)
+    for left, right in seeds.merges:
+        maker.merge(as_bytes(left), as_bytes(right))
+    for token in seeds.tokens:
+        maker.make(as_bytes(token))
+    old, ids = spec.vocabulary, maker.ids
+    made = [(ids[left + right], left + right) for left, right in maker.ranks]
+    if options.vocab_size is not None and len(old) + len(made) > min((options.vocab_size, *options.sizes)):
+        raise ValueError(
+            f"the seeds make {counted(len(made), 'token')}, beside {counted(len(old), 'initial token')}; vocab_size "
+            f"must be at least {len(old) + len(made)}"
+        )
+    if options.num_merges is not None and len(made) > options.num_merges:
+        raise ValueError(f"the seeds make {counted(len(made), 'merge')}; num_merges must be at least that")
+    merges = np.array([(ids[left], ids[right]) for left, right in maker.ranks], dtype=np.int32).reshape(-1, 2)
+    larger = replace(
+        spec,
+        vocabulary=Vocabulary([*old.items(ORDINARY), *made], old.items(SPECIAL)),
+        merges=merges,
+        merge_results=np.array([number for number, _ in made], dtype=np.int32),
+    )
+    if spec.ends_word is None:
+        return larger
+    ends = [*spec.ends_word.tolist(), *(maker.ends_word(token) for _, token in made)]
+    return replace(larger, ends_word=np.array(ends, dtype=np.bool_))
+
+
+class _Maker:
+    """Makes the tokens of seeds, one merge at a time.
+
+    Attributes:
+        ids: the id of each token by its bytes, which include an end-of-word mark.
+        ranks: pair of tokens → rank, of the merges so far.
+
+    """
+
+    def __init__(self, spec: TokenizerSpec, options: TrainOptions) -> None:
+        self.ids = {token: number for number, token in spec.vocabulary.items(ORDINARY)}
+        self.ranks: dict[tuple[bytes, bytes], int] = {}
+        self._chars = options.chars
+        self._mark = None if options.end_of_word is None else options.end_of_word.encode()
+        self._glued = options.end_of_word_glued
+        self._names = {name.encode() for name in options.reserved}
+        self._digits = {chr(code) for code in digit_codes(options)}
+        self._next = spec.vocabulary.limit
+
+    def ends_word(self, token: bytes) -> bool:
+        """Whether a token ends with the end-of-word mark."""
+        return self._mark is not None and token.endswith(self._mark)
+
+    def symbols(self, token: bytes) -> list[bytes]:
+        """The symbols that a token consists of."""
+        marked = self.ends_word(token)
+        text = token[: -len(self._mark)] if marked and self._mark is not None else token
+        try:
+            each = [char.encode() for char in text.decode()] if self._chars else [bytes([byte]) for byte in text]
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"the seed {token!r} is not UTF-8, as the tokens of a character model are: {error}"
+            ) from None
+        if marked and self._mark is not None:
+            if self._glued and each:
+                each[-1] += self._mark
+            else:
+                each.append(self._mark)
+        return each
+
+    def parts(self, token: bytes) -> list[bytes]:
+        """The tokens that the merges so far make of a token's symbols."""
+        parts = self.symbols(token)
+        while len(parts) > 1:
+            pair = min(pairwise(parts), key=lambda pair: self.ranks.get(pair, len(self.ranks)))
+            if pair not in self.ranks:
+                break
+            parts = _merged(parts, pair)
+        return parts
+
+    def make(self, token: bytes) -> None:
+        """Make a token from the parts that the merges so far leave of it, from left to right."""
+        self._check(token)
+        parts = self.parts(token)
+        while len(parts) > 1:
+            self._add(parts[0], parts[1])
+            parts = self.parts(token)
+
+    def merge(self, left: bytes, right: bytes) -> None:
+        """Make the token of a pair."""
+        token = left + right
+        named = f"the seed merge of {self._shown(left)} and {self._shown(right)}"
+        for part in (left, right):
+            if part not in self.ids:
+                raise ValueError(
+                    f"{named} cannot be made: {self._shown(part)} is neither a symbol of the alphabet nor the result "
+                    "of an earlier merge; put its merge before this one"
+                )
+        if token in self.ids:
+            raise ValueError(f"{named} makes {self._shown(token)}, which is a token already; leave it out")
+        self._check(token)
+        parts = self.parts(token)
+        if parts != [left, right]:
+            raise ValueError(
+                f"{named} is never made: the merges before it divide {self._shown(token)} into "
+                f"{', '.join(map(self._shown, parts))}; leave it out or change the order"
+            )
+        self._add(left, right)
+
+    def _add(self, left: bytes, right: bytes) -> None:
+        if left + right in self._names or left + right in self.ids:
+            raise ValueError(
+                f"a seed needs the token {self._shown(left + right)} as a part, which exists already; leave it out"
+            )
+        self.ranks[left, right] = len(self.ranks)
+        self.ids[left + right] = self._next
+        self._next += 1
+
+    def _check(self, token: bytes) -> None:
+        """Raise ValueError for a token that no merge may make."""
+        if token in self._names:
+            raise ValueError(f"the seed {self._shown(token)} is a special token; leave it out")
+        unknown = next((symbol for symbol in self.symbols(token) if symbol not in self.ids), None)
+        if unknown is not None:
+            raise ValueError(
+                f"the seed {self._shown(token)} has {self._shown(unknown)}, which is not in the alphabet; add it to "
+                "initial_alphabet, or leave the seed out"
+            )
+        if self._digits and any(char in self._digits for char in token.decode(errors="ignore")):
+            raise ValueError(f"the seed {self._shown(token)} has a digit, which split_digits keeps apart; leave it out")
+
+    def _shown(self, token: bytes) -> str:
+        return repr(token.decode(errors="replace") if self._chars else token)
+
+
+def _merged(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
+    """A list of tokens with every occurrence of a pair merged, from left to right."""
+    merged: list[bytes] = []
+    i = 0
+    while i < len(parts):
+        if tuple(parts[i : i + 2]) == pair:
+            merged.append(parts[i] + parts[i + 1])
+            i += 2
+        else:
+            merged.append(parts[i])
+            i += 1
+    return merged
+
+
+def as_bytes(token: Spelling) -> bytes:
+    """A token that the caller gave."""
+    return token.encode() if isinstance(token, str) else token
+
+
+def _spelled(token: Spelling) -> str:
+    return as_bytes(token).decode("latin-1")
+
+
+__all__ = ["Seeds", "as_bytes", "seeded"]

@@ -1,0 +1,401 @@
+"""BoundlessBPE and its SuperBPE variant: the naive trainer's merges and counts, and the naive encoder's ids."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boundless as naive
+import numpy as np
+import pytest
+import regex
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import SOAK
+
+import bpe
+from bpe.cli import main
+from bpe.count.word_counts import WordCounts
+from bpe.training import boundless, trainer
+from bpe.training.options import TrainOptions
+from bpe.vocab.spec import TokenizerSpec
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+PATTERNS = (r"\p{L}", bpe.SuperWords.PAPER_ELIGIBLE)
+WORDS = ["the", "of", "and", "a", "in", "to", "is", "it", "by", "sea", "can't", "don't", "x1", "é", "한국", "日本"]
+WORDS += [".", ",", "!?", "12", "345", "aaaa", "--", "\n", "\n\n", " ", "\t"]
+#: Tunings of the kernel that reach each of its paths.
+TUNINGS = (
+    trainer.tuning,
+    replace(trainer.tuning, dense=0, memory=1 << 12, ratio=2),
+    replace(trainer.tuning, dense=0, narrow=257, threads=2, least=1, long_list=1),
+    replace(trainer.tuning, ratio=1),
+)
+
+
+@pytest.fixture
+def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets one of the tunings."""
+    return lambda number: monkeypatch.setattr(trainer, "tuning", TUNINGS[number % len(TUNINGS)])
+
+
+def is_eligible(pattern: str) -> Callable[[bytes], bool]:
+    """Whether a token is UTF-8 and has a match of the pattern."""
+
+    def check(token: bytes) -> bool:
+        try:
+            return regex.search(pattern, token.decode()) is not None
+        except UnicodeDecodeError:
+            return False
+
+    return check
+
+
+def text_of(chosen: random.Random, n: int, words: list[str]) -> str:
+    """A text of n words, most of them with a space before the next one."""
+    return "".join(chosen.choice(words) + chosen.choice(["", " ", " ", " "]) for _ in range(n))
+
+
+def documents_of(text: str, pretokenizer: bpe.Pretokenizer, specials: list[str]) -> list[list[bytes]]:
+    """The pretokens of each part of a text between special tokens."""
+    parts = re.split("|".join(map(re.escape, specials)), text) if specials else [text]
+    return [pretokenizer.split_bytes(part) for part in parts]
+
+
+def merges_of(tok: bpe.Tokenizer) -> list[tuple[bytes, bytes]]:
+    """The merges as pairs of byte strings."""
+    return [(tok.token_bytes(left), tok.token_bytes(right)) for left, right in tok.merges.tolist()]
+
+
+def pairs(merges: list[naive.Merge]) -> list[tuple[bytes, bytes]]:
+    return [(left, right) for left, right, _ in merges]
+
+
+@pytest.mark.parametrize("seed", range(24 * SOAK))
+def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[int], None], tmp_path: Path) -> None:
+    """The same merges and counts in both phases, and the same tokens of another text."""
+    chosen = random.Random(seed)
+    tuned(seed)
+    words, pattern = chosen.sample(WORDS, chosen.randint(3, len(WORDS))), chosen.choice(PATTERNS)
+    pretokenizer = bpe.Pretokenizer(chosen.choice(["gpt2", "cl100k", "o200k", "whitespace"]))
+    specials: list[str] = chosen.choice([[], ["<|x|>", "by"], ["<s>"]])
+    texts = ["by the sea", *(text_of(chosen, chosen.randint(1, 40), words + specials) for _ in range(5))]
+    documents = [part for text in texts for part in documents_of(text, pretokenizer, specials)]
+    base = 256 + len(specials)
+    transition = chosen.choice([None, None, base + chosen.randint(0, 30)])
+    size, least = (transition or base) + chosen.randint(0, 40), chosen.choice([1, 1, 2])
+    wanted = naive.train(documents, size, transition, is_eligible(pattern), [name.encode() for name in specials], least)
+    counts: list[int] = []
+    corpus: dict[str, Any] = {"texts": texts}
+    if seed % 2:
+        (tmp_path / "corpus").write_text("\0".join(texts), newline="", encoding="utf-8")
+        corpus = {"files": tmp_path / "corpus", "separator": "\0"}
+    tok = bpe.train(
+        **corpus,
+        vocab_size=size,
+        pretokenizer=pretokenizer,
+        special_tokens=specials,
+        min_frequency=least,
+        first_id=chosen.choice([0, 3]),
+        superwords=bpe.SuperWords(transition, kind="boundless", eligible=pattern),
+        threads=1 + seed % 2,
+        on_merge=lambda step, left, right, token, count: counts.append(count),
+    )
+    n = tok.spec.word_merges
+    assert merges_of(tok)[:n] == pairs(wanted.word_merges)
+    assert merges_of(tok)[n:] == pairs(wanted.super_merges)
+    assert counts[len(counts) - len(wanted.super_merges) :] == [count for _, _, count in wanted.super_merges]
+    assert counts[:n] == [count for _, _, count in wanted.word_merges]
+    if not specials:
+        text = text_of(chosen, 60, words)
+        tokens = naive.encode(pretokenizer.split_bytes(text), wanted)
+        assert [tok.token_bytes(number) for number in tok.encode(text).tolist()] == tokens
+
+
+@given(
+    st.dictionaries(st.text("ab", min_size=1, max_size=20), st.integers(1, 4), min_size=1, max_size=8),
+    st.integers(0, 12),
+)
+def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -> None:
+    """Runs of one letter: the naive trainer's merges and counts, in every path of the kernel."""
+    spelled = {tuple(bytes([byte]) for byte in word.encode()): count for word, count in words.items()}
+    wanted, _ = naive.learn(spelled, merges, [])
+    options = TrainOptions(num_merges=merges, tie_break="smallest", disjoint=True)
+    usual = trainer.tuning
+    for tuning in TUNINGS:
+        found: list[naive.Merge] = []
+        counts = WordCounts(None)
+        counts.update(words)
+        try:
+            trainer.tuning = tuning
+            trainer.learn(
+                counts, options, lambda _, left, right, __, count, found=found: found.append((left, right, count))
+            )
+        finally:
+            trainer.tuning = usual
+        assert found == wanted
+
+
+# Encoding -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tok() -> bpe.Tokenizer:
+    """A tokenizer with merges across words in several scripts."""
+    chosen = random.Random(7)
+    texts = [text_of(chosen, 60, WORDS) for _ in range(40)]
+    made = bpe.train(texts=texts, vocab_size=460, superwords=bpe.SuperWords(kind="boundless"), special_tokens=["<s>"])
+    assert len(made.merges) - made.spec.word_merges > 30
+    return made
+
+
+@pytest.fixture(scope="module")
+def known(tok: bpe.Tokenizer) -> naive.Trained:
+    """Its merges for the naive encoder."""
+    listed, n = [(left, right, 0) for left, right in merges_of(tok)], tok.spec.word_merges
+    return naive.Trained(listed[:n], listed[n:])
+
+
+@given(st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from([" ", " the", " of the"]), st.text(max_size=3))))
+def test_every_way_to_encode(tok: bpe.Tokenizer, known: naive.Trained, words: list[str]) -> None:
+    """Batches, streams, offsets, counting and truncating agree with the naive encoder, and decoding gives the text."""
+    text = "".join(words)
+    data = text.encode("utf-8", "replace")
+    wanted = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(text), known)
+    ids = tok.encode(text)
+    assert [tok.token_bytes(number) for number in ids.tolist()] == wanted == tok.tokens(text)
+    assert tok.decode_bytes(ids) == b"".join(wanted)
+    assert [row.tolist() for row in tok.encode_batch([text, "", text])] == [ids.tolist(), [], ids.tolist()]
+    assert tok.count_tokens(text) == len(ids)
+    parts = [text[at : at + 5] for at in range(0, len(text), 5)]
+    assert [number for part in tok.encode_stream(parts) for number in part.tolist()] == ids.tolist()
+    again, spans = tok.encode_with_offsets(data, unit="byte")
+    assert again.tolist() == tok.encode(data).tolist()
+    assert b"".join(data[start:end] for start, end in spans.tolist()) == data
+    for most in (0, 1, len(ids) // 2):
+        assert tok.count_tokens(tok.truncate(text, most)) <= most
+
+
+@pytest.mark.parametrize(
+    "text", ["the " * 3000, " of the" * 3000, "the\n" * 3000, "a" * 5000, " the end" * 999 + "x" * 300]
+)
+def test_long_runs(tok: bpe.Tokenizer, known: naive.Trained, text: str, tmp_path: Path) -> None:
+    """Runs of thousands of words, also where blocks of a file, or a stream, would be cut."""
+    pretokens = bpe.Pretokenizer("gpt2").split_bytes(text)
+    wanted = tok.encode(text).tolist()
+    assert [tok.token_bytes(number) for number in wanted[:50]] == naive.encode(pretokens[:200], known)[:50]
+    assert tok.decode(wanted) == text
+    (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
+    assert tok.encode_files(tmp_path / "text", threads=2).ids.tolist() == wanted
+    parts = [text[at : at + 777] for at in range(0, len(text), 777)]
+    assert [number for part in tok.encode_stream(parts) for number in part.tolist()] == wanted
+
+
+def test_special_tokens_end_runs(tok: bpe.Tokenizer) -> None:
+    ids = [*tok.encode(" of the").tolist(), 0, *tok.encode(" of the").tolist()]
+    assert tok.encode(" of the<s> of the", allowed_special="all").tolist() == ids
+    assert tok.encode_batch([" of the<s> of the"], allowed_special="all")[0].tolist() == ids
+    batch = tok.encode_batch([" of", " the"], prepend="<s>")
+    assert [row.tolist() for row in batch] == [[0, *tok.encode(" of").tolist()], [0, *tok.encode(" the").tolist()]]
+
+
+def test_encoding_of_a_corpus(corpus: Callable[[str, int], bytes], tmp_path: Path) -> None:
+    """On real text, one document and many: the naive encoder's tokens."""
+    text = corpus("english", 60_000).decode()
+    (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
+    made = bpe.train(files=tmp_path / "text", vocab_size=1200, superwords=bpe.SuperWords(kind="boundless"))
+    listed, n = [(left, right, 0) for left, right in merges_of(made)], made.spec.word_merges
+    known = naive.Trained(listed[:n], listed[n:])
+    lines = text.splitlines(keepends=True)[:60]
+    for line, ids in zip(lines, made.encode_batch(lines), strict=True):
+        wanted = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(line), known)
+        assert [made.token_bytes(number) for number in ids.tolist()] == wanted
+    assert made.encode_files(tmp_path / "text", threads=2).ids.tolist() == made.encode(text).tolist()
+
+
+# The file, and what is refused ----------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    """The same tokenizer comes back; stock `tokenizers` refuses the file."""
+    path = tmp_path / "tokenizer.json"
+    tok.save(path)
+    assert json.loads(path.read_text(encoding="utf-8"))["model"]["type"] == "bpe.BoundlessBPE"
+    for back in (bpe.Tokenizer.load(path), pickle.loads(pickle.dumps(tok))):
+        assert back == tok
+        assert back.encode("by the sea of the end").tolist() == tok.encode("by the sea of the end").tolist()
+    with pytest.raises(Exception, match="variant"):
+        tokenizers.Tokenizer.from_file(str(path))
+    assert tok != bpe.Tokenizer.from_spec(replace(tok.spec, word_merges=None))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"word_merges": -1}, "word_merges is -1; it must be from 0"),
+        ({"word_merges": "3"}, "it is '3'; it must be"),
+        ({"word_merges": 10**6}, "it must be from 0 to the number of merges"),
+        ({"word_merges": None}, "must be"),
+        ({"end_of_word": "</w>"}, "need a byte model without end_of_word"),
+        ({"ignore_merges": True}, "need a byte model"),
+        ({"dropout": 0.5}, "need a byte model"),
+        ({"type": "bpe.BPE"}, "word_merges' is not known"),
+        ({"unk_token": "<s>"}, "must|need"),
+    ],
+)
+def test_damaged_files(tok: bpe.Tokenizer, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    tok.save(path)
+    value = json.loads(path.read_text(encoding="utf-8"))
+    value["model"].update(change)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    with pytest.raises(bpe.FormatError, match=message):
+        bpe.Tokenizer.load(path)
+
+
+def test_supertokens_are_made_once_and_in_order(tok: bpe.Tokenizer) -> None:
+    """A spec whose supertokens are made twice, or used before they are made, is refused."""
+    spec, n = tok.spec, tok.spec.word_merges
+    order = np.r_[:n, len(spec.merges) - 1 : n - 1 : -1]
+    with pytest.raises(ValueError, match="each must make a new token"):
+        bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
+    for at in (0, n):
+        order = np.r_[: len(spec.merges), at]
+        with pytest.raises(ValueError, match="each must make a new token"):
+            bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
+
+
+def _without_a_word(spec: TokenizerSpec) -> TokenizerSpec:
+    """The tokenizer without the merge that makes the first word of its first supertoken; all tokens stay."""
+    assert spec.word_merges is not None
+    kept = spec.merge_results != spec.merges[spec.word_merges, 0]
+    return replace(
+        spec, merges=spec.merges[kept], merge_results=spec.merge_results[kept], word_merges=spec.word_merges - 1
+    )
+
+
+def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
+    """Truncating and pruning keep the levels apart; what is not defined is refused."""
+    n = tok.spec.word_merges
+    words = tok.truncate_vocab(257 + n)
+    assert words.spec.word_merges == n == len(words.merges)
+    assert words.tokens("by the sea") == [b"by", b" the", b" sea"]
+    shorter = tok.truncate_vocab(tok.vocab_size - 5)
+    assert merges_of(shorter) == merges_of(tok)[:-5]
+    pruned, _ = tok.prune([int(tok.spec.merge_results[n])])
+    assert merges_of(pruned)[:n] == merges_of(tok)[:n]
+    assert pruned.spec.word_merges == n
+    assert tok.unreachable().tolist() == []
+    assert int(tok.spec.merge_results[n]) in bpe.Tokenizer.from_spec(_without_a_word(tok.spec)).unreachable().tolist()
+    with pytest.raises(ValueError, match="cannot be extended"):
+        bpe.extend(tok, {"a": 1}, 500)
+    for call in (tok.explain, tok.show_merges):
+        with pytest.raises(ValueError, match="within words only"):
+            call("by the sea")
+    with pytest.raises(ValueError, match=r"dropout is 0\.1"):
+        tok.encode("by the sea", dropout=0.1)
+    with pytest.raises(ValueError, match="word_merges: "):
+        tok.save("out.tiktoken")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vocab_size": None, "num_merges": 3}, "need one vocab_size, of at least 1; num_merges is 3"),
+        ({"vocab_size": [300, 400]}, r"it is \[300, 400\]"),
+        ({"tie_break": "first"}, "always take the smallest pair"),
+        ({"unk_token": "<unk>"}, "unknown token"),
+        ({"texts": iter(["a"])}, "can be read only once"),
+        ({"texts": None, "counts": {"a": 1}}, "count words, and then runs of words"),
+    ],
+)
+def test_refused_arguments(options: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300, "superwords": bpe.SuperWords(kind="boundless")}
+    with pytest.raises((TypeError, ValueError), match=message):
+        bpe.train(**(given | options))
+
+
+def test_refused_superwords() -> None:
+    for wrong in ({"max_words": 2}, {"lines": False}, {"pretokenizer": "gpt2"}, {"unused": "drop"}):
+        with pytest.raises(ValueError, match="has no meaning"):
+            bpe.SuperWords(kind="boundless", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pattern"):
+        bpe.SuperWords(kind="boundless", eligible="(")
+    with pytest.raises(ValueError, match="kind is 'x'"):
+        bpe.SuperWords(kind="x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="transition is None"):
+        bpe.SuperWords()
+    with pytest.raises(ValueError, match="runs of words"):
+        bpe.SuperWords(kind="boundless").count_words(2, texts=["a"])
+
+
+def test_ends_early_and_progress(caplog: pytest.LogCaptureFixture) -> None:
+    """A corpus that runs out of pairs, and one without runs; progress of both phases."""
+    stages: list[str] = []
+    tok = bpe.train(
+        texts=["by the sea"] * 3,
+        vocab_size=400,
+        superwords=bpe.SuperWords(kind="boundless"),
+        progress=lambda each: stages.append(each.stage),
+    )
+    assert tok.training is not None
+    assert tok.training.stopped == "no pairs left"
+    assert tok.tokens("by the sea") == [b"by the sea"]
+    assert tok.training.merges == len(tok.merges)
+    alone = bpe.train(texts=["abab", "12 12"], vocab_size=300, superwords=bpe.SuperWords(kind="boundless"))
+    assert alone.spec.word_merges == len(alone.merges)
+    assert alone.tokens("abab abab") == [b"abab", b" ", b"abab"]
+
+
+def test_checkpoint_of_the_word_phase(tmp_path: Path) -> None:
+    """A training that is interrupted in the second phase goes on from the checkpoint of the first."""
+    chosen = random.Random(3)
+    texts = [text_of(chosen, 50, WORDS) for _ in range(20)]
+    options: dict[str, Any] = {"texts": texts, "vocab_size": 420, "superwords": bpe.SuperWords(kind="boundless")}
+
+    def stop(step: int, left: bytes, right: bytes, token: bytes, count: int) -> None:
+        if b" " in token[1:]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bpe.train(**options, checkpoint=tmp_path / "saved", on_merge=stop)
+    assert bpe.train(**options, checkpoint=tmp_path / "saved") == bpe.train(**options)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = random.Random(5)
+    (tmp_path / "corpus").write_text(text_of(chosen, 2000, WORDS), encoding="utf-8", newline="")
+    out = tmp_path / "tokenizer.json"
+    for start, transition in (("boundless", None), ("boundless:350", 350)):
+        arguments = ["train", str(tmp_path / "corpus"), "-o", str(out), "--vocab-size", "400", "--quiet"]
+        assert main([*arguments, "--superwords", start, "--eligible", "[a-z]"]) == 0
+        superwords = bpe.SuperWords(transition, kind="boundless", eligible="[a-z]")
+        assert bpe.Tokenizer.load(out) == bpe.train(files=tmp_path / "corpus", vocab_size=400, superwords=superwords)
+    assert main(["info", str(out)]) == 0
+    assert "across words" in capsys.readouterr().out
+    for wrong in (["--superwords", "boundless", "--max-words", "3"], ["--eligible", "a"], ["--superwords", "bound"]):
+        assert main([*arguments, *wrong]) == 2
+
+
+def test_eligible_tokens() -> None:
+    """The default takes any letter, the paper's pattern no digits or punctuation and no single letter."""
+    spec: TokenizerSpec = bpe.train(
+        counts={"ab": 3, " x1": 2, "_a": 2, "1-": 2, "don't": 2, "é": 9}, num_merges=12, pretokenizer=None
+    ).spec
+
+    def found(pattern: str) -> set[bytes]:
+        return {spec.vocabulary[number] for number in boundless.eligible_tokens(spec, pattern).tolist()}
+
+    letters, paper = (found(pattern) for pattern in PATTERNS)
+    assert {b"ab", b" x1", b"_a", b"don't", b"a", "é".encode()} <= letters
+    assert b"1-" not in letters
+    assert {b"ab", b"_a", b"don't"} <= paper < letters
+    assert not paper & {b" x1", b"a", "é".encode()}

@@ -1,0 +1,307 @@
+"""`bpe.MergeRules` gives the merges of a naive oracle that counts every pair anew at each step and asks its rules."""
+
+from __future__ import annotations
+
+import codecs
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference
+import regex
+from strategies import SOAK
+
+import bpe
+from bpe.training import kernel_input
+from bpe.training import trainer as learning
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+BYTE_ORDER = reference.gpt2_byte_order()
+LETTERS = ("aé ", "aя ", "語あア", "aя語é́한1! ", "😀a\N{MUSICAL SYMBOL G CLEF}é ", "ab ")
+SCRIPTS = {
+    name: regex.compile(pattern)
+    for name, pattern in {
+        "Latin": r"\p{sc=Latin}",
+        "Cyrillic": r"\p{sc=Cyrillic}",
+        "Han": r"[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}]",
+        "Hangul": r"\p{sc=Hangul}",
+    }.items()
+}
+#: Settings of the kernel that lead to one epoch, many epochs, no lists, a filter, several threads.
+SWITCHES: tuple[dict[str, Any], ...] = (
+    {},
+    {"ratio": 1, "dense": 0},
+    {"memory": 2000, "ratio": 1},
+    {"memory": 20_000, "strict": True, "dense": 0},
+    {"threads": 3, "least": 5, "long_list": 2},
+)
+
+
+# The rules by their definition ---------------------------------------------------------------------------------------
+
+
+def is_whole(token: bytes) -> bool:
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def begins_character(token: bytes) -> bool:
+    """Whether a token is one character, or the first bytes of one."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        text = decoder.decode(token)
+    except UnicodeDecodeError:
+        return False
+    pending = decoder.getstate()[0]
+    return (len(text), len(pending)) in {(1, 0), *((0, n) for n in (1, 2, 3))}
+
+
+def joins_parts(left: bytes, right: bytes) -> bool:
+    if is_whole(left) and is_whole(right):
+        return False
+    return is_whole(left) or len(right) != 1 or not begins_character(left) or not begins_character(left + right)
+
+
+def scripts_of(token: bytes) -> set[str]:
+    text = token.decode(errors="ignore")
+    return {name for name, pattern in SCRIPTS.items() if pattern.search(text)}
+
+
+def breaks(rules: bpe.MergeRules, left: bytes, right: bytes) -> bool:
+    """Whether a rule, other than a veto, refuses a pair."""
+    token = left + right
+    return bool(
+        (rules.whole_characters and joins_parts(left, right))
+        or (rules.one_script and len(scripts_of(token)) > 1)
+        or (rules.max_words is not None and len([part for part in token.split(b" ") if part]) > rules.max_words)
+        or any(each.encode() in token for each in rules.forbidden)
+    )
+
+
+def veto_of(rules: bpe.MergeRules, mark: str = "") -> Callable[[Any, Any, int], bool]:
+    """What the oracle asks."""
+
+    def veto(left: Any, right: Any, count: int) -> bool:
+        parts = [part.encode() if isinstance(part, str) else part for part in (left, right)]
+        if mark:
+            parts[1] = parts[1].removesuffix(mark.encode())
+        return breaks(rules, *parts) or (rules.veto is not None and bool(rules.veto(left, right, count)))
+
+    return veto
+
+
+class Asked:
+    """A veto that remembers what it was asked, and refuses by the length of the token and the count."""
+
+    def __init__(self, modulus: int) -> None:
+        self.modulus = modulus
+        self.calls: list[tuple[Any, Any, int]] = []
+
+    def __call__(self, left: Any, right: Any, count: int) -> bool:
+        self.calls.append((left, right, count))
+        return (len(left) + 3 * len(right) + count) % self.modulus == 0
+
+
+def random_rules(random_: random.Random, veto: Asked | None) -> bpe.MergeRules:
+    return bpe.MergeRules(
+        whole_characters=random_.random() < 0.5,
+        one_script=random_.random() < 0.5,
+        max_words=random_.choice((None, None, 1, 2)),
+        forbidden=random_.choice(((), (), ("a",), ("aa", "é"))),
+        veto=veto,
+    )
+
+
+def random_words(random_: random.Random) -> dict[str, int]:
+    letters = random_.choice(LETTERS)
+    n, most = random_.choice((1, 4, 12)), random_.choice((1, 3, 9))
+    return {
+        "".join(random_.choices(letters, k=random_.choice((1, 2, 4, 9))))
+        * random_.choice((1, 1, 2, 3)): random_.randint(1, most)
+        for _ in range(n)
+    }
+
+
+def merges_of(tok: bpe.Tokenizer) -> list[tuple[Any, Any]]:
+    tokens = {number: token for token, number in tok.vocab().items()}
+    return [(tokens[left], tokens[right]) for left, right in tok.merges.tolist()]
+
+
+def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "tuning", kernel_input.Tuning(**switches))
+        return bpe.train(**options)
+
+
+# Merges ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tie_break", learning.TIE_BREAKS)
+def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
+    random_ = random.Random(f"rules {tie_break}")
+    for _ in range(80 * SOAK):
+        words, modulus = random_words(random_), random_.choice((0, 2, 3))
+        ours, theirs = (Asked(modulus) if modulus else None for _ in range(2))
+        rules = random_rules(random_, ours)
+        options: dict[str, Any] = {"num_merges": random_.choice((3, 40)), "tie_break": tie_break}
+        options["min_frequency"] = random_.choice((1, 1, 2))
+        tok = trained(random_.choice(SWITCHES), counts=words, rules=rules, pretokenizer=None, **options)
+        expected = reference.train(
+            {reference.byte_word(word.encode()): count for word, count in words.items()},
+            alphabet=BYTE_ORDER,
+            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": theirs})),
+            **options,
+        )
+        assert merges_of(tok) == [(step.left, step.right) for step in expected.steps], (words, rules, options)
+        if ours is not None and theirs is not None:
+            assert ours.calls == theirs.calls
+
+
+@pytest.mark.parametrize("glued", [None, False, True])
+def test_merges_of_characters_are_the_oracles(glued: bool | None) -> None:
+    random_ = random.Random(f"characters {glued}")
+    mark = None if glued is None else "</w>"
+    for _ in range(40 * SOAK):
+        words, modulus = random_words(random_), random_.choice((0, 3))
+        ours, theirs = (Asked(modulus) if modulus else None for _ in range(2))
+        rules = random_rules(random_, ours)
+        tok = bpe.train(
+            counts=words, rules=rules, pretokenizer=None, model="char", num_merges=20, tie_break="smallest",
+            end_of_word=mark, end_of_word_glued=bool(glued),
+        )  # fmt: skip
+        expected = reference.train(
+            {reference.char_word(word, mark, bool(glued)): count for word, count in words.items()},
+            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": theirs}), mark or ""),
+            num_merges=20,
+            tie_break="smallest",
+        )
+        assert merges_of(tok) == [(step.left, step.right) for step in expected.steps], (words, rules)
+        if ours is not None and theirs is not None:
+            assert ours.calls == theirs.calls
+
+
+def test_marks_after_bytes_follow_whole_characters() -> None:
+    words = {"né": 5, "né語": 3}
+    for glued in (False, True):
+        options: dict[str, Any] = {"end_of_word": "</w>", "end_of_word_glued": glued}
+        rules = bpe.MergeRules(whole_characters=True)
+        tok = bpe.train(counts=words, rules=rules, num_merges=40, pretokenizer=None, **options)
+        for token, number in tok.vocab().items():
+            assert number < 256 + 256 * glued or begins_character(token) or is_whole(token.removesuffix(b"</w>"))
+        assert len(tok.encode("né")) == 1
+
+
+def test_superwords_obey_the_rules_in_both_stages() -> None:
+    random_ = random.Random("superwords")
+    for _ in range(30 * SOAK):
+        lines = [" ".join(random_.choices(("the", "я", "语", "é", "a:", "end"), k=6)) + "\n" for _ in range(6)]
+        rules = random_rules(random_, None)
+        superwords = bpe.SuperWords(262, max_words=3, first_pretokenizer="gpt2")
+        tok = bpe.train(texts=lines, vocab_size=285, superwords=superwords, rules=rules)
+        words = bpe.count_words(texts=lines, pretokenizer="gpt2")
+        one = reference.train(
+            {reference.byte_word(word): count for word, count in words.items()},
+            alphabet=BYTE_ORDER, vocab_size=262, veto=veto_of(rules),
+        )  # fmt: skip
+        merges = [(step.left, step.right) for step in one.steps]
+        units = reference.count_words(lines)
+        split = {reference.byte_word(unit.encode()): count for unit, count in units.items()}
+        for left, right in merges:
+            split = {reference.merge_all(symbols, left, right): count for symbols, count in split.items()}
+        both = bpe.MergeRules(
+            rules.whole_characters, rules.one_script, min(3, rules.max_words or 3), (*rules.forbidden, ": ")
+        )
+        first = [*BYTE_ORDER, *(left + right for left, right in merges)]
+        two = reference.train(split, alphabet=first, vocab_size=285, veto=veto_of(both))
+        assert merges_of(tok) == merges + [(step.left, step.right) for step in two.steps], (lines, rules)
+
+
+def test_extending_with_rules_goes_on_where_training_stopped() -> None:
+    random_ = random.Random("extend")
+    for _ in range(20 * SOAK):
+        words, rules = random_words(random_), random_rules(random_, None)
+        whole = bpe.train(counts=words, num_merges=12, rules=rules, pretokenizer=None)
+        first = bpe.train(counts=words, num_merges=5, rules=rules, pretokenizer=None)
+        assert bpe.extend(first, words, whole.vocab_size, rules=rules) == whole
+
+
+def test_refused_pairs_leave_the_memory_to_others() -> None:
+    """Refused pairs, with long lists and more frequent than the others, do not hold up training in little memory."""
+    words = {f"ab{chr(0x4E00 + i)}cd": 2 for i in range(40)} | {"xyz": 3, "xy": 2}
+    options: dict[str, Any] = {"counts": words, "num_merges": 30, "pretokenizer": None, "special_tokens": ["ab", "cd"]}
+    options["rules"] = bpe.MergeRules(whole_characters=True, veto=lambda left, right, count: count > 50)
+    assert trained({"memory": 24_000, "strict": True, "dense": 0, "ratio": 1}, **options) == trained({}, **options)
+
+
+# Resuming, errors, the command line -----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_resumes_with_the_same_rules_only(tmp_path: Path) -> None:
+    texts = ["я and a, я and a: 語 and語"] * 3
+    saved = tmp_path / "saved"
+
+    def train(rules: bpe.MergeRules | None, most: int = 280, **options: Any) -> bpe.Tokenizer:
+        return bpe.train(texts=texts, vocab_size=most, rules=rules, checkpoint=saved, **options)
+
+    def stop(step: int, *_: object) -> None:
+        if step == 5:
+            raise KeyboardInterrupt
+
+    rules = bpe.MergeRules(whole_characters=True, veto=lambda left, right, _: right == b"n")
+    with pytest.raises(KeyboardInterrupt):
+        train(rules, on_merge=stop)
+    with pytest.raises(ValueError, match=r"made with rules=\{'whole_characters': True, 'veto': True\}, but rules=None"):
+        train(None)
+    assert train(rules) == bpe.train(texts=texts, vocab_size=280, rules=rules)
+    other = bpe.MergeRules(whole_characters=True, veto=lambda left, right, _: right == b"d")
+    with pytest.raises(bpe.FormatError, match="the checkpoint is not of this training"):
+        train(other)
+
+
+def test_an_error_in_a_veto_ends_the_training() -> None:
+    def veto(left: bytes, right: bytes, count: int) -> bool:
+        raise LookupError("no such pair")
+
+    with pytest.raises(LookupError, match="no such pair"):
+        bpe.train(texts=["aa"], num_merges=1, rules=bpe.MergeRules(veto=veto))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"whole_characters": 1}, TypeError, "whole_characters is 1, an int; it must be a bool"),
+        ({"veto": "x"}, TypeError, "veto is 'x'; it must be callable as"),
+        ({"max_words": 0}, ValueError, "max_words is 0"),
+        ({"forbidden": "ab"}, TypeError, "forbidden is .*; it must be a tuple of str"),
+        ({"forbidden": ("",)}, ValueError, "each must be a str of at least one character"),
+        ({"forbidden": ("a",) * 65}, ValueError, "forbidden has 65 strings; it may have at most 64"),
+    ],
+)
+def test_invalid_rules_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        bpe.MergeRules(**options)
+    with pytest.raises(TypeError, match=r"rules is .*; it must be a bpe.MergeRules or None"):
+        bpe.train(texts=["aa"], num_merges=1, rules=options)  # type: ignore[arg-type]
+
+
+def test_the_command_line_has_the_rules(tmp_path: Path) -> None:
+    from bpe.cli import main
+
+    path, out = tmp_path / "corpus.txt", tmp_path / "tokenizer.json"
+    path.write_text("я and a: и語 語a and and é é\n" * 4)
+    given = [str(path), "-o", str(out), "--vocab-size", "290", "--quiet", "--whole-characters", "--one-script"]
+    main(["train", *given, "--max-words", "1", "--forbid", "nd"])
+    rules = bpe.MergeRules(True, True, 1, ("nd",))
+    expected = bpe.train(files=path, vocab_size=290, rules=rules)
+    assert bpe.Tokenizer.load(out) == expected
+    assert expected != bpe.train(files=path, vocab_size=290)
+    main(["train", *given, "--superwords", "270", "--max-words", "2", "--forbid", "nd"])
+    superwords = bpe.SuperWords(270, max_words=2, forbidden=("nd",))
+    rules = bpe.MergeRules(whole_characters=True, one_script=True)
+    assert bpe.Tokenizer.load(out) == bpe.train(files=path, vocab_size=290, superwords=superwords, rules=rules)

@@ -1,0 +1,330 @@
+"""Parity-aware training gives the merges of its definition, and those of Hugging Face's trainer."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference
+from strategies import SOAK, TIE_BREAKS
+
+import bpe
+from bpe.training import trainer as learning
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+Counts = dict[str, int]
+
+
+# The definition -------------------------------------------------------------------------------------------------------
+
+
+def spell(word: str, options: dict[str, Any]) -> tuple[Any, ...]:
+    """A word's initial symbols."""
+    if options.get("model") == "char":
+        return reference.char_word(word, options.get("end_of_word"), options.get("end_of_word_glued", False))
+    return reference.byte_word(word.encode())
+
+
+def length_of(words: list[tuple[tuple[Any, ...], int]]) -> int:
+    """The number of tokens."""
+    return sum(len(symbols) * count for symbols, count in words)
+
+
+def choose(texts: list[list[Any]], starts: list[int], fair: dict[str, Any], over: set[int], recent: deque[int]) -> int:
+    """The language of the next step, by the definition."""
+    left = [i for i in range(len(texts)) if i not in over]
+    if fair.get("window_size") is not None:
+        most = fair.get("alpha", 2.0) / len(texts)
+        left = [i for i in left if recent.count(i) / fair["window_size"] <= most] or left
+    lengths = [length_of(words) for words in texts]
+    if fair.get("ratios") is None:
+        return max(left, key=lambda i: (lengths[i], -i))
+    ratios = list(fair["ratios"].values())
+    return min(left, key=lambda i: (starts[i] / lengths[i] / ratios[i], i))
+
+
+def fair_merges(
+    corpus: dict[str, Counts], fair: dict[str, Any], options: dict[str, Any], most: int, ids: dict[Any, int]
+) -> list[tuple[Any, Any, int]]:
+    """The merges (left, right, count) of the definition: everything is counted anew at each step. `ids` grows."""
+    texts = [[(spell(word, options), count) for word, count in words.items()] for words in corpus.values()]
+    dev = [[(spell(word, options), n) for word, n in fair["dev"][name].items()] for name in corpus if fair.get("dev")]
+    starts = [length_of(words) for words in texts]
+    over: set[int] = set()
+    recent: deque[int] = deque(maxlen=fair.get("window_size"))
+    merges: list[tuple[Any, Any, int]] = []
+    least = max(options.get("min_frequency", 1), 1)
+    while len(merges) < most and len(over) < len(texts):
+        everything = len(merges) < fair.get("global_merges", 0)
+        if everything:
+            chosen, counts = None, reference.pair_counts([word for words in texts for word in words])
+        else:
+            chosen = choose(dev or texts, starts, fair, over, recent)
+            counts = reference.pair_counts(texts[chosen])
+        longest = options.get("max_token_length") or 1 << 30
+        fits = {pair: n for pair, n in counts.items() if n >= least and len(pair[0] + pair[1]) <= longest}
+        if not fits:
+            if everything:
+                break
+            over.add(chosen)
+            continue
+        if chosen is not None:
+            recent.append(chosen)
+        tied = [pair for pair, n in fits.items() if n == max(fits.values())]
+        left, right = reference.first_of_equals(tied, options.get("tie_break", "id"), ids)
+        merges.append((left, right, fits[left, right]))
+        ids[left + right] = len(ids)
+        for each in (texts, dev):
+            each[:] = [[(reference.merge_all(w, left, right), n) for w, n in words] for words in each]
+    return merges
+
+
+def random_corpus(chosen: random.Random) -> dict[str, Counts]:
+    """Words of two to four languages, which share letters and some words."""
+    shared = ["ab", "aaaa", "abab"]
+    corpus = {}
+    for name in "xyzw"[: chosen.randint(2, 4)]:
+        letters = chosen.choice(["ab", "abc", "bcd", "éa", "cd"])
+        corpus[name] = {
+            "".join(chosen.choices(letters, k=chosen.choice((1, 2, 3, 5, 8, 13)))): chosen.randint(1, 9)
+            for _ in range(chosen.randint(1, 6))
+        }
+        if chosen.random() < 0.5:
+            corpus[name][chosen.choice(shared)] = chosen.randint(1, 20)
+    return corpus
+
+
+def random_options(chosen: random.Random, corpus: dict[str, Counts]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(Keyword arguments of `ParityAware`, with counts as dicts; options of `train`)."""
+    fair: dict[str, Any] = {"global_merges": chosen.choice((0, 0, 3, 100))}
+    kind = chosen.choice(("corpus", "dev", "ratios"))
+    if kind == "dev":
+        fair["dev"] = dict(zip(corpus, chosen.sample([*random_corpus(chosen).values()] * 4, len(corpus)), strict=True))
+    if kind == "ratios":
+        fair["ratios"] = {name: chosen.choice((0.5, 1.0, 3)) for name in corpus}
+    if chosen.random() < 0.5:
+        fair |= {"window_size": chosen.choice((1, 3, 10)), "alpha": chosen.choice((0.4, 1.0, 2.0))}
+    options: dict[str, Any] = {"tie_break": chosen.choice(TIE_BREAKS), "min_frequency": chosen.choice((0, 1, 4))}
+    if chosen.random() < 0.2:
+        options["max_token_length"] = chosen.randint(2, 5)
+    if chosen.random() < 0.3:
+        options["model"] = "char"
+        if chosen.random() < 0.5:
+            options |= {"end_of_word": "_", "end_of_word_glued": chosen.random() < 0.5}
+            options.pop("max_token_length", None)
+    return fair, options
+
+
+def counts_of(words: Counts, options: dict[str, Any]) -> bpe.WordCounts:
+    counts = bpe.WordCounts("whitespace" if options.get("model") == "char" else "gpt2")
+    counts.update(words)
+    return counts
+
+
+def parity_aware(fair: dict[str, Any], options: dict[str, Any]) -> bpe.ParityAware:
+    if fair.get("dev"):
+        fair = fair | {"dev": {name: counts_of(words, options) for name, words in fair["dev"].items()}}
+    return bpe.ParityAware(**fair)
+
+
+def trained(corpus: dict[str, Counts], fair: dict[str, Any], **options: Any) -> tuple[bpe.Tokenizer, list[Any]]:
+    seen: list[Any] = []
+    counts = {name: counts_of(words, options) for name, words in corpus.items()}
+    tok = bpe.train(
+        counts=counts, fair=parity_aware(fair, options), on_merge=lambda *merge: seen.append(merge), **options
+    )
+    return tok, seen
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_merges_are_those_of_the_definition(seed: int) -> None:
+    """Hundreds of random corpora, with all options, until no pair is left."""
+    chosen = random.Random(seed)
+    for _ in range(30 * SOAK):
+        corpus = random_corpus(chosen)
+        fair, options = random_options(chosen, corpus)
+        most = chosen.choice((5, 200))
+        tok, seen = trained(corpus, fair, num_merges=most, **options)
+        ids = {token: number for token, number in tok.vocab().items() if number < tok.vocab_size - len(tok.merges)}
+        expected = fair_merges(corpus, fair, options, most, ids)
+        assert [(left, right, count) for _, left, right, _, count in seen] == expected, (corpus, fair, options)
+        assert tok.vocab() == ids
+        assert tok.training is not None
+        assert tok.training.merges == len(expected)
+
+
+def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads, 32-bit symbols, little memory and the filter change nothing."""
+    chosen = random.Random(7)
+    corpus = {
+        name: {"".join(chosen.choices(letters, k=chosen.randint(1, 12))): chosen.randint(1, 30) for _ in range(300)}
+        for name, letters in (("a", "abcd"), ("b", "cdefg"), ("c", "xy"))
+    }
+    fair = {"global_merges": 20, "window_size": 10, "alpha": 1.2}
+    expected, merges = trained(corpus, fair, num_merges=400)
+    for tuning in (
+        learning.Tuning(dense=0),
+        learning.Tuning(narrow=300),
+        learning.Tuning(least=1, long_list=1, threads=3),
+        learning.Tuning(memory=1 << 14),
+    ):
+        monkeypatch.setattr(learning, "tuning", tuning)
+        assert trained(corpus, fair, num_merges=400) == (expected, merges)
+
+
+# Hugging Face's trainer -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["dev", "ratios", "corpus", "window", "global"])
+def test_hugging_faces_trainer_learns_the_same(kind: str) -> None:
+    tokenizers = pytest.importorskip("tokenizers", minversion="0.23.2")
+    if not hasattr(tokenizers.trainers, "ParityBpeTrainer"):
+        pytest.skip("this release of tokenizers has no ParityBpeTrainer")
+    chosen = random.Random(kind)
+    languages = ("en", "de", "ru")
+    texts = {}
+    for name, letters in zip(languages, ("abcdefg", "abcxyzö", "бвгдежз"), strict=True):
+        stems = ["".join(chosen.choices(letters, k=chosen.randint(2, 6))) for _ in range(25)]
+        texts[name] = [
+            " ".join(chosen.choice(stems) + chosen.choice(["", "a", "ab", "б"]) for _ in range(8)) for _ in range(40)
+        ]
+    parallel = {name: lines[::-1][:10] for name, lines in texts.items()}
+    theirs: dict[str, Any] = {"num_merges": 120, "show_progress": False}
+    ours: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    if kind in ("dev", "window", "global"):
+        given["dev_iterators"] = [iter(parallel[name]) for name in languages]
+        ours["dev"] = {name: bpe.count_words(texts=parallel[name], pretokenizer="whitespace") for name in languages}
+    if kind == "ratios":
+        given["ratio"] = [1.0, 1.5, 0.7]
+        ours["ratios"] = dict(zip(languages, given["ratio"], strict=True))
+    if kind == "window":
+        theirs |= {"variant": "window", "window_size": 10, "alpha": 1.1}
+        ours |= {"window_size": 10, "alpha": 1.1}
+    if kind == "global":
+        theirs["global_merges"] = ours["global_merges"] = 30
+    peer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    peer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    trainer = tokenizers.trainers.ParityBpeTrainer(**theirs)
+    trainer.train_from_iterator(peer, [iter(texts[name]) for name in languages], **given)
+    fair = bpe.ParityAware(**ours)
+    tok = bpe.train(texts=texts, model="char", num_merges=120, tie_break="greatest", fair=fair)
+    merges = [(tok.token_bytes(left).decode(), tok.token_bytes(right).decode()) for left, right in tok.merges.tolist()]
+    assert [tuple(pair) for pair in json.loads(peer.to_str())["model"]["merges"]] == merges
+    assert tok.vocab() == dict(sorted(peer.get_vocab().items(), key=lambda item: item[1]))
+
+
+# The corpus, limits and checkpoints -----------------------------------------------------------------------------------
+
+TEXTS = {
+    "en": ["the cat and the hat\n", "lower, lowest and newest\n"] * 9,
+    "ko": ["고양이와 모자\n", "가장 새로운 고양이\n"] * 4,
+    "ru": ["кот и шляпа\n", "самый новый кот\n"] * 5,
+}
+FAIR = bpe.ParityAware(ratios={"en": 1.0, "ko": 1.2, "ru": 1.1}, global_merges=4)
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    paths = {}
+    for name, texts in TEXTS.items():
+        paths[name] = folder / f"{name}.txt"
+        paths[name].write_text("".join(texts), encoding="utf-8", newline="")
+    return paths
+
+
+def test_files_texts_counts_threads_and_memory_give_the_same(tmp_path: Path) -> None:
+    joined = {name: ["".join(texts)] for name, texts in TEXTS.items()}
+    expected = bpe.train(texts=joined, vocab_size=320, fair=FAIR, threads=1)
+    counts = {name: bpe.count_words(texts=texts) for name, texts in joined.items()}
+    kept = {name: dict(each.items()) for name, each in counts.items()}
+    assert bpe.train(files=files_of(tmp_path), vocab_size=320, fair=FAIR, threads=2) == expected
+    assert bpe.train(counts=counts, vocab_size=320, fair=FAIR) == expected
+    assert {name: dict(each.items()) for name, each in counts.items()} == kept
+    assert bpe.train(texts=joined, vocab_size=320, fair=FAIR, max_memory="3G") == expected
+    with pytest.raises(ValueError, match="max_memory"):
+        bpe.train(texts=joined, vocab_size=320, fair=FAIR, max_memory=learning.resident() + (66 << 20))
+    sizes = bpe.train(texts=joined, vocab_size=[320, 290], fair=FAIR)
+    assert sizes == [expected, expected.truncate_vocab(290)]
+    assert sizes[1] == bpe.train(texts=joined, vocab_size=290, fair=FAIR)
+
+
+@pytest.mark.parametrize("form", ["files", "texts"])
+def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus: Any = files_of(tmp_path) if form == "files" else TEXTS
+    options: dict[str, Any] = {form: corpus, "num_merges": 60, "fair": FAIR}
+    expected = bpe.train(**options)
+    path = tmp_path / "run.ckpt"
+
+    def stop(step: int, *_: object) -> None:
+        if step == 25:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bpe.train(**options, checkpoint=path, on_merge=stop)
+    if form == "files":
+        monkeypatch.setattr("bpe.training.run.count_into", None)  # must not be called
+    steps: list[int] = []
+    tok = bpe.train(**options, checkpoint=path, on_merge=lambda step, *_: steps.append(step))
+    assert tok == expected
+    assert steps == list(range(26, 61))
+    assert tok.training is not None
+    assert expected.training is not None
+    assert tok.training.curve == expected.training.curve
+    other = bpe.ParityAware(global_merges=4)
+    with pytest.raises(ValueError, match=r"was made with fair=.*but fair="):
+        bpe.train(**options | {"fair": other}, checkpoint=path)
+
+
+def test_a_language_without_pairs_leaves_its_turns_to_the_others() -> None:
+    corpus = {"a": {"a": 1000}, "b": {"bcbcbc": 2}}
+    tok, seen = trained(corpus, {}, num_merges=9)
+    assert [merge[3] for merge in seen] == [b"bc", b"bcbc", b"bcbcbc"]
+    assert tok.training is not None
+    assert tok.training.stopped == "no pairs left"
+    tok, _ = trained(corpus, {}, num_merges=9, min_frequency=3)
+    assert tok.training is not None
+    assert (tok.training.stopped, tok.training.merges) == ("min_frequency", 2)
+
+
+# Wrong arguments ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fair", "message"),
+    [
+        ({"ratios": {"a": 0.0}}, r"ratios\['a'\] is 0.0; it must be a number above 0"),
+        ({"ratios": {"a": float("inf")}}, "must be a number above 0"),
+        ({"ratios": [1.0]}, "ratios is .*; it must map each language"),
+        ({"ratios": {"a": 1.0}, "dev": {"a": bpe.WordCounts()}}, "at most one of them"),
+        ({"dev": {"a": {"word": 1}}}, r"dev\['a'\] is .*; it must be a bpe.WordCounts"),
+        ({"window_size": 0}, "window_size is 0; it must be"),
+        ({"alpha": -1.0}, "alpha is -1.0; it must be a number above 0"),
+        ({"global_merges": -1}, "global_merges is -1; it must be"),
+    ],
+)
+def test_wrong_options_are_refused(fair: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        bpe.ParityAware(**fair)
+
+
+def test_corpora_without_languages_are_refused() -> None:
+    fair = bpe.ParityAware(ratios={"a": 1.0, "b": 1.0})
+    for corpus, message in (
+        ({"texts": ["text"]}, "texts is .*; with fair, it must map each language to its own texts"),
+        ({"texts": {}}, "it must map each language"),
+        ({"texts": {1: ["text"]}}, "the name of a language must be a str"),
+        ({"texts": {"a": ["text"]}}, "ratios has the languages 'a', 'b', the corpus has 'a'; they must be the same"),
+        ({"texts": {"a": ["text"], "b": []}}, "language 'b': the corpus has no words"),
+        ({"counts": {"a": bpe.WordCounts("o200k"), "b": bpe.WordCounts()}}, "counts of 'b' in the corpus were made"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            bpe.train(**corpus, vocab_size=300, fair=fair)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"fair is True.*; it must be a bpe.ParityAware"):
+        bpe.train(texts=TEXTS, vocab_size=300, fair=True)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="fair and superwords"):
+        bpe.train(texts=TEXTS, vocab_size=300, fair=bpe.ParityAware(), superwords=bpe.SuperWords(270))
