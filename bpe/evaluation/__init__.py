@@ -1,0 +1,20 @@
+"""How good a vocabulary is for texts: counts of one pass over text and ids, and the metrics made of them.
+
+In come tokenizers and corpora; out comes an `Evaluation`. The files, in the order in which data meets them:
+
+- `evaluating.py` `bpe.evaluate`: checks arguments, and runs one pass for all tokenizers;
+- `adapters.py` tokenizers of this package and of others, as what gives ids and where their boundaries are;
+- `corpora.py` the corpora, as blocks of documents that may be cut for all tokenizers;
+- `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`); `grouping.py` keeps sums of
+  documents, or of groups of them, for intervals;
+- `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`
+  which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
+- `result.py` `Evaluation` and its parts; `table.py` the same for a terminal; `sanity.py` `bpe.sanity_check`.
+
+Invariants: figures do not depend on threads or on how the text is divided into blocks; ids are those of
+`Tokenizer.encode`; intervals depend on the seed alone. Memory is that of a few blocks, the tokenizers' caches, and
+8 bytes for each token of a vocabulary, thread and corpus. Cost: linear in the text.
+
+Sources: Zouhar et al. 2023, Petrov et al. 2023, Gowda and May 2020, Land and Bartolo 2024, Arnett and Bergen 2025
+(MorphScore), Singh and Strouse 2024; the definitions of TokEval.
+"""

@@ -1,0 +1,346 @@
+"""Tokenizers as an evaluation uses them: the ids of documents, and where in the text each token begins.
+
+`adapt` accepts this package's `Tokenizer`, `tokenizers.Tokenizer` and objects with one as `backend_tokenizer`
+(transformers), `tiktoken.Encoding`, and any object with `encode_batch` and `vocab` (`SimpleTokenizer`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.batch import TokenBatch
+from bpe.errors import shown, typed
+from bpe.tokenizer import Tokenizer, engine_of, text_encoder_of
+from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.vocab.vocabulary import ORDINARY
+
+#: No sizes of tokens: they are those of the vocabulary.
+NO_SIZES = np.empty(0, dtype=np.uint32)
+
+
+class SimpleTokenizer(Protocol):
+    """What `bpe.evaluate` needs of a tokenizer of another package.
+
+    `vocab` may be a method or an attribute. Its tokens are the bytes that they stand for, or str with that UTF-8. If
+    the tokens of a text have as many bytes as the text, what they cut is counted too; otherwise only tokens are.
+
+    """
+
+    def encode_batch(self, texts: Sequence[str], /) -> Iterable[Any]:
+        """The ids of each text: sequences of int, or objects with such a sequence as `ids`."""
+        ...
+
+    @property
+    def vocab(self) -> Any:
+        """Token → id, or a method that returns it."""
+        ...
+
+
+#: Ids of documents, their offsets, and the number of bytes of text of each token (empty: those of the vocabulary).
+Encoded = tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint32]]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a vocabulary by id: token i is `blob[offsets[i]:offsets[i + 1]]`.
+
+    Attributes:
+        blob: the bytes of all.
+        offsets: int64, shape (n + 1,).
+        known: bool: whether the id has an ordinary token, and not a special one or none.
+
+    """
+
+    blob: bytes
+    offsets: NDArray[np.int64]
+    known: NDArray[np.bool_]
+
+    def __getitem__(self, number: int) -> bytes:
+        """The bytes of a token."""
+        return self.blob[self.offsets[number] : self.offsets[number + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The length of each token in bytes."""
+        return np.diff(self.offsets)
+
+
+class Adapter:
+    """A tokenizer with a name; subclasses encode.
+
+    Attributes:
+        name: a short name, unique in an evaluation.
+        tokenizer: the object given.
+        limit: one more than the greatest id.
+        vocab_size: the number of tokens.
+        tokens: the bytes of its tokens by id.
+        thread_safe: whether several threads may encode at once.
+
+    """
+
+    name: str
+    tokenizer: Any
+    limit: int
+    vocab_size: int
+    thread_safe = True
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by id."""
+        raise NotImplementedError
+
+    @cached_property
+    def lengths(self) -> NDArray[np.uint32]:
+        """The bytes of text that each token stands for, by id."""
+        return self.tokens.lengths.astype(np.uint32)
+
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
+        """The ids of documents in one buffer, in the caller's thread."""
+        raise NotImplementedError
+
+    def encode_texts(self, texts: list[str]) -> TokenBatch:
+        """The ids of texts."""
+        raise NotImplementedError
+
+    def decode_each(self, numbers: list[int]) -> list[str]:
+        """The text of each of some ids by itself; a token that is not whole characters has U+FFFD."""
+        raise NotImplementedError
+
+    def decode_all(self, rows: TokenBatch) -> list[str]:
+        """The text of each row of ids."""
+        raise NotImplementedError
+
+
+class OwnAdapter(Adapter):
+    """A `Tokenizer` of this package."""
+
+    def __init__(self, tokenizer: Tokenizer, name: str) -> None:
+        self.name, self.tokenizer = name, tokenizer
+        self.limit, self.vocab_size = tokenizer.n_vocab, tokenizer.vocab_size
+        self.engine = engine_of(tokenizer)
+        self._texts = text_encoder_of(tokenizer)
+        spec = tokenizer.spec
+        #: Whether each token is a part of the text, so that their lengths are positions in it if nothing is dropped.
+        self._own_bytes = (
+            spec.model == "byte"
+            and spec.unk_token is None
+            and spec.end_of_word is None
+            and spec.normalizer is None
+            and bool((spec.vocabulary.lengths < 1 << 24).all())
+        )
+        #: Whether the kernel takes documents in a buffer too.
+        self.direct = self.engine.direct and self._own_bytes
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by id."""
+        spec = self.tokenizer.spec
+        known = spec.vocabulary.kinds == ORDINARY
+        known[list(spec.special_tokens.values())] = False
+        return Tokens(spec.vocabulary.blob, spec.vocabulary.offsets, known)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.uint32]:
+        """The bytes of each token by id."""
+        return np.array(self.tokenizer.token_byte_lengths)
+
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
+        """The ids of documents in one buffer."""
+        specials = self.engine.specials
+        if self._own_bytes:
+            if specials.always and specials.occur(text, specials.always):
+                documents = [bytes(text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+                batch = self.engine.encode_batch(documents, 1, specials.always)
+            else:
+                batch = self.engine.encode_documents(text, starts, ends, 1)
+            if self.direct or self._is_aligned(batch, ends - starts):
+                return batch.ids, batch.offsets, NO_SIZES
+        rows, sizes = [], []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            document = bytes(text[start:end])
+            ids, spans = self.tokenizer.encode_with_offsets(document, "byte")
+            rows.append(ids)
+            sizes.append(sizes_of(spans[:, 0], len(document)))
+        return _joined(rows, sizes)
+
+    def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
+        """Whether the tokens of each document have as many bytes as the document."""
+        ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(self.lengths[batch.ids], dtype=np.int64)))
+        return np.array_equal(np.diff(ends[batch.offsets]), sizes)
+
+    def encode_texts(self, texts: list[str]) -> TokenBatch:
+        """The ids of texts."""
+        return cast("TokenBatch", self.tokenizer.encode_batch(texts))
+
+    def decode_each(self, numbers: list[int]) -> list[str]:
+        """The text of each of some ids by itself."""
+        return self.decode_all(TokenBatch(np.array(numbers, dtype=np.uint32), np.arange(len(numbers) + 1)))
+
+    def decode_all(self, rows: TokenBatch) -> list[str]:
+        """The text of each row of ids."""
+        return cast("list[str]", self.tokenizer.decode_batch(rows))
+
+
+class HuggingFaceAdapter(Adapter):
+    """A `tokenizers.Tokenizer`; its offsets say where tokens begin."""
+
+    def __init__(self, tokenizer: Any, name: str) -> None:
+        self.name, self.tokenizer = name, tokenizer
+        self._vocab: dict[str, int] = tokenizer.get_vocab()
+        self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by id; byte-level ones are spelled in GPT-2's letters."""
+        own = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
+        special = {n for n, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
+        return tokens_by_id(self._vocab, self.limit, letters="ByteLevel" in own, without=special)
+
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
+        """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
+        texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        rows, sizes = [], []
+        for document, n, found in zip(
+            texts, (ends - starts).tolist(), self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
+        ):
+            rows.append(np.array(found.ids, dtype=np.uint32))
+            own = self.lengths[rows[-1]]
+            if int(own.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
+                sizes.append(own)
+                continue
+            first = np.array([span[0] for span in found.offsets], dtype=np.int64)
+            sizes.append(sizes_of(first if document.isascii() else char_bytes(document)[first], n))
+        return _joined(rows, sizes)
+
+    def encode_texts(self, texts: list[str]) -> TokenBatch:
+        """The ids of texts."""
+        found = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return TokenBatch.from_lists([each.ids for each in found])
+
+    def decode_each(self, numbers: list[int]) -> list[str]:
+        """The text of each of some ids by itself."""
+        return cast("list[str]", self.tokenizer.decode_batch([[n] for n in numbers], skip_special_tokens=False))
+
+    def decode_all(self, rows: TokenBatch) -> list[str]:
+        """The text of each row of ids."""
+        return cast("list[str]", self.tokenizer.decode_batch(rows.to_list(), skip_special_tokens=False))
+
+
+class SimpleAdapter(Adapter):
+    """Any object with `encode_batch` and `vocab`; `tiktoken.Encoding` too."""
+
+    thread_safe = False
+
+    def __init__(self, tokenizer: Any, name: str, vocab: Mapping[Any, int], encode: Callable[[list[str]], Any]) -> None:
+        self.name, self.tokenizer, self._vocab, self._encode = name, tokenizer, vocab, encode
+        self.limit, self.vocab_size = max(vocab.values(), default=-1) + 1, len(vocab)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by id."""
+        special = getattr(self.tokenizer, "_special_tokens", {})
+        return tokens_by_id(self._vocab, self.limit, without=set(special.values()) if special else set())
+
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
+        """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        rows = self.encode_texts([str(text[start:end], "utf-8", "replace") for start, end in pairs])
+        return rows.ids.astype(np.uint32, copy=False), rows.offsets, NO_SIZES
+
+    def encode_texts(self, texts: list[str]) -> TokenBatch:
+        """The ids of texts."""
+        found = self._encode(texts)
+        if isinstance(found, TokenBatch):
+            return found
+        rows = [getattr(row, "ids", row) for row in found]
+        if len(rows) != len(texts):
+            raise ValueError(
+                f"{self.name}.encode_batch gave {len(rows)} rows for {len(texts)} texts; it must be one each"
+            )
+        return TokenBatch.from_lists(rows)
+
+    def decode_each(self, numbers: list[int]) -> list[str]:
+        """The text of each of some ids by itself."""
+        return [self.tokens[number].decode("utf-8", "replace") for number in numbers]
+
+    def decode_all(self, rows: TokenBatch) -> list[str]:
+        """The text of each row of ids."""
+        if callable(getattr(self.tokenizer, "decode", None)):
+            return [str(self.tokenizer.decode(row)) for row in rows.to_list()]
+        return [b"".join(map(self.tokens.__getitem__, row)).decode("utf-8", "replace") for row in rows.to_list()]
+
+
+def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
+    """The adapter of a tokenizer.
+
+    Raises:
+        TypeError: for an object that is none.
+
+    """
+    if isinstance(tokenizer, Adapter):
+        return tokenizer
+    if isinstance(tokenizer, Tokenizer):
+        return OwnAdapter(tokenizer, name or f"{tokenizer.vocab_size} tokens, {tokenizer.fingerprint[:8]}")
+    label = name or str(getattr(tokenizer, "name", None) or type(tokenizer).__name__)
+    inner = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(inner, "get_vocab") and hasattr(inner, "encode_batch") and hasattr(inner, "get_added_tokens_decoder"):
+        return HuggingFaceAdapter(inner, label)
+    if hasattr(tokenizer, "encode_ordinary_batch") and hasattr(tokenizer, "token_byte_values"):
+        numbers = [(tokenizer.encode_single_token(token), token) for token in tokenizer.token_byte_values()]
+        special = {name.encode(): tokenizer.encode_single_token(name) for name in tokenizer.special_tokens_set}
+        vocab = {token: number for number, token in numbers} | special
+        return SimpleAdapter(tokenizer, label, vocab, tokenizer.encode_ordinary_batch)
+    if hasattr(tokenizer, "encode_batch") and hasattr(tokenizer, "vocab"):
+        vocab = tokenizer.vocab() if callable(tokenizer.vocab) else tokenizer.vocab
+        if isinstance(vocab, Mapping):
+            return SimpleAdapter(tokenizer, label, vocab, tokenizer.encode_batch)
+        raise TypeError(f"the vocab of {label} is {typed(vocab)}; it must be a mapping of tokens to ids")
+    if isinstance(tokenizer, (str, os.PathLike)):
+        raise TypeError(f"tokenizer is {shown(tokenizer)}, a path; load it first: bpe.Tokenizer.load({tokenizer!r})")
+    raise TypeError(
+        f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer, a tokenizer of tokenizers, transformers or "
+        "tiktoken, or an object with encode_batch and vocab (bpe.evaluation.adapters.SimpleTokenizer)"
+    )
+
+
+def tokens_by_id(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> Tokens:
+    """The tokens of a mapping; those in GPT-2's letters with `letters`. The ids in `without` are special tokens."""
+    found: list[bytes] = [b""] * limit
+    known = np.zeros(limit, dtype=np.bool_)
+    for token, number in vocab.items():
+        if isinstance(token, bytes):
+            found[number] = token
+        elif letters and number not in without:
+            found[number] = bytes_or_utf8(token)
+        else:
+            found[number] = str(token).encode("utf-8", "surrogatepass")
+        known[number] = number not in without
+    return Tokens(b"".join(found), offsets_of([len(token) for token in found]), known)
+
+
+def sizes_of(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
+    """The bytes from the start of each token to that of the next one; the first begins and the last ends the text."""
+    if not len(starts):
+        return NO_SIZES
+    bounds = np.maximum.accumulate(np.append(starts, n))
+    bounds[0] = 0
+    return np.diff(np.minimum(bounds, n)).astype(np.uint32)
+
+
+def char_bytes(text: str) -> NDArray[np.int64]:
+    """The byte at which each character begins, and the end of the text."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    return offsets_of(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
+
+
+def _joined(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> Encoded:
+    ids = np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32)
+    return ids, offsets_of([len(row) for row in rows]), np.concatenate(sizes) if sizes else NO_SIZES

@@ -1,0 +1,157 @@
+"""`bpe.evaluate`: checks arguments, and measures tokenizers on corpora in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from bpe.base.progress import ProgressLike, check_progress, progress_bar
+from bpe.base.threads import thread_count
+from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import EncodingErrors
+from bpe.corpus.sources import Sources
+from bpe.errors import check_choice, check_int, shown, typed
+from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
+from bpe.evaluation.adapters import Adapter, adapt
+from bpe.evaluation.corpora import corpora_of
+from bpe.evaluation.metrics import ALPHA
+from bpe.evaluation.morphemes import Morphemes, alignment_of, checked_morphemes
+from bpe.evaluation.result import Draws, Evaluation, Settings, TokenizerResult
+from bpe.evaluation.tallying import tallies_of
+
+#: What a word is, by name.
+WORDS = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
+Words = Literal["script", "spaces", "characters"]
+
+#: A corpus given by files: paths, globs, directories, or `Sources`.
+Files = PathLike | Iterable[PathLike] | Sources
+
+
+def evaluate(
+    tokenizers: Any,
+    corpora: Files | Iterable[TextLike] | Mapping[str, Files | Iterable[TextLike]] | None = None,
+    *,
+    files: Files | Mapping[str, Files] | None = None,
+    texts: Iterable[TextLike] | Mapping[str, Iterable[TextLike]] | None = None,
+    separator: str | None = None,
+    per_line: bool = False,
+    encoding_errors: EncodingErrors = "strict",
+    words: Words = "script",
+    morphemes: Morphemes | None = None,
+    reference: str | None = None,
+    parallel: bool | None = None,
+    alpha: float = ALPHA,
+    rare: int = 10,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: ProgressLike = False,
+) -> Evaluation:
+    """Measure how good one or several tokenizers are for texts, in one pass over the text.
+
+    Exactly one of `corpora`, `files` and `texts` is given. Special tokens in the text are ordinary text.
+
+    Args:
+        tokenizers: a tokenizer, a list of them, or a mapping of names to them: `bpe.Tokenizer`, tokenizers of the
+            packages tokenizers, transformers and tiktoken, and any object with `encode_batch` and `vocab`.
+        corpora: a mapping of names, such as languages, to corpora: a str is a path (or a glob, or a directory), as are
+            `pathlib.Path` and `bpe.Sources`; any other iterable holds texts. Or one corpus without a name.
+        files: paths or `bpe.Sources`, as for `bpe.train`; or a mapping of names to them.
+        texts: an iterable of texts (str or bytes) or an Arrow array of strings; or a mapping of names to them.
+        separator: of files, the string between documents; one at the end of a file starts no empty document.
+        per_line: of files, make each line a document.
+        encoding_errors: of files, as for `bpe.train`.
+        words: "script" takes words between white space, and single characters of Chinese, Japanese and Thai;
+            "spaces" and "characters" take one of the two for all text.
+        morphemes: words with their morphemes, {"unhappy": ["un", "happy"]} or lists alone, to compare with.
+        reference: the corpus that premiums are relative to; None for the first one.
+        parallel: whether the corpora say the same, document by document; None for whether they have equally many
+            documents.
+        alpha: the order of the Rényi entropy.
+        rare: tokens of the vocabulary that occur less often are rare.
+        resamples: how often documents are drawn anew for intervals; 0 for no intervals.
+        confidence: the share of the resampled values that an interval holds.
+        seed: decides what is drawn, the same on every machine.
+        threads: how many to use; None is one per core.
+        progress: as for `bpe.train`.
+
+    Raises:
+        TypeError, ValueError: for arguments that are none of these.
+        FormatError, OSError: for files that cannot be read.
+
+    >>> import bpe
+    >>> small = bpe.train(texts=["low lower lowest 낮은"] * 3, vocab_size=260)
+    >>> large = bpe.train(texts=["low lower lowest 낮은"] * 3, vocab_size=270)
+    >>> found = bpe.evaluate([small, large], {"en": ["low", "slower"], "ko": ["낮은", "높은"]})
+    >>> [result["ko"]["bytes_per_token"] for result in found]
+    [1.0, 1.7142857142857142]
+
+    """
+    check_progress(progress)
+    adapters = adapters_of(tokenizers)
+    found = corpora_of(corpora, files, texts, separator, per_line, encoding_errors)
+    names = [corpus.name for corpus in found]
+    if reference is not None and reference not in names:
+        raise ValueError(f"reference is {shown(reference)}; it must be one of the corpora, {', '.join(names)}")
+    mode = WORDS[check_choice("words", words, ("script", "spaces", "characters"))]
+    settings = Settings(
+        alpha=_number("alpha", alpha, 0, math.inf),
+        rare=check_int("rare", rare, 1),
+        resamples=check_int("resamples", resamples, 0, 1_000_000),
+        confidence=_number("confidence", confidence, 0, 1),
+        seed=check_int("seed", seed, 0),
+        reference=reference,
+        parallel=bool(parallel),
+    )
+    segments = None if morphemes is None else checked_morphemes(morphemes)
+    sizes = [corpus.size for corpus in found]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    with progress_bar(progress, "encode", total, "B") as advance:
+        tallies = [tallies_of(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
+    if parallel is None:
+        settings = _with_parallel(settings, [each[0].groups.documents for each in tallies])
+    draws = [Draws(each, settings) for each in tallies]
+    results = []
+    for number, adapter in enumerate(adapters):
+        own = {name: (each[number], drawn) for name, each, drawn in zip(names, tallies, draws, strict=True)}
+        alignment = None if segments is None else alignment_of(adapter, segments)
+        results.append(TokenizerResult(adapter, number, own, settings, alignment))
+    return Evaluation(results, settings)
+
+
+def adapters_of(tokenizers: Any) -> list[Adapter]:
+    """The adapters of one or several tokenizers, with distinct names.
+
+    Raises:
+        TypeError, ValueError: for objects that are no tokenizers; for none.
+
+    """
+    if isinstance(tokenizers, Mapping):
+        found = [adapt(each, str(name)) for name, each in tokenizers.items()]
+    elif isinstance(tokenizers, (list, tuple)):
+        found = [adapt(each) for each in tokenizers]
+    else:
+        found = [adapt(tokenizers)]
+    if not found:
+        raise ValueError("tokenizers is empty; give at least one")
+    seen: dict[str, int] = {}
+    for adapter in found:
+        seen[adapter.name] = seen.get(adapter.name, 0) + 1
+        if seen[adapter.name] > 1:
+            adapter.name = f"{adapter.name} ({seen[adapter.name]})"
+    return found
+
+
+def _with_parallel(settings: Settings, documents: Sequence[int]) -> Settings:
+    """The settings with `parallel` found: several corpora have equally many documents."""
+    return replace(settings, parallel=len(documents) > 1 and len(set(documents)) == 1 and documents[0] > 0)
+
+
+def _number(name: str, value: object, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least < value <= most:
+        raise ValueError(f"{name} is {typed(value)}; it must be a number above {least:g}, and at most {most:g}")
+    return float(value)

@@ -1,0 +1,115 @@
+"""The definitions of the metrics, from counts and sums. Not here: counting (`tallying.py`).
+
+N tokens, B bytes, C characters, W words; p is the distribution of tokens over the text. A metric whose denominator is
+zero is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The order of the Rényi entropy, and the one that `tokenization-scorer` takes by default.
+ALPHA, SCORER_ALPHA = 2.5, 3.0
+#: The ranks between which `percentile_mass` sums, as fractions of the number of types (Gowda and May 2020).
+MASS_FROM, MASS_TO = 0.03, 0.83
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """A quotient; None if the whole is zero.
+
+    >>> ratio(1, 2), ratio(1, 0)
+    (0.5, None)
+    """
+    return float(part) / float(whole) if whole else None
+
+
+def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
+    """The Rényi entropy of tokens with these counts, in bits: log2(Σ p^alpha) / (1 − alpha); Shannon's for alpha 1.
+
+    >>> renyi_entropy(np.array([1, 1, 1, 1, 0])), renyi_entropy(np.array([2, 2]), 1)
+    (2.0, 1.0)
+    """
+    used = counts[counts > 0]
+    if len(used) < 2:
+        return 0.0
+    p = used / used.sum()
+    if alpha == 1:
+        return float(-np.sum(p * np.log2(p)))
+    if math.isinf(alpha):
+        return float(-np.log2(p.max()))
+    return float(np.log2(np.sum(p**alpha)) / (1 - alpha))
+
+
+def efficiency(counts: NDArray[np.int64], size: int | None = None, alpha: float = ALPHA) -> float | None:
+    """The Rényi entropy divided by the largest possible one, log2(size) (Zouhar et al. 2023).
+
+    Args:
+        counts: how often each token occurs.
+        size: the number of types: that of the vocabulary; None for those that occur.
+        alpha: the order; 1 gives Shannon's.
+
+    >>> round(efficiency(np.array([4, 4, 1, 1]), 8), 6), round(efficiency(np.array([4, 4, 1, 1])), 6)
+    (0.502317, 0.753475)
+
+    """
+    if size is None:
+        size = int(np.count_nonzero(counts))
+    return None if size < 2 or not counts.any() else renyi_entropy(counts, alpha) / math.log2(size)
+
+
+def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: float = MASS_TO) -> float | None:
+    """The share of the text whose tokens have a rank by frequency between two fractions of the types that occur.
+
+    As in `tokenization-scorer`: of n types in order of falling frequency, those from int(n·start) up to, but without,
+    int(n·end), both at most n − 1; at least one where there are two.
+
+    >>> percentile_mass(np.array([50, 30, 10, 10]))
+    0.9
+    """
+    used = np.sort(counts[counts > 0])[::-1]
+    if not len(used):
+        return None
+    first, last = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
+    if first == last:
+        first = max(0, first - 1)
+    if first == last:
+        last = min(len(used) - 1, last + 1)
+    return float(used[first:last].sum() / used.sum())
+
+
+def gini(costs: Sequence[float]) -> float | None:
+    """The Gini coefficient of the costs of languages: Σ_ij |c_i − c_j| / (2 n² μ); 0 if all are equal.
+
+    >>> gini([1, 1, 1]), gini([1, 3])
+    (0.0, 0.25)
+    """
+    c = np.asarray(costs, dtype=np.float64)
+    if not len(c) or not c.sum():
+        return None
+    return float(np.abs(c[:, None] - c).sum() / (2 * len(c) ** 2 * c.mean()))
+
+
+def premiums(costs: Mapping[str, float], reference: str) -> dict[str, float | None]:
+    """The tokens that each language takes for the same content, relative to one of them (Petrov et al. 2023).
+
+    >>> premiums({"en": 100, "ko": 240}, "en")
+    {'en': 1.0, 'ko': 2.4}
+    """
+    return {name: ratio(cost, costs[reference]) for name, cost in costs.items()}
+
+
+def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """(rank, count) of the tokens at the ranks 1, 2, 4, 8, … by frequency, and at the last one that occurs.
+
+    >>> frequency_by_rank(np.array([5, 0, 9, 1]))
+    [(1, 9), (2, 5), (3, 1)]
+    """
+    used = np.sort(counts[counts > 0])[::-1]
+    ranks = [1 << k for k in range(len(used).bit_length()) if 1 << k <= len(used)]
+    if len(used) and ranks[-1] != len(used):
+        ranks.append(len(used))
+    return [(rank, int(used[rank - 1])) for rank in ranks]

@@ -1,0 +1,405 @@
+"""`Evaluation`: the metrics of tokenizers on corpora, for programs, tables and people.
+
+Not here: what a metric is (`metrics.py`), the layout of a table (`table.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.arrow import load_pyarrow
+from bpe.errors import counted, shown
+from bpe.evaluation import metrics, table
+from bpe.evaluation.adapters import Adapter
+from bpe.evaluation.grouping import interval, resampled
+from bpe.evaluation.morphemes import Alignment
+from bpe.evaluation.reachability import Reachability, reachability
+from bpe.evaluation.shapes import Shapes, shapes_of
+from bpe.evaluation.tallying import INDEX, Tally
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Metrics that are quotients of two sums over documents, and therefore have intervals: (part, whole) in COLUMNS.
+RATIOS = {
+    "bytes_per_token": ("bytes", "tokens"),
+    "characters_per_token": ("characters", "tokens"),
+    "fertility": ("tokens", "words"),
+    "continued_words": ("cut_words", "aligned_words"),
+    "split_characters": ("split_characters", "aligned_multibyte"),
+    "digits_f1": ("number_f1", "aligned_numbers"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of an evaluation.
+
+    Attributes:
+        alpha: the order of the Rényi entropy.
+        rare: tokens with fewer occurrences are rare.
+        resamples, confidence, seed: of the intervals.
+        reference: the corpus that premiums are relative to; None for the first.
+        parallel: whether the corpora say the same, document by document.
+
+    """
+
+    alpha: float = metrics.ALPHA
+    rare: int = 10
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+    reference: str | None = None
+    parallel: bool = False
+
+
+class Draws:
+    """Resampled sums of a corpus for all tokenizers at once, so that they are compared on the same documents."""
+
+    def __init__(self, tallies: Sequence[Tally], settings: Settings) -> None:
+        self.rows = [one.groups.rows() for one in tallies]
+        self._settings = settings
+
+    @cached_property
+    def sums(self) -> list[NDArray[np.float64]] | None:
+        """For each tokenizer, sums of shape (resamples, columns); None for fewer than two documents."""
+        drawn = resampled(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
+        return None if drawn is None else np.split(drawn, len(self.rows), axis=1)
+
+    def of(self, number: int) -> NDArray[np.float64] | None:
+        """The sums of one tokenizer."""
+        return None if self.sums is None else self.sums[number]
+
+
+class CorpusResult:
+    """The metrics of one tokenizer on one corpus, or on all.
+
+    Attributes:
+        name: the name of the corpus; "" for all corpora together, and for the only one.
+        counts: int64, by id: how often each token occurs.
+        sums: float64: the sums over all documents, by the names in `tallying.COLUMNS`.
+        documents: the number of documents.
+
+    """
+
+    def __init__(
+        self,
+        name: str,
+        counts: NDArray[np.int64],
+        totals: NDArray[np.float64],
+        documents: int,
+        draws: Callable[[], NDArray[np.float64] | None],
+        vocab: Vocab,
+        settings: Settings,
+    ) -> None:
+        self.name, self.counts = name, counts
+        self.sums = {column: float(totals[number]) for column, number in INDEX.items()}
+        self.documents = documents
+        self._draws = draws
+        self._vocab, self._settings = vocab, settings
+        self._baseline: CorpusResult = self
+
+    def __repr__(self) -> str:
+        return f"<CorpusResult {self.name or 'all'}: {counted(int(self.sums['tokens']), 'token')}>"
+
+    @cached_property
+    def draws(self) -> NDArray[np.float64] | None:
+        """Resampled sums, shape (resamples, columns); None for fewer than two documents."""
+        return self._draws()
+
+    def renyi_efficiency(self, alpha: float = metrics.ALPHA, vocab_size: int | None = None) -> float | None:
+        """The Rényi efficiency for any order; `vocab_size` None takes the tokens that occur as the vocabulary."""
+        return metrics.efficiency(self.counts, vocab_size, alpha)
+
+    def interval_of(self, name: str) -> list[float] | None:
+        """The interval of a metric in RATIOS; None where there are too few documents."""
+        if self.draws is None:
+            return None
+        part, whole = (self.draws[:, INDEX[column]] for column in RATIOS[name])
+        if not whole.all():
+            return None
+        return interval(part / whole, self._settings.confidence)
+
+    def compare_with(self, baseline: CorpusResult) -> None:
+        """Take the result of the first tokenizer on the same corpus as the one to compare with."""
+        self._baseline = baseline
+        self.__dict__.pop("_metrics", None)
+
+    def _relative(self) -> dict[str, Any]:
+        """The number of tokens relative to that of the first tokenizer, with its interval."""
+        own, other = self.draws, self._baseline.draws
+        found = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
+        column, range_ = INDEX["tokens"], None
+        if found is not None and own is not None and other is not None and other[:, column].all():
+            range_ = interval(own[:, column] / other[:, column], self._settings.confidence)
+        return {"normalized_sequence_length": found, "normalized_sequence_length_interval": range_}
+
+    @cached_property
+    def _metrics(self) -> dict[str, Any]:
+        sums, counts, settings, vocab = self.sums, self.counts, self._settings, self._vocab
+        found: dict[str, Any] = {
+            name: int(sums[name]) for name in ("tokens", "bytes", "characters", "words", "numbers")
+        }
+        found["documents"] = self.documents
+        for name, (part, whole) in RATIOS.items():
+            found[name] = metrics.ratio(sums[part], sums[whole])
+            found[f"{name}_interval"] = None if found[name] is None else self.interval_of(name)
+        self._add_complement(found)
+        found |= self._relative()
+        found["digits_precision"] = metrics.ratio(sums["right_cuts"], sums["number_cuts"])
+        found["digits_recall"] = metrics.ratio(sums["right_cuts"], sums["aligned_ideal"])
+        found |= {
+            "renyi_efficiency": metrics.efficiency(counts, vocab.size, settings.alpha),
+            "renyi_efficiency_observed": metrics.efficiency(counts, None, settings.alpha),
+            "tokenization_scorer": metrics.efficiency(counts, None, metrics.SCORER_ALPHA),
+            "shannon_efficiency": metrics.efficiency(counts, vocab.size, 1),
+            "shannon_efficiency_observed": metrics.efficiency(counts, None, 1),
+            "shannon_entropy": metrics.renyi_entropy(counts, 1),
+            "percentile_mass": metrics.percentile_mass(counts),
+            "used_tokens": int(np.count_nonzero(counts)),
+            "utilisation": metrics.ratio(int(np.count_nonzero(counts)), vocab.size),
+            "rare_tokens": int(vocab.size - np.count_nonzero(counts >= settings.rare)),
+        }
+        found |= vocab.shapes.in_text(counts)
+        found["frequency_by_rank"] = [list(row) for row in metrics.frequency_by_rank(counts)]
+        return found
+
+    @staticmethod
+    def _add_complement(found: dict[str, Any]) -> None:
+        """Add `single_token_words`: the words that are not cut."""
+        cut, range_ = found["continued_words"], found["continued_words_interval"]
+        found["single_token_words"] = None if cut is None else 1 - cut
+        found["single_token_words_interval"] = None if range_ is None else [1 - range_[1], 1 - range_[0]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by name, not rounded."""
+        return dict(self._metrics)
+
+    def __getitem__(self, name: str) -> Any:
+        """A metric by its name in `to_dict`."""
+        if name not in self._metrics:
+            raise KeyError(f"{name!r} is no metric; there are {', '.join(self._metrics)}")
+        return self._metrics[name]
+
+
+class Vocab:
+    """The vocabulary of a tokenizer, as metrics need it."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.size = adapter.vocab_size
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """What its tokens look like."""
+        return shapes_of(self.adapter.tokens)
+
+    @cached_property
+    def reachability(self) -> Reachability:
+        """Which tokens encoding gives back."""
+        return reachability(self.adapter, self.shapes.whole)
+
+
+class TokenizerResult:
+    """The metrics of one tokenizer.
+
+    Attributes:
+        name: the name of the tokenizer.
+        tokenizer: the tokenizer.
+        total: the `CorpusResult` of all corpora together.
+        corpora: name → `CorpusResult`; empty for a single unnamed corpus.
+        counts: int64, by id: how often each token occurs in all corpora.
+
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        number: int,
+        tallies: Mapping[str, tuple[Tally, Draws]],
+        settings: Settings,
+        alignment: Alignment | None,
+    ) -> None:
+        self.name, self.tokenizer = adapter.name, adapter.tokenizer
+        self.vocab = Vocab(adapter)
+        self.alignment = alignment
+        self._settings = settings
+        results: list[CorpusResult] = []
+        totals: list[NDArray[np.float64]] = []
+
+        def drawn_in_all() -> NDArray[np.float64] | None:
+            """Each corpus is resampled by itself; one that cannot be counts as it is."""
+            parts = [result.draws for result in results]
+            if all(part is None for part in parts):
+                return None
+            found = np.zeros((settings.resamples, len(INDEX)))
+            for part, total in zip(parts, totals, strict=True):
+                found += total if part is None else part
+            return found
+
+        for name, (one, draws) in tallies.items():
+            totals.append(draws.rows[number].sum(axis=0))
+            own = partial(draws.of, number)
+            results.append(CorpusResult(name, one.counts, totals[-1], one.groups.documents, own, self.vocab, settings))
+        counts: NDArray[np.int64] = np.sum([result.counts for result in results], axis=0)
+        documents = sum(result.documents for result in results)
+        total = np.sum(totals, axis=0)
+        self.total = CorpusResult("", counts, total, documents, drawn_in_all, self.vocab, settings)
+        self.corpora = {} if list(tallies) == [""] else {result.name: result for result in results}
+        self.counts = self.total.counts
+
+    def __repr__(self) -> str:
+        return f"<TokenizerResult {self.name}: {counted(int(self.total.sums['tokens']), 'token')}>"
+
+    def __getitem__(self, name: str) -> Any:
+        """A metric of all corpora together by its name, or the result of a corpus by its name."""
+        return self.corpora[name] if name in self.corpora else self.total[name]
+
+    def costs(self) -> dict[str, float]:
+        """The tokens of each corpus per byte."""
+        return {
+            name: result.sums["tokens"] / result.sums["bytes"]
+            for name, result in self.corpora.items()
+            if result.sums["bytes"]
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by name, not rounded; those of each corpus under "corpora"."""
+        found: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.size}
+        found |= self.total.to_dict()
+        found |= self.vocab.reachability.to_dict()
+        found |= self.vocab.shapes.to_dict()
+        if self.alignment is not None:
+            found |= self.alignment.to_dict()
+        if self.corpora:
+            found |= self._between()
+            found["corpora"] = {name: result.to_dict() for name, result in self.corpora.items()}
+        return found
+
+    def _between(self) -> dict[str, Any]:
+        """What compares the corpora."""
+        costs = self.costs()
+        found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())), "parallel": self._settings.parallel}
+        found["gini_parallel"] = found["premium"] = None
+        if self._settings.parallel:
+            tokens = {name: result.sums["tokens"] for name, result in self.corpora.items()}
+            reference = self._settings.reference or next(iter(tokens))
+            found["gini_parallel"] = metrics.gini(list(tokens.values()))
+            found["premium"] = metrics.premiums(tokens, reference)
+        return found
+
+
+class Evaluation(Sequence[TokenizerResult]):
+    """How good tokenizers are on corpora: a sequence of `TokenizerResult`, one for each tokenizer.
+
+    Attributes:
+        results: the same as a list.
+        corpora: the names of the corpora; empty for a single unnamed one.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    >>> found = bpe.evaluate(tok, texts=["low lowest", "slow"])
+    >>> found["bytes_per_token"], found["fertility"], found.to_dict()["continued_words"]
+    (2.3333333333333335, 2.0, 0.6666666666666666)
+
+    """
+
+    def __init__(self, results: list[TokenizerResult], settings: Settings) -> None:
+        self.results, self.settings = results, settings
+        self.corpora = list(results[0].corpora)
+        for result in results:
+            result.total.compare_with(results[0].total)
+            for name, each in result.corpora.items():
+                each.compare_with(results[0].corpora[name])
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @property
+    def resamples(self) -> int:
+        """How often documents were drawn anew for intervals."""
+        return self.settings.resamples
+
+    def __iter__(self) -> Iterator[TokenizerResult]:
+        return iter(self.results)
+
+    def __getitem__(self, key: Any) -> Any:
+        """A tokenizer's result by number or name; with one tokenizer, also a metric or a corpus by name."""
+        if not isinstance(key, str):
+            return self.results[key]
+        for result in self.results:
+            if result.name == key:
+                return result
+        if len(self.results) == 1:
+            return self.results[0][key]
+        raise KeyError(f"{shown(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
+
+        With named corpora, "corpora" has the same metrics for each, and "gini" and "premium" compare them. An interval
+        of a metric is `name_interval`: [low, high]. What is undefined is None.
+        """
+        if len(self.results) == 1:
+            return self.results[0].to_dict()
+        return {"tokenizers": [result.to_dict() for result in self.results]}
+
+    def _repr_html_(self) -> str:
+        """Tables of the metrics, for notebooks."""
+        from bpe.show.metrics import evaluation_card
+
+        return evaluation_card(self.to_dict())
+
+    def plot(self, metric: str = "bytes_per_token", ax: Axes | None = None) -> Axes:
+        """Plot a metric of each tokenizer and corpus as bars with intervals, with matplotlib (the extra `plot`).
+
+        Args:
+            metric: its name in `to_dict`.
+            ax: the axes to draw on; None for new ones.
+
+        Raises:
+            ModuleNotFoundError: without matplotlib.
+            ValueError: for a metric that is not there, or is no number.
+
+        """
+        from bpe.show import plots
+        from bpe.show.metrics import bars_of, by_tokenizer, label_of
+
+        bars = bars_of(by_tokenizer(self.to_dict()), metric)
+        if not any(bars.values()):
+            raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
+        return plots.bars(bars, label_of(metric), ax)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.
+
+        Raises:
+            ModuleNotFoundError: without pandas.
+
+        """
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+        return pd.DataFrame(table.records(self))
+
+    def to_arrow(self) -> Any:
+        """The same as a `pyarrow.Table` (needs the extra `arrow`).
+
+        Raises:
+            ModuleNotFoundError: without pyarrow.
+
+        """
+        return load_pyarrow().Table.from_pylist(table.records(self))
+
+    def __str__(self) -> str:
+        """A table for people, with intervals in brackets."""
+        return table.table(self)
+
+    def __repr__(self) -> str:
+        corpora = f", {', '.join(self.corpora)}" if self.corpora else ""
+        return f"<bpe.Evaluation of {', '.join(result.name for result in self.results)}{corpora}>"

@@ -1,0 +1,246 @@
+"""An `Evaluation` as a table of text, and as rows for data frames. Not here: the metrics (`result.py`)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+
+class CorpusResult(Protocol):
+    """The metrics of a tokenizer on a corpus."""
+
+    name: str
+    sums: dict[str, float]
+    documents: int
+
+    @property
+    def draws(self) -> Any:
+        """Resampled sums, or None."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by name."""
+        ...
+
+    def __getitem__(self, name: str) -> Any:
+        """A metric."""
+        ...
+
+
+class TokenizerResult(Protocol):
+    """The metrics of a tokenizer."""
+
+    name: str
+
+    @property
+    def total(self) -> CorpusResult:
+        """On all corpora together."""
+        ...
+
+    @property
+    def corpora(self) -> Mapping[str, CorpusResult]:
+        """On each corpus."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by name."""
+        ...
+
+
+class Evaluation(Protocol):
+    """What a table shows, as `bpe.Evaluation` has it."""
+
+    corpora: list[str]
+
+    @property
+    def results(self) -> Sequence[TokenizerResult]:
+        """One for each tokenizer."""
+        ...
+
+    @property
+    def resamples(self) -> int:
+        """How often documents were drawn anew."""
+        ...
+
+
+#: The rows of the table: (heading, metric, how it is written, whether more is better: None if it depends).
+ROWS: tuple[tuple[str, str, str, bool | None], ...] = (
+    ("tokens", "tokens", "d", None),
+    ("bytes per token", "bytes_per_token", ".3f", True),
+    ("characters per token", "characters_per_token", ".3f", True),
+    ("tokens relative to the first", "normalized_sequence_length", ".3f", False),
+    ("tokens per word (fertility)", "fertility", ".3f", False),
+    ("words that are cut", "continued_words", "%", False),
+    ("words that are one token", "single_token_words", "%", True),
+    ("Rényi efficiency", "renyi_efficiency", ".4f", None),
+    ("Rényi efficiency, used tokens", "renyi_efficiency_observed", ".4f", None),
+    ("Shannon efficiency", "shannon_efficiency", ".4f", None),
+    ("percentile mass", "percentile_mass", ".4f", None),
+    ("vocabulary that is used", "utilisation", "%", None),
+    ("rare tokens", "rare_tokens", "d", None),
+    ("numbers in groups of three (F1)", "digits_f1", ".4f", None),
+    ("characters that are split", "split_characters", "%", False),
+    ("tokens of whole characters", "whole_character_tokens", "%", None),
+    ("tokens across characters", "crossing_tokens", "%", None),
+    ("tokens with a leading space", "leading_space_tokens", "%", None),
+    ("tokens with an inner space", "inner_space_tokens", "%", None),
+)
+#: Rows of the vocabulary itself, which are the same for every corpus.
+VOCABULARY_ROWS = (
+    ("vocabulary", "vocab_size", "d"),
+    ("unreachable tokens", "unreachable_tokens", "d"),
+    ("undecodable tokens", "undecodable_tokens", "d"),
+    ("morphemes: cut words aligned", "morphological_alignment", "%"),
+    ("Gini over corpora", "gini", ".4f"),
+)
+
+
+def written(value: Any, how: str) -> str:
+    """A number as the table writes it; – for None.
+
+    >>> written(0.12345, "%"), written(1234567, "d"), written(None, "d")
+    ('12.35%', '1,234,567', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{100 * value:.2f}%" if how == "%" else f"{value:,}" if how == "d" else f"{value:{how}}"
+
+
+def with_interval(result: CorpusResult, name: str, how: str) -> str:
+    """A metric with its interval, if it has one."""
+    text, range_ = written(result[name], how), result.to_dict().get(f"{name}_interval")
+    if range_ is None or range_[0] == range_[1]:
+        return text
+    return f"{text} [{written(range_[0], how)}, {written(range_[1], how)}]"
+
+
+def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines; the first column to the left, the others to the right."""
+    widths = [max(width_of(row[column]) for row in rows) for column in range(len(rows[0]))]
+    found = []
+    for row in rows:
+        cells = [row[0] + " " * (widths[0] - width_of(row[0]))]
+        cells += [" " * (width - width_of(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
+        found.append("  ".join(cells).rstrip())
+    return found
+
+
+def width_of(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def table(evaluation: Evaluation) -> str:
+    """The whole evaluation: all corpora together, then each metric of RATIOS by corpus, then the comparison."""
+    results = evaluation.results
+    dicts = [result.to_dict() for result in results]
+    total = results[0].total
+    rows = [["", *(result.name for result in results)]]
+    for heading, name, how in VOCABULARY_ROWS:
+        if any(each.get(name) is not None for each in dicts):
+            rows.append([heading, *(written(each.get(name), how) for each in dicts)])
+    for heading, name, how, _ in ROWS:
+        if name == "normalized_sequence_length" and len(results) == 1:
+            continue
+        if any(result.total[name] is not None for result in results):
+            rows.append([heading, *(with_interval(result.total, name, how) for result in results)])
+    what = [
+        f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, {total.documents:,} documents"
+        + (f", {len(evaluation.corpora)} corpora" if evaluation.corpora else "")
+    ]
+    parts = ["\n".join([*what, "", *lines_of(rows)])]
+    if evaluation.corpora:
+        parts += [
+            _by_corpus(evaluation, heading, name, how) for heading, name, how, _ in ROWS[1:6] if _shown(name, results)
+        ]
+    parts += comparison(evaluation)
+    if total.draws is None and evaluation.resamples:
+        parts.append("No intervals: they need at least two documents (--separator or --per-line for files).")
+    return "\n\n".join(parts)
+
+
+def _shown(name: str, results: Sequence[Any]) -> bool:
+    return name in ("bytes_per_token", "fertility", "continued_words") or (
+        name == "normalized_sequence_length" and len(results) > 1
+    )
+
+
+def _by_corpus(evaluation: Evaluation, heading: str, name: str, how: str) -> str:
+    rows = [[heading, *(result.name for result in evaluation.results)]]
+    for corpus in evaluation.corpora:
+        cells = [with_interval(result.corpora[corpus], name, how) for result in evaluation.results]
+        rows.append([f"  {corpus}", *cells])
+    return "\n".join(lines_of(rows))
+
+
+def comparison(evaluation: Evaluation) -> list[str]:
+    """Sentences that compare each further tokenizer with the first one, in all and by corpus."""
+    found = []
+    for result in evaluation.results[1:]:
+        pairs = [(name, result.corpora[name]) for name in evaluation.corpora] or [("", result.total)]
+        lines = []
+        for name, each in pairs:
+            relative, range_ = each["normalized_sequence_length"], each["normalized_sequence_length_interval"]
+            if relative is None:
+                continue
+            first = evaluation.results[0].corpora[name] if name else evaluation.results[0].total
+            where = f"{name}: " if name else ""
+            difference, baseline = _difference(relative, range_), evaluation.results[0].name
+            lines.append(f"{where}{result.name} takes {difference} than {baseline}{_why(first, each)}.")
+        found.append("\n".join(lines))
+    return [each for each in found if each]
+
+
+def _difference(relative: float, range_: Sequence[float] | None) -> str:
+    change, sign = abs(relative - 1), "more" if relative > 1 else "fewer"
+    if range_ is None:
+        return f"{100 * change:.1f}% {sign} tokens"
+    low, high = sorted(100 * (bound - 1) * (1 if relative > 1 else -1) for bound in range_)
+    sure = "" if low > 0 else ", which may be chance"
+    return f"{100 * change:.1f}% {sign} tokens [{low:.1f}%, {high:.1f}%{sure}]"
+
+
+def _why(first: CorpusResult, other: CorpusResult) -> str:
+    """What else differs: cut words, split characters, used tokens."""
+    parts = []
+    for name, what in (
+        ("continued_words", "of the words are cut"),
+        ("split_characters", "of the characters are split"),
+    ):
+        before, after = first[name], other[name]
+        if before is not None and after is not None and abs(before - after) >= 0.005:
+            parts.append(f"{written(after, '%')} {what} instead of {written(before, '%')}")
+    used = first["used_tokens"], other["used_tokens"]
+    if abs(used[0] - used[1]) > 0.05 * max(used):
+        parts.append(f"{used[1]:,} different tokens occur instead of {used[0]:,}")
+    return ": " + ", ".join(parts) if parts else ""
+
+
+def records(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """A row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
+    found = []
+    for result in evaluation.results:
+        own = {
+            name: value
+            for name, value in result.to_dict().items()
+            if _is_number(value) and not name.endswith("_interval")
+        }
+        for corpus in (result.total, *result.corpora.values()):
+            row: dict[str, Any] = {"tokenizer": result.name, "corpus": corpus.name}
+            row |= own if corpus is result.total else {name: own[name] for name in ("vocab_size",)}
+            for name, value in corpus.to_dict().items():
+                if name.endswith("_interval"):
+                    stem = name.removesuffix("_interval")
+                    row[f"{stem}_low"], row[f"{stem}_high"] = value or (None, None)
+                elif _is_number(value):
+                    row[name] = value
+            found.append(row)
+    columns = list(dict.fromkeys(name for row in found for name in row))
+    return [{name: row.get(name) for name in columns} for row in found]
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

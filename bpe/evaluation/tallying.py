@@ -1,0 +1,200 @@
+"""One pass over a corpus: each block is read, measured once, and encoded and tallied for every tokenizer.
+
+A thread takes the next block and does all of this, so that the text stays in its cache. Results are put in the order
+of the blocks, so that figures do not depend on the threads. Not here: metrics (`metrics.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.threads import shared_out
+from bpe.base.utf8 import utf8_error
+from bpe.corpus.blocks import Block
+from bpe.errors import error_context
+from bpe.evaluation._tally import COUNT_BITS, TEXT_SUMS, TOKEN_SUMS, TextMarks, tally
+from bpe.evaluation.adapters import Adapter
+from bpe.evaluation.corpora import Corpus
+from bpe.evaluation.grouping import Groups
+
+#: The columns of a document's sums for one tokenizer. The last five count what they say in aligned documents.
+COLUMNS = (
+    *TEXT_SUMS,
+    *TOKEN_SUMS,
+    "number_f1",
+    "aligned_words",
+    "aligned_multibyte",
+    "aligned_numbers",
+    "aligned_ideal",
+)
+INDEX = {name: number for number, name in enumerate(COLUMNS)}
+_MASK = np.uint64((1 << COUNT_BITS) - 1)
+
+
+@dataclass
+class Tally:
+    """What one tokenizer gives for one corpus.
+
+    Attributes:
+        counts: int64, by id: how often each token occurs.
+        groups: the sums of documents, with the columns COLUMNS.
+
+    """
+
+    counts: NDArray[np.int64]
+    groups: Groups = field(default_factory=lambda: Groups(len(COLUMNS)))
+
+
+@dataclass
+class _Done:
+    """The sums of a block's documents for each tokenizer."""
+
+    rows: list[NDArray[np.float64]]
+    begins: bool
+    closes: bool
+    size: int
+
+
+def tallies_of(
+    corpus: Corpus, adapters: Sequence[Adapter], mode: int, threads: int, advance: Callable[[int], Any]
+) -> list[Tally]:
+    """Read a corpus once; the tally of each tokenizer.
+
+    Args:
+        corpus: the corpus.
+        adapters: the tokenizers.
+        mode: what a word is, as `_tally` numbers it.
+        threads: how many work.
+        advance: called with the bytes of each block that is done.
+
+    Raises:
+        FormatError, OSError: for files that cannot be read.
+        ValueError: for text that a tokenizer cannot encode.
+
+    """
+    tables = _Tables(adapters)
+    tallies = [Tally(np.zeros(adapter.limit, dtype=np.int64)) for adapter in adapters]
+    if not all(adapter.thread_safe for adapter in adapters):
+        threads = 1
+    open_rows: list[NDArray[np.float64]] | None = None  # of a document that continues in the next block
+
+    def work(numbered: tuple[int, Block]) -> tuple[int, _Done]:
+        number, block = numbered
+        return number, _tally_block(block, adapters, tables, mode)
+
+    with closing(corpus.blocks(adapters, threads)) as blocks:  # type: ignore[type-var]
+        if corpus.sources is not None and not corpus.sources.regular:
+            threads = 1
+        for done in _in_order(shared_out(work, enumerate(blocks), threads)):
+            open_rows = _add(tallies, done, open_rows)
+            advance(done.size)
+    if open_rows is not None:
+        for one, row in zip(tallies, open_rows, strict=True):
+            one.groups.add(row)
+    for one, counts in zip(tallies, tables.counts(), strict=True):
+        one.counts += counts
+    return tallies
+
+
+def _in_order(found: Iterator[tuple[int, _Done]]) -> Iterator[_Done]:
+    """The results in the order of their blocks."""
+    waiting: dict[int, _Done] = {}
+    following = 0
+    for number, done in found:
+        waiting[number] = done
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
+
+
+def _add(
+    tallies: Sequence[Tally], done: _Done, open_rows: list[NDArray[np.float64]] | None
+) -> list[NDArray[np.float64]] | None:
+    """Add the documents of a block; returns the row of a last one that is not over."""
+    rows = done.rows
+    if open_rows is not None and not done.begins and len(rows[0]):
+        for before, row in zip(open_rows, rows, strict=True):
+            row[0] += before[0]
+        open_rows = None
+    if open_rows is not None:
+        if not done.begins and not done.closes:
+            return open_rows
+        for one, row in zip(tallies, open_rows, strict=True):
+            one.groups.add(row)
+        open_rows = None
+    last = None
+    if not done.closes and len(rows[0]):
+        last, rows = [row[-1:].copy() for row in rows], [row[:-1] for row in rows]
+    for one, row in zip(tallies, rows, strict=True):
+        one.groups.add(row)
+    return last
+
+
+class _Tables:
+    """For each thread and tokenizer, the array in which `tally` counts."""
+
+    def __init__(self, adapters: Sequence[Adapter]) -> None:
+        self._adapters = adapters
+        self._local = threading.local()
+        self._all: list[list[NDArray[np.uint64]]] = []
+        self._lock = threading.Lock()
+
+    def own(self) -> list[NDArray[np.uint64]]:
+        """Those of this thread."""
+        found: list[NDArray[np.uint64]] | None = getattr(self._local, "tables", None)
+        if found is None:
+            found = [each.lengths.astype(np.uint64) << np.uint64(COUNT_BITS) for each in self._adapters]
+            self._local.tables = found
+            with self._lock:
+                self._all.append(found)
+        return found
+
+    def counts(self) -> list[NDArray[np.int64]]:
+        """The counts of all threads, by tokenizer."""
+        found = []
+        for number, adapter in enumerate(self._adapters):
+            total = np.zeros(adapter.limit, dtype=np.int64)
+            for tables in self._all:
+                total += (tables[number] & _MASK).astype(np.int64)
+            found.append(total)
+        return found
+
+
+def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables, mode: int) -> _Done:
+    """Measure a block's documents, and encode and tally them for each tokenizer."""
+    block.check()
+    starts, ends = block.documents(empty=True)
+    valid = not block.checked or utf8_error(block.text) is None
+    marks = TextMarks(block.text, starts, ends, mode, valid)
+    rows = []
+    for adapter, table in zip(adapters, tables.own(), strict=True):
+        with error_context(block.source or adapter.name):
+            ids, offsets, sizes = adapter.encode(block.text, starts, ends)
+            sums = np.empty((len(starts), len(TOKEN_SUMS)), dtype=np.int64)
+            number_f1 = np.empty(len(starts))
+            tally(marks, ids, offsets, sizes, table, sums, number_f1)
+        rows.append(_rows(marks, sums, number_f1))
+    size = len(block.text)
+    done = _Done(rows, block.begins, block.closes, size)
+    block.release()
+    return done
+
+
+def _rows(marks: TextMarks, sums: NDArray[np.int64], number_f1: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The columns COLUMNS of some documents. Sums of up to 2**53 are exact."""
+    n = len(number_f1)
+    rows = np.empty((n, len(COLUMNS)))
+    rows[:, : len(TEXT_SUMS)] = marks.sums
+    rows[:, len(TEXT_SUMS) : len(TEXT_SUMS) + len(TOKEN_SUMS)] = sums
+    rows[:, INDEX["number_f1"]] = number_f1
+    aligned = sums[:, TOKEN_SUMS.index("aligned")]
+    for name in ("words", "multibyte", "numbers", "ideal"):
+        rows[:, INDEX[f"aligned_{name}"]] = marks.sums[:, TEXT_SUMS.index(name)] * aligned
+    return rows

@@ -1,0 +1,150 @@
+"""The metrics of an evaluation in plain Python, from texts and tokens: the twin of the kernels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import regex
+
+SPACE = regex.compile(r"\p{White_Space}")
+#: Characters that are words by themselves.
+SINGLE = (
+    *((0x0E00, 0x0E7F), (0x2E80, 0x2FFF), (0x3001, 0x312F), (0x3190, 0x31FF), (0x3220, 0x325F), (0x3280, 0x9FFF)),
+    *((0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF01, 0xFF9F), (0x1AFF0, 0x1B16F), (0x20000, 0x3FFFF)),
+)
+
+
+def characters(data: bytes) -> list[tuple[str, int, int]]:
+    """Each character with its start and end in bytes; a byte that is not UTF-8 is one."""
+    found, at = [], 0
+    for char in data.decode("utf-8", "surrogateescape"):
+        size = len(char.encode("utf-8", "surrogateescape"))
+        found.append((char, at, at + size))
+        at += size
+    return found
+
+
+def words(data: bytes, mode: str = "script") -> list[tuple[int, int]]:
+    """The spans of words in bytes."""
+    found: list[tuple[int, int]] = []
+    in_word = False
+    for char, start, end in characters(data):
+        if SPACE.match(char):
+            in_word = False
+        elif mode == "characters" or (mode == "script" and any(a <= ord(char) <= b for a, b in SINGLE)):
+            found.append((start, end))
+            in_word = False
+        elif in_word:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((start, end))
+            in_word = True
+    return found
+
+
+def numbers(data: bytes) -> list[tuple[int, int]]:
+    """The spans of runs of digits."""
+    return [match.span() for match in regex.finditer(rb"[0-9]+", data)]
+
+
+def f1(own: set[int], ideal: set[int]) -> float:
+    """TokEval's score of a number."""
+    if not own and not ideal:
+        return 1.0
+    right = len(own & ideal)
+    if not right:
+        return 0.0
+    precision, recall = right / len(own), right / len(ideal)
+    return 2 * precision * recall / (precision + recall)
+
+
+def text_sums(data: bytes, mode: str = "script") -> list[int]:
+    """The columns TEXT_SUMS."""
+    wide = sum(end - start > 1 for _, start, end in characters(data))
+    ideal = sum((end - start - 1) // 3 for start, end in numbers(data))
+    return [len(data), len(characters(data)), len(words(data, mode)), wide, len(numbers(data)), ideal]
+
+
+def cut_sums(data: bytes, cuts: set[int], mode: str = "script") -> tuple[list[int], float]:
+    """Words cut, characters split, boundaries in numbers and those that are right; and the sum of F1."""
+
+    def inside(spans: Sequence[tuple[int, int]]) -> int:
+        return sum(any(start < at < end for at in range(start + 1, end) if at in cuts) for start, end in spans)
+
+    own = [({at for at in range(a + 1, b) if at in cuts}, set(range(b - 3, a, -3))) for a, b in numbers(data)]
+    return [
+        inside(words(data, mode)),
+        inside([(start, end) for _, start, end in characters(data)]),
+        sum(len(found) for found, _ in own),
+        sum(len(found & ideal) for found, ideal in own),
+    ], sum(f1(found, ideal) for found, ideal in own)
+
+
+def cuts_of(tokens: Sequence[bytes]) -> set[int]:
+    """The positions where a token begins, but the first."""
+    found, at = set(), 0
+    for token in tokens[:-1]:
+        at += len(token)
+        found.add(at)
+    return found
+
+
+def renyi(tokens: Sequence[bytes], alpha: float, size: int | None = None) -> float | None:
+    """The efficiency of tokens: the vocabulary's size, or None for the tokens that occur."""
+    counts = Counter(tokens)
+    size = len(counts) if size is None else size
+    if size < 2 or not counts:
+        return None
+    p = [count / len(tokens) for count in counts.values()]
+    if len(p) == 1:
+        return 0.0
+    if alpha == 1:
+        return -sum(each * math.log2(each) for each in p) / math.log2(size)
+    return math.log2(sum(each**alpha for each in p)) / (1 - alpha) / math.log2(size)
+
+
+def percentile_mass(tokens: Sequence[bytes]) -> float | None:
+    """As `tokenization-scorer` computes it."""
+    p = [count / len(tokens) for _, count in Counter(tokens).most_common()]
+    if not p:
+        return None
+    start, end = min(int(len(p) * 0.03), len(p) - 1), min(int(len(p) * 0.83), len(p) - 1)
+    if start == end:
+        start = max(0, start - 1)
+    if start == end:
+        end = min(len(p) - 1, end + 1)
+    return sum(p[start:end])
+
+
+def is_whole(token: bytes) -> bool:
+    """Whether a token is whole characters."""
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def crosses(token: bytes) -> bool:
+    """Whether a token has bytes of several characters, of which one is incomplete (TokEval's rule)."""
+    parts = regex.findall(
+        rb"[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]?|[\xe0-\xef][\x80-\xbf]{0,2}|[\xf0-\xf7][\x80-\xbf]{0,3}|[\x80-\xff]",
+        token,
+    )
+    wanted = [
+        1 if p[0] < 0x80 else 0 if p[0] < 0xC0 or p[0] > 0xF7 else 2 + (p[0] >= 0xE0) + (p[0] >= 0xF0) for p in parts
+    ]
+    return len(parts) > 1 and any(len(part) != size for part, size in zip(parts, wanted, strict=True))
+
+
+def leading_space(token: bytes) -> bool:
+    """Whether a token of whole characters begins with white space before something else."""
+    text = token.decode()
+    return bool(SPACE.match(text)) and not regex.fullmatch(r"\p{White_Space}+", text)
+
+
+def inner_space(token: bytes) -> bool:
+    """Whether white space lies between other characters."""
+    return bool(regex.search(r"\P{White_Space}\p{White_Space}+\P{White_Space}", token.decode()))

@@ -1,0 +1,402 @@
+"""`bpe.evaluate`: every metric against its twin, files against texts, other packages' tokenizers, arguments."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpe
+from bpe.evaluation import corpora, grouping, metrics
+from bpe.evaluation.adapters import adapt
+from bpe.evaluation.result import Evaluation
+
+CORPUS = [
+    "The quick brown fox, 1234567 times; it's 42 or 100000. naïve café\n",
+    "다람쥐 헌 쳇바퀴에 타고파 ㅋㅋㅋ 2024년 12월\n",
+    "吾輩は猫である。名前はまだ無い。 12345\n",
+    "สวัสดี ชาวโลก 😀😀 мир\n\n  two  spaces\t",
+] * 3
+
+
+@pytest.fixture(scope="module")
+def tok() -> bpe.Tokenizer:
+    return bpe.train(texts=CORPUS, vocab_size=330, special_tokens=["<|end|>"])
+
+
+@pytest.fixture(scope="module")
+def other() -> bpe.Tokenizer:
+    return bpe.train(texts=CORPUS[:1], vocab_size=290)
+
+
+def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, Any]:
+    """The metrics from `Tokenizer.tokens` and plain Python."""
+    rows = [tok.tokens(data) for data in documents]
+    tokens = [token for row in rows for token in row]
+    sums = [sum(column) for column in zip(*(naive.text_sums(data, mode) for data in documents), strict=True)]
+    n_bytes, n_chars, n_words, n_wide, n_numbers, n_ideal = sums
+    found = [naive.cut_sums(data, naive.cuts_of(row), mode) for data, row in zip(documents, rows, strict=True)]
+    cut, split, own, right = (sum(column) for column in zip(*(each for each, _ in found), strict=True))
+    n = len(tokens)
+
+    def share(part: float, whole: float) -> float | None:
+        return part / whole if whole else None
+
+    whole = [token for token in tokens if naive.is_whole(token)]
+    return {
+        "tokens": n,
+        "bytes": n_bytes,
+        "characters": n_chars,
+        "words": n_words,
+        "numbers": n_numbers,
+        "documents": len(documents),
+        "bytes_per_token": share(n_bytes, n),
+        "characters_per_token": share(n_chars, n),
+        "fertility": share(n, n_words),
+        "continued_words": share(cut, n_words),
+        "single_token_words": None if not n_words else 1 - cut / n_words,
+        "split_characters": share(split, n_wide),
+        "digits_f1": share(sum(f1 for _, f1 in found), n_numbers),
+        "digits_precision": share(right, own),
+        "digits_recall": share(right, n_ideal),
+        "renyi_efficiency": naive.renyi(tokens, 2.5, tok.vocab_size) if n else None,
+        "renyi_efficiency_observed": naive.renyi(tokens, 2.5),
+        "tokenization_scorer": naive.renyi(tokens, 3.0),
+        "shannon_efficiency": naive.renyi(tokens, 1, tok.vocab_size) if n else None,
+        "shannon_efficiency_observed": naive.renyi(tokens, 1),
+        "percentile_mass": naive.percentile_mass(tokens),
+        "used_tokens": len(set(tokens)),
+        "utilisation": len(set(tokens)) / tok.vocab_size,
+        "rare_tokens": sum(tokens.count(token) < 10 for token in tok.vocab()),
+        "whole_character_tokens": share(len(whole), n),
+        "crossing_tokens": share(sum(naive.crosses(token) for token in tokens if not naive.is_whole(token)), n),
+        "leading_space_tokens": share(sum(map(naive.leading_space, whole)), n),
+        "inner_space_tokens": share(sum(map(naive.inner_space, whole)), n),
+        "length_histogram": [sum(min(len(token), 32) == size for token in tokens) for size in range(1, 33)],
+    }
+
+
+def agree(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-9), name
+
+
+documents = st.lists(
+    st.lists(
+        st.sampled_from([*CORPUS[0].split(), *CORPUS[1].split(), *CORPUS[2][:8], "ก", " ", "\n", "7", "x\xff"]),
+        max_size=9,
+    )
+    .map("".join)
+    .map(lambda text: text.encode("latin-1", "ignore") if "\xff" in text else text.encode()),
+    max_size=4,
+)
+
+
+@given(documents)
+def test_every_metric_equals_its_twin(given_documents: list[bytes]) -> None:
+    tok = _small()
+    agree(
+        bpe.evaluate(tok, texts=given_documents, resamples=20).to_dict(),
+        twin(tok, given_documents) if given_documents else {},
+    )
+
+
+_KEPT: list[bpe.Tokenizer] = []
+
+
+def _small() -> bpe.Tokenizer:
+    if not _KEPT:
+        _KEPT.append(bpe.train(texts=CORPUS, vocab_size=310))
+    return _KEPT[0]
+
+
+def test_corpora_by_name(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+    named = {"en": CORPUS[:1] * 2, "ko": CORPUS[1:2] * 2, "ja": CORPUS[2:3] * 2}
+    found = bpe.evaluate([tok, other], named, reference="ko", words="spaces").to_dict()
+    assert set(found) == {"tokenizers"}
+    for each, one in zip(found["tokenizers"], (tok, other), strict=True):
+        every = [text.encode() for texts in named.values() for text in texts]
+        agree(each, twin(one, every, "spaces"))
+        costs = []
+        for name, texts in named.items():
+            agree(each["corpora"][name], twin(one, [text.encode() for text in texts], "spaces"))
+            costs.append(each["corpora"][name]["tokens"] / each["corpora"][name]["bytes"])
+        mean = sum(costs) / 3
+        assert each["gini"] == pytest.approx(sum(abs(a - b) for a in costs for b in costs) / (2 * 9 * mean), abs=1e-12)
+        n = {name: each["corpora"][name]["tokens"] for name in named}
+        assert each["premium"] == {name: n[name] / n["ko"] for name in named}
+    first, second = found["tokenizers"]
+    assert second["normalized_sequence_length"] == second["tokens"] / first["tokens"]
+    assert second["corpora"]["ko"]["normalized_sequence_length"] > 1
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_files_equal_texts_whatever_the_blocks(
+    tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long document is cut where all tokenizers allow it, and words and numbers are not."""
+    monkeypatch.setattr("bpe.corpus.reading.READ", 512)
+    monkeypatch.setattr("bpe.corpus.reading.LEAST", 256)
+    generator = np.random.default_rng(3)
+    text = "".join(CORPUS[i] for i in generator.integers(0, 4, 60))
+    path = tmp_path / "a.txt"
+    for separator in (None, "<|doc|>"):
+        parts = [text, text[:700], "", text[300:]] if separator else [text]
+        path.write_text((separator or "").join([*parts, ""] if separator else parts), encoding="utf-8", newline="")
+        expected = bpe.evaluate([tok, other], texts=parts).to_dict()
+        for threads in (1, 3):
+            found = bpe.evaluate([tok, other], files=path, separator=separator, threads=threads)
+            assert found.to_dict() == expected
+            assert found[0].total.sums["tokens"] == sum(map(len, (tok.encode(part) for part in parts)))
+
+
+def test_long_documents_are_cut(tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("low lower lowest\n" * 200)
+    sources = bpe.Sources(path)
+    cut = corpora.end_cut(sources, [adapt(tok), adapt(other)])
+    assert cut is not None
+    data = bytearray(path.read_bytes())
+    at = cut(data, 0, len(data))
+    assert at is not None
+    assert 0 < at[0] < len(data)
+    assert corpora.end_cut(sources, [adapt(tok), adapt(bpe.train(texts=["ab"], num_merges=1, model="char"))]) is None
+
+
+def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+    texts = [text[:n] for n in range(1, 30) for text in CORPUS[:4]]
+    one = bpe.evaluate([tok, other], texts=texts, seed=1).to_dict()
+    assert one == bpe.evaluate([tok, other], texts=texts, seed=1, threads=3).to_dict()
+    two = bpe.evaluate([tok, other], texts=texts, seed=2).to_dict()
+    for a, b in zip(one["tokenizers"], two["tokenizers"], strict=True):
+        low, high = a["bytes_per_token_interval"]
+        assert low < a["bytes_per_token"] < high
+        assert [low, high] != b["bytes_per_token_interval"]
+        assert b["bytes_per_token_interval"] == pytest.approx([low, high], rel=0.05)
+    assert bpe.evaluate(tok, texts=["one"]).to_dict()["bytes_per_token_interval"] is None
+    assert bpe.evaluate(tok, texts=texts, resamples=0).to_dict()["fertility_interval"] is None
+
+
+def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
+    """95% intervals of the ratio of sums of 60 documents, 200 times."""
+    generator = np.random.default_rng(0)
+    hits = 0
+    for _ in range(200):
+        rows = generator.gamma(2, 1, (60, 2)) * [2, 1]
+        drawn = grouping.resampled(rows, 300, 0)
+        assert drawn is not None
+        low, high = grouping.interval(drawn[:, 0] / drawn[:, 1], 0.95) or (0, 0)
+        hits += low <= 2 <= high
+    assert 175 <= hits <= 199
+
+
+def test_groups_keep_the_sums_and_bound_the_rows() -> None:
+    generator = np.random.default_rng(0)
+    for n in (0, 1, 7, 8, 9, 100, 1001):
+        rows = generator.integers(0, 100, (n, 3)).astype(np.float64)
+        at_once, by_one, groups = grouping.Groups(3, 4), grouping.Groups(3, 4), grouping.Groups(3, 4)
+        at_once.add(rows)
+        for row in rows:
+            by_one.add(row[None])
+        for start in range(0, n, 13):
+            groups.add(rows[start : start + 13])
+        assert at_once.documents == n
+        for each in (at_once, by_one, groups):
+            assert each.size == at_once.size
+            assert len(each.rows()) <= 9
+            expected = [rows[start : start + each.size].sum(axis=0) for start in range(0, n, each.size)]
+            assert each.rows().tolist() == [row.tolist() for row in expected]
+
+
+# Published figures ----------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_tokenization_scorer() -> None:
+    """Its README gives these for two texts; they are those of its default order, 3."""
+    for text, published in (
+        ("pick @@ed pick @@l @@ed pick @@les", 0.8031528501359657),
+        ("pick @@e @@d pick @@l @@e @@d pick @@l @@e @@s", 0.9105681923824472),
+    ):
+        words = text.split()
+        counts = np.array([words.count(word) for word in set(words)])
+        assert metrics.efficiency(counts, None, metrics.SCORER_ALPHA) == pytest.approx(published, abs=1e-12)
+
+
+def test_the_examples_of_tokeval_for_numbers() -> None:
+    """1|234|567 has an F1 of 1, 1234|567 of 2/3, 12|345|67 and 1234567 of 0; 42 of 1, 4|2 of 0."""
+    for cuts, expected in (({1, 4}, 1), ({4}, 2 / 3), ({2, 5}, 0), (set(), 0)):
+        assert naive.f1(cuts, {1, 4}) == pytest.approx(expected)
+    assert (naive.f1(set(), set()), naive.f1({1}, set())) == (1, 0)
+
+
+# Tokenizers of other packages -----------------------------------------------------------------------------------------
+
+
+class Simple:
+    """The least that `bpe.evaluate` needs."""
+
+    def __init__(self, tok: bpe.Tokenizer, short: bool = False) -> None:
+        self._tok, self._short = tok, short
+        self.vocab = {(token[:-1] or b"?" if short else token): number for token, number in tok.vocab().items()}
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [self._tok.encode(text).tolist() for text in texts]
+
+
+def without_names(found: Evaluation) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in each.items() if name != "tokenizer"} for each in found.to_dict()["tokenizers"]
+    ]
+
+
+def test_tokenizers_of_other_packages(tmp_path: Path) -> None:
+    tokenizers, tiktoken = pytest.importorskip("tokenizers"), pytest.importorskip("tiktoken")
+    tok = bpe.train(texts=CORPUS, vocab_size=330)
+    tok.save(tmp_path / "tokenizer.json")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    ranks = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=dict(tok.vocab()), special_tokens={})
+    found = without_names(bpe.evaluate({"a": tok, "b": theirs, "c": ranks, "d": Simple(tok)}, texts=CORPUS))
+    for each in found[1:]:
+        assert each == found[0]
+
+
+def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None:
+    tok = bpe.train(texts=CORPUS, vocab_size=330)
+    import dataclasses
+
+    upper = bpe.Tokenizer.from_spec(dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase()))
+    found = bpe.evaluate(upper, texts=["The QUICK fox"]).to_dict()
+    assert (found["tokens"], found["words"]) == (upper.count_tokens("The QUICK fox"), 3)
+    assert found["continued_words"] is not None
+    marked = bpe.train(texts=["low lower"], num_merges=5, model="char", end_of_word="</w>")
+    found = bpe.evaluate(marked, texts=["low lower"]).to_dict()
+    assert (found["bytes"], found["words"], found["tokens"]) == (9, 2, marked.count_tokens("low lower"))
+
+
+def test_tokens_of_another_length_than_the_text_are_only_counted() -> None:
+    tok = bpe.train(texts=CORPUS, vocab_size=330)
+    found = bpe.evaluate(Simple(tok, short=True), texts=CORPUS).to_dict()
+    assert found["tokens"] == sum(tok.count_tokens(CORPUS))
+    assert found["continued_words"] is None
+    assert found["single_token_words_interval"] is None
+
+
+def test_reachability() -> None:
+    tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    spec = tok.spec
+    tokens = [*[(n, t) for n, t in spec.vocabulary.items()], (260, b"zz"), (261, b"\xed\x95\xed")]
+    import dataclasses
+
+    from bpe.vocab.vocabulary import Vocabulary
+
+    wider = bpe.Tokenizer.from_spec(dataclasses.replace(spec, vocabulary=Vocabulary(tokens)))
+    found = bpe.evaluate(wider, texts=["low"])[0].vocab.reachability
+    assert (found.unreachable, found.several, found.single) == ([260], [260], [])
+    assert 261 in found.undecodable
+    assert bpe.evaluate(wider, texts=["low"]).to_dict()["unreachable_tokens"] == 1
+
+
+def test_morphemes() -> None:
+    tok = bpe.train(counts={"un": 9, "do": 9, "ing": 9, "undo": 1}, num_merges=4)
+    assert [tok.tokens(word) for word in ("undoing", "un", "doing")] == [
+        [b"un", b"do", b"ing"],
+        [b"un"],
+        [b"do", b"ing"],
+    ]
+    words = {"undoing": ["undo", "ing"], "un": ["u", "n"], "doing": ["doi", "ng"]}
+    found = bpe.evaluate(tok, texts=["x"], morphemes=words).to_dict()
+    assert (found["morpheme_words"], found["morphological_alignment"]) == (3, 0.5)
+    assert (found["morpheme_precision"], found["morpheme_recall"]) == (1 / 3, 1 / 3)
+    with pytest.raises(ValueError, match="joined"):
+        bpe.evaluate(tok, texts=["x"], morphemes={"undo": ["un", "d"]})
+    with pytest.raises(TypeError, match="list of str"):
+        bpe.evaluate(tok, texts=["x"], morphemes=["undo"])
+
+
+# Results and arguments ------------------------------------------------------------------------------------------------
+
+
+def test_results_for_people_and_data_frames(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+    found = bpe.evaluate({"a": tok, "b": other}, {"en": CORPUS[:1] * 4, "ko": CORPUS[1:2] * 4})
+    text = str(found)
+    assert "fewer tokens" in text or "more tokens" in text
+    assert "ko" in text
+    assert repr(found) == "<bpe.Evaluation of a, b, en, ko>"
+    assert [result.name for result in found] == ["a", "b"]
+    assert found["b"]["ko"]["tokens"] == found[1].corpora["ko"].to_dict()["tokens"]
+    assert found["a"].counts.sum() == found["a"]["tokens"]
+    with pytest.raises(KeyError, match="no tokenizer"):
+        found["c"]
+    with pytest.raises(KeyError, match="no metric"):
+        found["a"]["speed"]
+    arrow = pytest.importorskip("pyarrow")
+    rows = found.to_arrow()
+    assert isinstance(rows, arrow.Table)
+    assert rows.column("corpus").to_pylist() == ["", "en", "ko"] * 2
+    assert rows.column("tokens").to_pylist()[1] == found["a"]["en"]["tokens"]
+    assert not any(name.endswith("_interval") for name in rows.column_names)
+
+
+def test_an_empty_corpus(tok: bpe.Tokenizer) -> None:
+    found = bpe.evaluate(tok, texts=[])
+    assert found["bytes_per_token"] is None
+    assert found["tokens"] == found["documents"] == 0
+    assert "–" in str(bpe.evaluate(tok, {"a": [], "b": ["x"]}))
+    assert math.isfinite(bpe.evaluate(tok, texts=[""])["utilisation"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "exactly one"),
+        ({"texts": ["a"], "files": "x"}, "exactly one"),
+        ({"texts": "one text"}, "one str"),
+        ({"texts": {"en": "one text"}}, "one str"),
+        ({"texts": {}}, "empty mapping"),
+        ({"texts": {1: ["a"]}}, "name of a corpus is 1"),
+        ({"texts": ["a"], "per_line": True}, "per_line is given"),
+        ({"texts": ["a"], "reference": "ko"}, "reference is 'ko'"),
+        ({"texts": ["a"], "words": "letters"}, "words is 'letters'"),
+        ({"texts": ["a"], "alpha": 0}, "alpha is 0"),
+        ({"texts": ["a"], "confidence": 2}, "confidence is 2"),
+        ({"texts": ["a"], "rare": 0}, "rare is 0"),
+        ({"texts": [1]}, "text 0 is 1"),
+    ],
+)
+def test_arguments_that_are_refused(tok: bpe.Tokenizer, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        bpe.evaluate(tok, **options)
+
+
+@pytest.mark.parametrize(
+    ("tokenizers", "message"),
+    [
+        ("tokenizer.json", "load it first"),
+        ([], "at least one"),
+        (3, "bpe.Tokenizer"),
+        ([object()], "encode_batch and vocab"),
+    ],
+)
+def test_tokenizers_that_are_refused(tokenizers: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        bpe.evaluate(tokenizers, texts=["a"])
+
+
+def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "ko.txt").write_text(CORPUS[1])
+    (tmp_path / "bad.txt").write_bytes(b"low \xff")
+    found = bpe.evaluate(tok, {"ko": str(tmp_path / "ko.txt"), "also": [tmp_path / "ko.txt"], "texts": ["a"]})
+    assert found["ko"]["tokens"] == found["also"]["tokens"]
+    with pytest.raises(bpe.FormatError, match=r"bad\.txt"):
+        bpe.evaluate(tok, files=tmp_path / "bad.txt")
+    assert bpe.evaluate(tok, files=tmp_path / "bad.txt", encoding_errors="bytes")["characters"] == 5
+    with pytest.raises(OSError, match=r"none\.txt"):
+        bpe.evaluate(tok, files=tmp_path / "none.txt")

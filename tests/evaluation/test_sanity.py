@@ -1,0 +1,92 @@
+"""`bpe.sanity_check` finds planted defects, and none in a sound tokenizer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import bpe
+from bpe.evaluation.sanity import failed
+from bpe.vocab.vocabulary import SPECIAL, Vocabulary
+
+
+@pytest.fixture(scope="module")
+def tok() -> bpe.Tokenizer:
+    return bpe.train(texts=["low lower lowest 한국 we'll"] * 3, vocab_size=270, special_tokens=["<|end|>"])
+
+
+def levels(tokenizer: Any, *texts: str) -> dict[str, str]:
+    return {found.check: found.level for found in bpe.sanity_check(tokenizer, texts)}
+
+
+def changed(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
+    return bpe.Tokenizer.from_spec(dataclasses.replace(tok.spec, **fields))
+
+
+def test_a_sound_tokenizer(tok: bpe.Tokenizer) -> None:
+    findings = bpe.sanity_check(tok, ["any text"])
+    assert not failed(findings)
+    assert [found.check for found in findings] == [
+        *("reachable tokens", "lost text", "numbers", "special tokens", "repeatable", "ids", "characters")
+    ]
+    assert str(findings[1]) == "ok       lost text: 14 texts came back unchanged"
+
+
+def test_tokens_that_encoding_never_produces(tok: bpe.Tokenizer) -> None:
+    vocabulary = tok.spec.vocabulary
+    special = list(vocabulary.items(SPECIAL))
+    plain = [item for item in vocabulary.items() if item not in special]
+    wider = changed(tok, vocabulary=Vocabulary([*plain, (300, b"zzz")], special))
+    findings = {found.check: found for found in bpe.sanity_check(wider)}
+    assert findings["reachable tokens"].level == "failure"
+    assert "300 b'zzz'" in findings["reachable tokens"].message
+    assert findings["ids"].level == "warning"
+
+
+def test_parts_of_other_tokens_are_no_failure() -> None:
+    tok = bpe.train(counts={"'l": 5, "'ll": 5}, vocab_size=257)
+    assert (tok.tokens("'l"), tok.tokens("'ll")) == ([b"'", b"l"], [b"'l", b"l"])
+    assert levels(tok)["reachable tokens"] == "warning"
+
+
+def test_a_pretokenizer_of_another_vocabulary() -> None:
+    whole = bpe.train(texts=["a b c d"] * 2, vocab_size=262, pretokenizer=None)
+    wrong = changed(whole, pretokenizer=bpe.train(texts=["a"], vocab_size=256).pretokenizer)
+    assert levels(whole)["reachable tokens"] == "ok"
+    assert levels(wrong)["reachable tokens"] == "failure"
+
+
+def test_lost_text(tok: bpe.Tokenizer) -> None:
+    assert levels(changed(tok, normalizer=bpe.normalizers.Lowercase()))["lost text"] == "warning"
+    small = bpe.train(texts=["low"], num_merges=2, model="char", unk_token="<unk>")
+    findings = {found.check: found for found in bpe.sanity_check(small)}
+    assert findings["lost text"].level == "failure"
+    without = bpe.train(texts=["low"], num_merges=2, model="char")
+    assert levels(without)["lost text"] == "failure"
+    assert failed(bpe.sanity_check(without))
+
+
+def test_numbers_that_are_cut_by_their_digits() -> None:
+    random = bpe.train(texts=["12 12 345 345"] * 3, vocab_size=260)
+    findings = {found.check: found for found in bpe.sanity_check(random)}
+    assert findings["numbers"].level == "failure"
+    assert "|" in findings["numbers"].message
+
+
+def test_special_tokens_that_text_imitates(tok: bpe.Tokenizer) -> None:
+    assert levels(tok)["special tokens"] == "ok"
+    assert levels(tok.with_tokens(added=["<b>"]))["special tokens"] == "warning"
+
+
+def test_ids_that_change(tok: bpe.Tokenizer) -> None:
+    assert levels(changed(tok, dropout=0.5))["repeatable"] == "failure"
+
+
+def test_a_tokenizer_of_another_package(tok: bpe.Tokenizer, tmp_path: Any) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    tok.save(tmp_path / "t.json")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+    assert levels(theirs)["special tokens"] == "failure"
+    assert levels(theirs)["lost text"] == "ok"

@@ -1,0 +1,118 @@
+"""The kernels of evaluation against their twin in plain Python, on many scripts and on bytes that are no text."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpe.evaluation._tally import COUNT_BITS, TextMarks, tally
+from bpe.evaluation.adapters import tokens_by_id
+from bpe.evaluation.shapes import NAMES, shapes_of
+
+MODES = ("script", "spaces", "characters")
+PIECES = [
+    *("a", "bc", " ", "  ", "\n", "\t", "\r\n", "1", "23", "456789", "é", "ß", "\u00a0", "\u0085", "\u3000", "\u2003"),
+    *("\u1680", "\u2028", "\u200b", "한국", "ㅋ", "㈀", "㉠", "か", "漢", "。", "ー", "กำ", "😀", "𠀀", "Ａ", "ｱ", "ﾡ"),
+    *("a\u0301", "٣", "x" * 70, "9" * 70, "漢" * 23, "한" * 22, "\u4dc0", "\u9fff", "\ua000", "\u2e80", "\u3130"),
+]
+BROKEN = [b"\xff", b"\xe3\x80", b"\xed\xa0\x80", b"\xc3", b"\x80", b"\xf0\x9f\x98", b"\xc2", b"\xe3"]
+
+texts = st.lists(st.sampled_from([each.encode() for each in PIECES]), max_size=12).map(b"".join)
+broken = st.lists(st.sampled_from([each.encode() for each in PIECES] + BROKEN), max_size=12).map(b"".join)
+
+
+def marked(documents: list[bytes], mode: str) -> TextMarks:
+    """The marks of documents in one buffer."""
+    data = b"".join(documents)
+    ends = np.cumsum([len(each) for each in documents], dtype=np.int64)
+    starts = ends - np.array([len(each) for each in documents], dtype=np.int64)
+    return TextMarks(data, starts, ends, MODES.index(mode), naive.is_whole(data))
+
+
+def tokens_of(data: bytes, sizes: list[int]) -> list[bytes]:
+    """The text in pieces of these sizes, again and again."""
+    found, at = [], 0
+    while at < len(data):
+        size = sizes[len(found) % len(sizes)]
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@given(
+    documents=st.lists(st.one_of(texts, broken), max_size=4), sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5)
+)
+def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: list[int]) -> None:
+    marks = marked(documents, mode)
+    rows = [tokens_of(data, sizes) for data in documents]
+    ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    for given_sizes in (np.empty(0, dtype=np.uint32), ids):
+        table = np.arange(16, dtype=np.uint64) << np.uint64(COUNT_BITS)
+        sums, number_f1 = np.empty((len(rows), 6), dtype=np.int64), np.empty(len(rows))
+        tally(marks, ids, offsets, given_sizes, table, sums, number_f1)
+        for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
+            assert marks.sums[number].tolist() == naive.text_sums(data, mode)
+            found, f1 = naive.cut_sums(data, naive.cuts_of(row), mode)
+            assert sums[number].tolist() == [len(row), 1, *found]
+            assert number_f1[number] == pytest.approx(f1, abs=1e-10 * (1 + marks.sums[number, 4]))  # rounded to 2**-32
+        counts = (table & np.uint64((1 << COUNT_BITS) - 1)).astype(np.int64)
+        assert counts.tolist() == np.bincount(ids, minlength=16).tolist()
+
+
+def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
+    marks = marked([b"abc", b"de"], "script")
+    table = np.arange(4, dtype=np.uint64) << np.uint64(COUNT_BITS)
+    sums, number_f1 = np.empty((2, 6), dtype=np.int64), np.empty(2)
+    ids, offsets = np.array([3, 3, 2], dtype=np.uint32), np.array([0, 2, 3])
+    tally(marks, ids, offsets, np.empty(0, dtype=np.uint32), table, sums, number_f1)
+    assert sums.tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+
+
+def test_bad_arrays_are_refused() -> None:
+    marks = marked([b"abc"], "script")
+    table, none = np.zeros(4, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+    sums, number_f1 = np.empty((1, 6), dtype=np.int64), np.empty(1)
+    with pytest.raises(ValueError, match="not below 4"):
+        tally(marks, np.array([4], dtype=np.uint32), np.array([0, 1]), none, table, sums, number_f1)
+    with pytest.raises(ValueError, match="offset"):
+        tally(marks, np.array([1], dtype=np.uint32), np.array([0, 2]), none, table, sums, number_f1)
+    with pytest.raises(ValueError, match="do not fit"):
+        tally(marks, np.array([1], dtype=np.uint32), np.array([0, 1]), none, table, sums[:, :5].copy(), number_f1)
+    with pytest.raises(ValueError, match="within"):
+        TextMarks(b"abc", np.array([0]), np.array([4]), 0, True)
+
+
+@given(st.lists(broken.map(lambda data: data[:12]), max_size=8))
+def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
+    vocab = {token: number for number, token in enumerate(dict.fromkeys(tokens)) if token}
+    shapes = shapes_of(tokens_by_id(vocab, len(tokens), without=set()))
+    for token, number in vocab.items():
+        whole = naive.is_whole(token)
+        assert shapes.whole[number] == whole
+        assert shapes.crossing[number] == (not whole and naive.crosses(token))
+        assert shapes.leading_space[number] == (whole and naive.leading_space(token))
+        assert shapes.inner_space[number] == (whole and naive.inner_space(token))
+
+
+@pytest.mark.parametrize(
+    ("token", "script"),
+    [
+        *(("low", "Latin"), (" é", "Latin"), ("123", "Common"), ("한국", "Hangul"), ("ㅋ", "Hangul"), ("漢", "Han")),
+        *(
+            ("ひら", "Hiragana"),
+            ("漢字か", "Mixed"),
+            ("aя", "Mixed"),
+            ("ᚠ", "Other"),
+            ("жa1", "Mixed"),
+            ("a\u0301", "Latin"),
+        ),
+    ],
+)
+def test_scripts(token: str, script: str) -> None:
+    shapes = shapes_of(tokens_by_id({token.encode(): 0, b"\xed\x95": 1}, 2, without=set()))
+    assert [NAMES[number] for number in shapes.script.tolist()] == [script, "Partial"]
