@@ -23,10 +23,12 @@ Not here: tokenization, and output other than a line of text.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from bpe.base.spelling import SEPARATOR, spell, spell_together
+from bpe.show.pieces import DOTTED_CIRCLE, Piece, pieces_of
 
 #: Background colours (of xterm's 256) on which black is legible. The foreground is set to black too, so that the result
 #: does not depend on the terminal's theme. Adjacent colours in the cycle differ in hue.
@@ -36,9 +38,17 @@ _RESET = "\x1b[0m"
 
 
 def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether `stream` is a terminal that supports colours, and NO_COLOR (https://no-color.org) is not set."""
+    """Whether to write colours to `stream`: by the environment, or whether it is a terminal that supports them.
+
+    The first of these that is set decides, as in CPython: NO_COLOR (no), FORCE_COLOR or CLICOLOR_FORCE (yes, unless 0),
+    TERM=dumb (no), CLICOLOR=0 (no). An empty variable is not set.
+    """
     environment = os.environ if environment is None else environment
-    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+    if environment.get("NO_COLOR"):
+        return False
+    if any(environment.get(name, "") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    if environment.get("TERM") == "dumb" or environment.get("CLICOLOR") == "0":
         return False
     return stream.isatty()
 
@@ -49,11 +59,23 @@ def plain(tokens: Iterable[bytes | str]) -> str:
 
 
 def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:
-    """The consecutive tokens of a text on one line, on alternating background colours or separated by `|`."""
-    spelled = spell_together(tokens, mark_spaces=not colour)
+    """The consecutive tokens of a text on one line, on alternating background colours or separated by `|`.
+
+    In colours, emoji with joiners that one token holds stay whole, and an accent whose letter is in another token is
+    drawn on a dotted circle, since a terminal would draw it in the other token's cell.
+    """
+    data = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
+    spelled = spell_together(data, mark_spaces=not colour)
     if not colour:
         return SEPARATOR.join(spelled)
     return "".join(
         f"\x1b[38;5;{_BLACK};48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]}m{token}{_RESET}"
-        for i, token in enumerate(spelled)
+        for i, token in enumerate(map(_in_clusters, spelled, pieces_of(data)))
     )
+
+
+def _in_clusters(spelled: str, pieces: list[Piece]) -> str:
+    """A token as its grapheme clusters are drawn, or as it is spelled if it has hidden characters or single bytes."""
+    if any(piece.kind in ("bytes", "hidden") for piece in pieces):
+        return DOTTED_CIRCLE * (unicodedata.category(spelled[0])[0] == "M") + spelled
+    return "".join([piece.text for piece in pieces]).replace("\\", "\\\\")

@@ -1,0 +1,76 @@
+"""The sections made from an evaluation: which tokenizer is better and by how much, all metrics, and bars by corpus.
+
+The evaluation comes in as `bpe/show/metrics.py` has it: facts by tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from bpe.report.charts import bar_chart
+from bpe.report.parts import columns, scrolled
+from bpe.show.html import Html, escaped, number
+from bpe.show.metrics import Facts, bars_of, corpora_of, has_interval, interval_of, keys_of, label_of, metrics_table
+
+ALL = "all texts"
+
+
+def metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
+    """The main metrics, and the others to unfold; a column for each tokenizer."""
+    main, others = (keys_of(facts, main=main) for main in (True, False))
+    shown = scrolled(name, metrics_table(facts, main)) if main else ""
+    more = scrolled(f"more {name}", metrics_table(facts, others)) if others else ""
+    unfolded = f"<details><summary>{len(others)} more metrics</summary>{more}</details>" if more else ""
+    return Html(shown + unfolded)
+
+
+def corpora(facts: Mapping[str, Facts]) -> Html:
+    """Bars of bytes per token, tokens and premiums by corpus, and all metrics; empty without named corpora."""
+    names = corpora_of(facts)
+    if not names:
+        return Html("")
+    charts = [
+        bar_chart(title, bars_of(facts, key), label_of(key))
+        for key, title in (("bytes_per_token", "Bytes per token by corpus"), ("tokens", "Tokens by corpus"))
+    ]
+    premiums = {name: each["premium"] for name, each in facts.items() if isinstance(each.get("premium"), dict)}
+    if premiums:
+        groups = {
+            corpus: {
+                name: (float(each[corpus]),) * 3 for name, each in premiums.items() if each.get(corpus) is not None
+            }
+            for corpus in names
+        }
+        title = "Premium: tokens for the same content, relative to the reference"
+        charts.append(bar_chart(title, groups, "tokens relative to the reference"))
+    tables = []
+    for corpus in names:
+        each = {name: found["corpora"][corpus] for name, found in facts.items() if corpus in found.get("corpora", {})}
+        tables.append(f"<h3>{escaped(corpus)}</h3>{metrics(each, f'metrics of {corpus}')}")
+    return Html(f"{columns(*charts)}<details><summary>All metrics of each corpus</summary>{''.join(tables)}</details>")
+
+
+def verdicts(facts: Mapping[str, Facts]) -> Iterator[str]:
+    """Sentences that compare the tokenizers: of each two, which needs fewer tokens for each corpus, and by how much."""
+    names = corpora_of(facts)
+    for (a, first), (b, second) in combinations(facts.items(), 2):
+        for corpus in [*names, ""] if len(names) != 1 else names:
+            ours, theirs = (each.get("corpora", {}).get(corpus, {}) if corpus else each for each in (first, second))
+            if ours.get("tokens") and theirs.get("tokens"):
+                yield _verdict(corpus or ALL, (a, ours), (b, theirs))
+
+
+def _verdict(corpus: str, a: tuple[str, Facts], b: tuple[str, Facts]) -> str:
+    (better, fewer), (worse, more) = sorted((a, b), key=lambda each: int(each[1]["tokens"]))
+    if fewer["tokens"] == more["tokens"]:
+        return f"{corpus}: {better} and {worse} need the same number of tokens, {number(fewer['tokens'])}."
+    saved = 1 - fewer["tokens"] / more["tokens"]
+    said = f"{corpus}: {better} needs {saved:.1%} fewer tokens than {worse}"
+    key = "bytes_per_token"
+    if fewer.get(key) and more.get(key):
+        said += f" ({fewer[key]:.3f} bytes per token, not {more[key]:.3f})"
+        if has_interval(fewer, key) and has_interval(more, key):
+            apart = interval_of(fewer, key)[0] > interval_of(more, key)[1]
+            said += "; the intervals do not overlap" if apart else "; the intervals overlap"
+    return said + "."

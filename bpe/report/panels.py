@@ -1,0 +1,140 @@
+"""The same text in several tokenizers, side by side: a box of coloured tokens for each, and what the script needs.
+
+Only the first part of a text is drawn; all of it is counted. Not here: how a token is drawn (`bpe/show`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bpe.base.spelling import spell
+from bpe.errors import counted
+from bpe.show.html import Html, Token, escaped, hexadecimal, number, one, table, token_table, tokens_html
+from bpe.tokenizer import Tokenizer, drawn, drawn_rows, merge_tree_of
+
+#: The tokens that the table under a panel lists.
+_LISTED = 200
+#: The longest spelling of a token that the details show.
+_LONGEST = 80
+#: What the script knows of a token: its spelling, its rank, and the two tokens that its merge joins.
+Details = list[Any]
+
+
+def beginning(text: bytes, most: int) -> bytes:
+    """At most so many bytes from the beginning of a text, cut at white space if there is some, else at a character.
+
+    >>> beginning(b"one two three", 9), beginning("한국".encode(), 4).decode()
+    (b'one two', '한')
+    """
+    if len(text) <= most:
+        return text
+    cut = max(text.rfind(b" ", most // 2, most + 1), text.rfind(b"\n", most // 2, most + 1))
+    if cut < 0:
+        cut = most
+        while cut > max(0, most - 4) and text[cut] & 0xC0 == 0x80:
+            cut -= 1
+    return text[:cut]
+
+
+class Panels:
+    """Makes the panels of one page, and collects the details of all tokens that they show.
+
+    Args:
+        tokenizers: by name.
+
+    """
+
+    def __init__(self, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self._tokenizers = tokenizers
+        self._seen: dict[str, set[int]] = {name: set() for name in tokenizers}
+
+    def of(
+        self,
+        documents: Sequence[bytes],
+        *,
+        most: int,
+        totals: Mapping[str, int] | None = None,
+        n_bytes: int | None = None,
+    ) -> Html:
+        """A panel for each tokenizer.
+
+        Args:
+            documents: the text, as documents that are encoded by themselves, or the beginning of it.
+            most: how many bytes of it to draw.
+            totals: the number of tokens of the whole text in each tokenizer; None to count those of `documents`.
+            n_bytes: the number of bytes of the whole text; None for those of `documents`.
+
+        """
+        size = sum(map(len, documents)) if n_bytes is None else n_bytes
+        parts: list[bytes] = []
+        for document in documents:
+            left = most - sum(map(len, parts))
+            if left <= 0:
+                break
+            parts.append(beginning(document, left))
+        made = []
+        for index, (name, tokenizer) in enumerate(self._tokenizers.items()):
+            rows = [drawn_rows(tokenizer, part) for part in parts]
+            drawn_size = sum(map(len, parts))
+            if totals is not None:
+                total = totals[name]
+            else:
+                total = sum(map(len, rows)) if drawn_size == size else sum(map(tokenizer.count_tokens, documents))
+            made.append(self._panel(index, name, rows, total, size, drawn_size))
+        return Html(f'<div class="columns">{"".join(made)}</div>')
+
+    def _panel(
+        self, index: int, name: str, rows: Sequence[Sequence[Token]], total: int, size: int, drawn_size: int
+    ) -> str:
+        tokens = [token for row in rows for token in row]
+        self._seen[name].update(token.id for token in tokens if token.id is not None)
+        ratio = f" · {size / total:.3f} bytes per token" if total else ""
+        cut = (
+            f'<p class="note">The first {number(drawn_size)} of {number(size)} bytes are drawn; all are counted.</p>'
+            if drawn_size < size
+            else ""
+        )
+        listed = f"the first {_LISTED} tokens" if len(tokens) > _LISTED else "the tokens"
+        title = escaped(name)
+        boxes = [tokens_html(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
+        return (
+            f'<div class="panel"><h4>{title}</h4>'
+            f'<p class="note">{plural(total, "token")} · {plural(size, "byte")}{ratio}</p>'
+            f'<div class="bpe-tokens" dir="auto" tabindex="0" role="group" data-tokens="{index}" '
+            f'aria-label="{title}: the tokens">{"".join(boxes)}</div>{cut}'
+            f'<details><summary>As a table: {listed}</summary><div class="scroll" tabindex="0" role="group" '
+            f'aria-label="{title}: table of tokens">{token_table(tokens[:_LISTED])}</div></details></div>'
+        )
+
+    def details(self) -> dict[str, dict[str, Details]]:
+        """By a tokenizer's number and by id: the spelling, rank and parts of every token shown, and of their parts."""
+        seen = enumerate(self._seen.items())
+        return {str(index): dict(_details(self._tokenizers[name], ids)) for index, (name, ids) in seen}
+
+
+def _details(tokenizer: Tokenizer, ids: Iterable[int]) -> Iterable[tuple[str, Details]]:
+    tree, vocabulary = merge_tree_of(tokenizer), tokenizer.spec.vocabulary
+    for number_ in sorted(tree.with_parts(ids)):
+        spelled = spell(vocabulary[number_][: 2 * _LONGEST])
+        spelled = spelled if len(spelled) <= _LONGEST else spelled[: _LONGEST - 1] + "…"
+        yield str(number_), [spelled, tree.rank(number_), *(tree.parts(number_) or ())]
+
+
+def plural(value: int, noun: str) -> str:
+    """A number with commas, and a noun.
+
+    >>> plural(1, "token"), plural(12345, "byte")
+    ('1 token', '12,345 bytes')
+    """
+    return counted(value, noun).replace(str(value), number(value), 1)
+
+
+def examples(tokenizer: Tokenizer, ids: Iterable[int], counts: Any = None) -> Html:
+    """A table of tokens that do not follow one another, with how often each occurs."""
+    head = ["token", "id", "bytes", *([] if counts is None else ["occurrences"])]
+    rows = [
+        [Html(one(token.data)), token.id, hexadecimal(token.data), *([] if counts is None else [int(counts[token.id])])]
+        for token in drawn(tokenizer, ids)
+    ]
+    return Html(table(head, rows))

@@ -1,0 +1,31 @@
+"""The parts that every section of the page is made of: sections, boxes that scroll, paragraphs."""
+
+from __future__ import annotations
+
+from bpe.show.html import Html, escaped
+
+
+def section(name: str, title: str, *body: str) -> Html:
+    """A section of the page with its heading; empty if it has no body."""
+    content = "".join(body)
+    return Html(f'<section id="{name}"><h2>{escaped(title)}</h2>{content}</section>' if content else "")
+
+
+def scrolled(label: str, content: str) -> Html:
+    """Content in a box that scrolls, also with the keyboard."""
+    return Html(f'<div class="scroll" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>')
+
+
+def panel(title: str, *body: str) -> Html:
+    """A box with a heading, beside others."""
+    return Html(f'<div class="panel"><h3>{escaped(title)}</h3>{"".join(body)}</div>')
+
+
+def columns(*panels: str) -> Html:
+    """Panels side by side, below each other on a phone."""
+    return Html(f'<div class="columns">{"".join(panels)}</div>')
+
+
+def note(text: str) -> Html:
+    """A paragraph of explanation."""
+    return Html(f'<p class="note">{escaped(text)}</p>')

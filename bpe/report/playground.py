@@ -1,0 +1,217 @@
+"""The playground: the report's page with a text box, on this machine, for several tokenizers side by side.
+
+A page in a browser may send requests to any address that the browser reaches, so the server checks each: the `Host`
+header must name this server (against DNS rebinding), the `Origin` header, if there is one, must be its own, a body has
+at most 1 MB, and a connection that is silent for 10 seconds is closed. Answers carry the page's security policy.
+
+    GET /         the page; `?text=…` fills the box, for browsers without JavaScript
+    POST /tokens  {"text": …} → {"html": panels, "data": details of their tokens}
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import sys
+from collections.abc import Mapping
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6, AddressFamily, gethostname
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from bpe._version import __version__
+from bpe.report.page import Tokenizers, frame, named_tokenizers, policy
+from bpe.report.panels import Panels
+from bpe.tokenizer import Tokenizer
+
+#: The largest body of a request, in bytes.
+MOST_BYTES = 1 << 20
+#: How many bytes of the text are drawn; all are counted.
+_DRAWN = 10_000
+_SECONDS = 10
+_TITLE = "Tokenizer playground"
+_SAMPLE = "Type here: 자주 함께 나타나는 글자, 夜行列車の窓, السوق, 👩‍💻 and the merge."
+
+
+class Playground(ThreadingHTTPServer):
+    """A server that shows a text in several tokenizers while it is typed; `serve_forever` runs it.
+
+    Args:
+        tokenizers: one, several, or several by name.
+        host: the address to listen on.
+        port: the port; 0 for any that is free.
+        network: whether `host` may be an address that other machines reach.
+
+    Attributes:
+        url: where the page is.
+
+    Raises:
+        ValueError: for a host that other machines reach, unless `network` is set.
+        OSError: if the address cannot be used.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["low lower"], vocab_size=258)
+    >>> Playground(tok, "0.0.0.0", 0)
+    Traceback (most recent call last):
+    ValueError: host is '0.0.0.0', which other machines may reach; it must be a loopback address such as 127.0.0.1, or \
+pass network=True
+
+    """
+
+    daemon_threads = True
+
+    def __init__(
+        self, tokenizers: Tokenizers, host: str = "127.0.0.1", port: int = 8000, *, network: bool = False
+    ) -> None:
+        if not network and not _is_loopback(host):
+            raise ValueError(
+                f"host is {host!r}, which other machines may reach; it must be a loopback address such as 127.0.0.1, "
+                "or pass network=True"
+            )
+        self.tokenizers: Mapping[str, Tokenizer] = named_tokenizers(tokenizers)
+        self.network = network
+        self.host = host
+        self.address_family: AddressFamily = AF_INET6 if ":" in host else AF_INET
+        super().__init__((host, port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a browser that leaves before its answer; report anything else on stderr."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
+
+    def allows(self, host: str) -> bool:
+        """Whether a request's `Host` header names this server.
+
+        On the loopback address that is its own names. For a server on the network it may be any IP address too, since
+        DNS rebinding needs a name.
+        """
+        try:
+            parts = urlsplit(f"//{host}")
+            name, port = parts.hostname or "", parts.port
+        except ValueError:
+            return False
+        if port != self.server_port and not (port is None and self.server_port == 80):
+            return False
+        if _is_loopback(name) or name == self.host.lower():
+            return True
+        return self.network and (name == gethostname().lower() or _is_address(name))
+
+    def panels(self, text: str) -> tuple[str, dict[str, Any]]:
+        """The panels of a text as HTML, and the details of their tokens."""
+        panels = Panels(self.tokenizers)
+        html = panels.of([text.encode("utf-8", "replace")], most=_DRAWN)
+        return html, panels.details()
+
+    def page(self, text: str) -> str:
+        """The whole page with a text in its box."""
+        html, details = self.panels(text)
+        body = (
+            '<form id="play" method="get" action="/"><label for="text">Text</label>'
+            f'<textarea id="text" name="text" dir="auto" spellcheck="false">\n{escape(text)}</textarea>'
+            '<p><button type="submit">Show the tokens</button></p></form>'
+            f'<section aria-labelledby="tokens"><h2 id="tokens">Tokens</h2><div id="panels">{html}</div></section>'
+        )
+        return frame(_TITLE, body, details, connect=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Playground
+    server_version = f"bpe/{__version__}"
+    sys_version = ""
+    timeout = _SECONDS
+
+    def do_GET(self) -> None:
+        """The page."""
+        if self._refused():
+            return
+        parts = urlsplit(self.path)
+        if parts.path != "/":
+            self._fail(HTTPStatus.NOT_FOUND, "there is only the page itself, /")
+            return
+        text = parse_qs(parts.query, keep_blank_values=True).get("text", [_SAMPLE])[0]
+        self._answer(HTTPStatus.OK, self.server.page(text.replace("\r\n", "\n")), "text/html")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        """The tokens of a text."""
+        if self._refused():
+            return
+        if self.path != "/tokens":
+            self._fail(HTTPStatus.NOT_FOUND, "texts go to /tokens")
+            return
+        if self.headers.get_content_type() != "application/json":
+            self._fail(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")
+            return
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            self._fail(HTTPStatus.LENGTH_REQUIRED, "the request needs a Content-Length")
+            return
+        if len(length) > 9 or int(length) > MOST_BYTES:
+            self._fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the text is too long; at most {MOST_BYTES:,} bytes")
+            return
+        try:
+            text = json.loads(self.rfile.read(int(length)))["text"]
+            html, details = self.server.panels(text)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._fail(HTTPStatus.BAD_REQUEST, 'the body must be {"text": a string}')
+            return
+        self._answer(HTTPStatus.OK, json.dumps({"html": html, "data": details}), "application/json")
+
+    def _refused(self) -> bool:
+        """Whether the request is not for this server, or comes from another site's page; if so, it is answered."""
+        hosts = self.headers.get_all("Host", [])
+        origin = self.headers.get("Origin")
+        if len(hosts) != 1 or not self.server.allows(hosts[0]):
+            self._fail(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
+            return True
+        if origin is not None and origin.lower() != f"http://{hosts[0].lower()}":
+            self._fail(HTTPStatus.FORBIDDEN, "the request comes from the page of another site")
+            return True
+        return False
+
+    def _fail(self, status: HTTPStatus, reason: str) -> None:
+        self.close_connection = True
+        self._answer(status, json.dumps({"error": reason}), "application/json")
+
+    def _answer(self, status: HTTPStatus, body: str, kind: str) -> None:
+        data = body.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Security-Policy", f"{policy(connect=True)}; frame-ancestors 'none'")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Print nothing: texts are nobody's business."""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(name: str) -> bool:
+    """Whether a host is this machine by a name or an address that no other machine reaches.
+
+    >>> [_is_loopback(name) for name in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)

@@ -1,0 +1,215 @@
+"""Tokens, cards and tables as HTML, for notebooks and for the report. Pure functions of plain data.
+
+Every string is escaped; no function takes HTML from outside this package. A token is a `<span>` with a background of
+one of six colours; its pieces (`pieces.py`) that are not plain text are `<span>`s inside it, of the classes `x` (bytes
+in hexadecimal), `b` and `p` (the base and another part of a grapheme cluster) and `k` (a label of a hidden
+character). Spans have no padding, so that the letters of Arabic join across tokens.
+
+Not here: the page (`bpe/report`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from bpe.base.spelling import spell
+from bpe.show.pieces import Piece, pieces_of, visible
+
+N_COLOURS = 6
+#: The most bytes of a token that its title and tables spell in hexadecimal.
+_SHOWN_BYTES = 32
+_CLASSES = {"base": "b", "part": "p", "bytes": "x", "hidden": "k"}
+
+#: For notebooks, whose theme is unknown: every background has its own text colour, black on a light colour.
+STYLE = """
+.bpe-tokens{white-space:break-spaces;unicode-bidi:plaintext;overflow-wrap:anywhere;line-height:1.9;font-size:1rem}
+.bpe-tokens>span{color:#000;border-radius:2px;padding-block:1px}
+.bpe-tokens>.c0{background:#afd7ff}.bpe-tokens>.c1{background:#ffd7af}.bpe-tokens>.c2{background:#afffaf}
+.bpe-tokens>.c3{background:#ffafd7}.bpe-tokens>.c4{background:#ffffaf}.bpe-tokens>.c5{background:#d7d7ff}
+.bpe-tokens .s{outline:2px solid #333;outline-offset:-2px}
+.bpe-tokens .p,.bpe-tokens .x,.bpe-tokens .k{display:inline-block;unicode-bidi:isolate}
+.bpe-tokens .x,.bpe-tokens .k{font:.75em/1.3 ui-monospace,monospace;color:#333;border:1px dotted #555;padding:0 2px;
+margin:0 1px}
+.bpe-card table{border-collapse:collapse;margin:.3em 0}
+.bpe-card th,.bpe-card td{text-align:start;padding:.1em .8em .1em 0;vertical-align:top;background:none}
+.bpe-card td.n{text-align:end;font-variant-numeric:tabular-nums}
+.bpe-card{border:1px solid #8888;border-radius:6px;padding:.5em .9em;max-width:60em;overflow:auto}
+.bpe-card .bpe-tokens{line-height:1.6}
+""".strip()
+
+
+class Token(NamedTuple):
+    """A token of a text, to be drawn.
+
+    Attributes:
+        data: its bytes.
+        id: its id; None for a symbol that has none.
+        rank: the rank of the best merge that makes it; None if no merge does.
+        special: whether it is a special token.
+
+    """
+
+    data: bytes
+    id: int | None = None
+    rank: int | None = None
+    special: bool = False
+
+
+def escaped(text: str) -> str:
+    """A name or a message as HTML: escaped, and with labels for hidden characters.
+
+    >>> escaped("<b>\\u202e")
+    '&lt;b&gt;U+202E'
+    """
+    return escape(visible(text))
+
+
+def styled(body: str) -> str:
+    """HTML for a notebook, with the style that it needs."""
+    return f"<style>{STYLE}</style>{body}"
+
+
+def tokens_html(tokens: Sequence[Token], *, titles: bool = True, ids: bool = False) -> str:
+    """The consecutive tokens of a text as spans, without a container.
+
+    Args:
+        tokens: the tokens.
+        titles: give each a title with its id, bytes and rank, which a browser shows under the pointer.
+        ids: give each its id as `data-i`, for the report's script.
+
+    >>> print(tokens_html([Token(b"<b>", 3, 0), Token(b"&", 4)], titles=False))
+    <span class="c0">&lt;b&gt;</span><span class="c1">&amp;</span>
+    """
+    spans = []
+    for i, (token, pieces) in enumerate(zip(tokens, pieces_of([token.data for token in tokens]), strict=True)):
+        mark = f"c{i % N_COLOURS}{' s' * token.special}{' u' * (token.id is None)}"
+        title = f' title="{escape(title_of(token, pieces))}"' if titles else ""
+        if ids and token.id is not None:
+            title += f' data-i="{token.id}"'
+        spans.append(f'<span class="{mark}"{title}>{"".join(map(piece_html, pieces))}</span>')
+    return "".join(spans)
+
+
+def piece_html(piece: Piece) -> str:
+    """A piece of a token."""
+    drawn = escape(piece.text)
+    if piece.kind == "text":
+        return drawn
+    return f'<span class="{_CLASSES[piece.kind]}">{drawn}</span>' + "\n" * piece.breaks
+
+
+def title_of(token: Token, pieces: Sequence[Piece] = ()) -> str:
+    """A token's id, bytes and rank on one line, and what its incomplete characters are from.
+
+    >>> title_of(Token(b" the", 262, 6))
+    'id 262 · 4 bytes: 20 74 68 65 · rank 6'
+    """
+    n = len(token.data)
+    facts = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {hexadecimal(token.data)}"]
+    if token.special:
+        facts.append("special token")
+    elif token.rank is not None:
+        facts.append(f"rank {token.rank}")
+    whole = list(dict.fromkeys(piece.whole for piece in pieces if piece.whole))
+    if whole:
+        facts.append("part of " + " ".join(whole[:4]))
+    return " · ".join(facts)
+
+
+def hexadecimal(data: bytes) -> str:
+    """Bytes in hexadecimal; of many, the first 32.
+
+    >>> hexadecimal("한".encode())
+    'ed 95 9c'
+    """
+    return data[:_SHOWN_BYTES].hex(" ") + " …" * (len(data) > _SHOWN_BYTES)
+
+
+def box(tokens: Sequence[Token], *, titles: bool = True, label: str = "") -> str:
+    """The tokens of a text in a container of their own."""
+    named = f' role="group" aria-label="{escaped(label)}"' if label else ""
+    return f'<div class="bpe-tokens" dir="auto"{named}>{tokens_html(tokens, titles=titles)}</div>'
+
+
+def separate(tokens: Iterable[bytes]) -> str:
+    """Tokens that do not follow one another in a text, such as the longest ones, each drawn by itself."""
+    spans = []
+    for i, token in enumerate(tokens):
+        pieces = "".join(map(piece_html, pieces_of([token])[0])).replace("\n", "")
+        spans.append(f'<span class="c{i % N_COLOURS}">{pieces}</span>')
+    return f'<span class="bpe-tokens">{" ".join(spans)}</span>'
+
+
+def one(token: bytes) -> str:
+    """One token by itself."""
+    return separate([token])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+    """A table; numbers are aligned, and a `Html` is taken as it is.
+
+    >>> table(["id", "token"], [[3, "<"]])
+    '<table><thead><tr><th scope="col">id</th><th scope="col">token</th></tr></thead><tbody><tr><td class="n">3</td><td>&lt;</td></tr></tbody></table>'
+    """  # noqa: E501
+    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class Html(str):
+    """A string of HTML that this package made, with everything from outside escaped."""
+
+    __slots__ = ()
+
+
+class Heading(str):
+    """The name of a table's row, not yet escaped."""
+
+    __slots__ = ()
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, Html):
+        return f"<td>{value}</td>"
+    if isinstance(value, Heading):
+        return f'<th scope="row">{escaped(value)}</th>'
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f'<td class="n">{number(value)}</td>'
+    return f"<td>{'' if value is None else escaped(str(value))}</td>"
+
+
+def number(value: float) -> str:
+    """A number for people: a whole one with commas, any other with four significant digits.
+
+    >>> number(1234567), number(3.14159), number(12345.6), number(0.00012345), number(float("nan"))
+    ('1,234,567', '3.142', '12,346', '0.0001234', 'none')
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value != value:
+        return "none"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
+    """A box with a title and a table of facts; `more` is HTML after it."""
+    said = {name: f"{value:,}" if isinstance(value, int) else value for name, value in facts.items()}
+    rows = "".join(f"<tr>{_cell(Heading(name))}{_cell(value)}</tr>" for name, value in said.items())
+    return styled(f'<div class="bpe-card"><strong>{escaped(title)}</strong><table>{rows}</table>{more}</div>')
+
+
+def token_table(tokens: Sequence[Token], *, caption: str = "") -> str:
+    """The tokens of a text as a table, for reading without a pointer and without colours."""
+    rows = (
+        [i, Html(one(token.data)), "none" if token.id is None else token.id, hexadecimal(token.data), token.rank]
+        for i, token in enumerate(tokens)
+    )
+    return table(["no.", "token", "id", "bytes", "rank"], rows, caption=caption)
+
+
+def spelled(token: bytes) -> str:
+    """A token in visible characters, for places that cannot hold HTML."""
+    return spell(token)

@@ -1,0 +1,136 @@
+"""The metrics of an evaluation, as tables and charts: from the dict of `Evaluation.to_dict()`.
+
+The dict is flat for one tokenizer; for several it has `"tokenizers"`, one such dict each; `"corpora"` has the metrics
+of each named corpus. Not here: what a metric is (`bpe/evaluation`), the report's page (`bpe/report`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bpe.show.html import Heading, Html, card, number, table
+
+Facts = Mapping[str, Any]
+
+_INTERVAL = "_interval"
+#: The metrics that are shown first, with what they are called; any other is called by its key.
+LABELS = {
+    "vocab_size": "tokens in the vocabulary",
+    "tokens": "tokens",
+    "bytes": "bytes",
+    "characters": "characters",
+    "words": "words",
+    "documents": "documents",
+    "bytes_per_token": "bytes per token (higher is better)",
+    "characters_per_token": "characters per token (higher is better)",
+    "fertility": "tokens per word (lower is better)",
+    "continued_words": "share of words that are cut (lower is better)",
+    "split_characters": "share of characters that are cut (lower is better)",
+    "renyi_efficiency": "Rényi efficiency (higher is better)",
+    "utilisation": "share of the vocabulary that occurs",
+    "unreachable_tokens": "tokens that encoding never produces",
+    "gini": "Gini coefficient over corpora (lower is fairer)",
+}
+
+
+def by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[str, Facts]:
+    """The facts of each tokenizer, by its own name or by the given ones.
+
+    Raises:
+        ValueError: for other names than there are tokenizers.
+
+    """
+    rows = evaluation.get("tokenizers") or [evaluation]
+    names = [str(row.get("tokenizer", "")) for row in rows] if names is None else names
+    if len(rows) != len(names):
+        raise ValueError(
+            f"the evaluation is of {len(rows)} tokenizers, the report of {len(names)}; they must be the same ones"
+        )
+    return dict(zip(names, rows, strict=True))
+
+
+def label_of(key: str) -> str:
+    """What a metric is called.
+
+    >>> label_of("bytes_per_token"), label_of("used_tokens")
+    ('bytes per token (higher is better)', 'used tokens')
+    """
+    return LABELS.get(key, key.replace("_", " "))
+
+
+def keys_of(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
+    """The metrics that are numbers: those in LABELS, or the others."""
+    found = dict.fromkeys(key for each in facts.values() for key, value in each.items() if _is_number(value))
+    return [key for key in (LABELS if main else found) if key in found and (key in LABELS) == main]
+
+
+def metrics_table(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
+    """Metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
+    rows = [[Heading(label_of(key)), *(with_interval(each, key) for each in facts.values())] for key in keys]
+    return Html(table(["metric", *facts], rows))
+
+
+def corpora_of(facts: Mapping[str, Facts]) -> list[str]:
+    """The names of the corpora."""
+    return list(dict.fromkeys(name for each in facts.values() for name in each.get("corpora", ())))
+
+
+def bars_of(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
+    """A metric by corpus and tokenizer, as (value, low, high); without named corpora, one group."""
+    groups = {
+        corpus: {name: each.get("corpora", {}).get(corpus, {}) for name, each in facts.items()}
+        for corpus in corpora_of(facts)
+    } or {"": dict(facts)}
+    return {
+        corpus: {
+            name: (float(value), *interval_of(each, key))
+            for name, each in group.items()
+            if _is_number(value := each.get(key))
+        }
+        for corpus, group in groups.items()
+    }
+
+
+def interval_of(facts: Facts, key: str) -> tuple[float, float]:
+    """The interval of a metric; its value twice where there is none."""
+    low, high = facts.get(key + _INTERVAL) or (facts[key], facts[key])
+    return float(low), float(high)
+
+
+def has_interval(facts: Facts, key: str) -> bool:
+    """Whether there is an interval of a metric."""
+    return bool(facts.get(key + _INTERVAL))
+
+
+def with_interval(facts: Facts, key: str) -> object:
+    """A metric for a table's cell."""
+    value = facts.get(key)
+    if value is None or not has_interval(facts, key):
+        return value
+    low, high = interval_of(facts, key)
+    return f"{number(value)} ({number(low)} to {number(high)})"
+
+
+def evaluation_card(evaluation: Facts) -> str:
+    """An evaluation for a notebook: the main metrics, those of each corpus, and all others to unfold."""
+    facts = by_tokenizer(evaluation)
+    parts = [metrics_table(facts, keys_of(facts, main=True)), *_corpora_tables(facts)]
+    others = keys_of(facts, main=False)
+    if others:
+        parts.append(f"<details><summary>{len(others)} more metrics</summary>{metrics_table(facts, others)}</details>")
+    return card("bpe.Evaluation", {}, "".join(parts))
+
+
+def _corpora_tables(facts: Mapping[str, Facts]) -> Iterator[str]:
+    corpora = corpora_of(facts)
+    for key in ("bytes_per_token", "fertility") if corpora else ():
+        rows = [
+            [Heading(corpus), *(with_interval(each.get("corpora", {}).get(corpus, {}), key) for each in facts.values())]
+            for corpus in corpora
+        ]
+        yield table([label_of(key), *facts], rows)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

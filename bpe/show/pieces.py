@@ -1,0 +1,190 @@
+r"""How tokens are drawn where a reader sees single tokens: in a page, a notebook or on a coloured terminal.
+
+Most tokens hold whole characters and are drawn as they are. Four kinds of content need a rule:
+
+- a *hidden* character (control, format, white space other than the space) is drawn as a label, such as `⏎` or `U+202E`,
+  so that no bidirectional override and no NUL ever reaches the page;
+- a *byte* of a character that several tokens share, or of no character at all, is drawn in hexadecimal, `ed 95`;
+- a *part* of a grapheme cluster that several tokens share (half of a family of emoji, an accent, a Hangul jamo) is
+  drawn by itself, an accent on a dotted circle; its first character, the *base*, joins the letters before it;
+- a cluster of more than 16 characters, which would cover its neighbours, is drawn as parts.
+
+Joiners and selectors inside a cluster that one token holds are kept, so that 👩‍💻 is one picture.
+
+>>> for token in pieces_of([b"a\xed\x95", b"\x9c", "e".encode(), "\u0301\n".encode()]):
+...     print([(piece.kind, piece.text) for piece in token])
+[('text', 'a'), ('bytes', 'ed 95')]
+[('bytes', '9c')]
+[('base', 'e')]
+[('part', '◌́'), ('hidden', '⏎')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+import regex
+
+Kind = Literal["text", "base", "part", "bytes", "hidden"]
+
+#: Extended grapheme clusters: what a reader takes for one character; and runs of ASCII, in which each character is one.
+_CLUSTER = regex.compile(r"[ -~]+(?![^\x00-\x7e])|\X", regex.DOTALL)
+_HIDDEN = regex.compile(r"[\p{C}\p{Z}]")
+_MARK = regex.compile(r"\p{M}")
+#: Characters of a cluster that are drawn with it although they are hidden: the joiners, and the tags of a flag.
+_JOINERS = "\u200c\u200d"
+_FLAG, _TAGS = "\U0001f3f4", range(0xE0020, 0xE0080)
+#: A person with three others, each with a skin tone, has 11 characters.
+_LONGEST_CLUSTER = 16
+DOTTED_CIRCLE = "\u25cc"
+
+_LABELS = {
+    "\n": "⏎",
+    "\r": "␍",
+    "\t": "⇥",
+    "\x7f": "␡",
+    "\u00a0": "NBSP",
+    "\u00ad": "SHY",
+    "\u200b": "ZWSP",
+    "\u200c": "ZWNJ",
+    "\u200d": "ZWJ",
+    "\u200e": "LRM",
+    "\u200f": "RLM",
+    "\u2060": "WJ",
+    "\u3000": "U+3000",
+    "\ufe0e": "VS15",
+    "\ufe0f": "VS16",
+    "\ufeff": "BOM",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a token that is drawn in one way.
+
+    Attributes:
+        kind: "text", "base", "part", "bytes" or "hidden".
+        text: what is drawn.
+        whole: of bytes, bases and parts, the character or cluster that they are from; empty if they are from none.
+        breaks: of a hidden character, whether a line ends after it.
+
+    """
+
+    kind: Kind
+    text: str
+    whole: str = ""
+    breaks: bool = False
+
+
+def pieces_of(tokens: Sequence[bytes]) -> list[list[Piece]]:
+    """The pieces of each of the consecutive tokens of a text."""
+    ends = list(accumulate(map(len, tokens)))
+    drawn: list[list[Piece]] = [[] for _ in tokens]
+    token, end = 0, 0
+    for match in _CLUSTER.finditer(b"".join(tokens).decode("utf-8", "surrogateescape")):
+        cluster = match[0]
+        start, end = end, end + len(cluster.encode("utf-8", "surrogateescape"))
+        while ends[token] <= start:
+            token += 1
+        if cluster.isascii() and cluster.isprintable():
+            while ends[token] < end:
+                _append(drawn[token], Piece("text", cluster[: ends[token] - end]))
+                cluster, token = cluster[ends[token] - end :], token + 1
+            _append(drawn[token], Piece("text", cluster))
+        elif end <= ends[token]:
+            for piece in _of_cluster(cluster):
+                _append(drawn[token], piece)
+        else:
+            for number, piece in _shared(cluster, start, token, ends):
+                _append(drawn[number], piece)
+    return drawn
+
+
+def label(character: str) -> str:
+    r"""The label of a hidden character.
+
+    >>> label("\x00"), label("\u202e")
+    ('␀', 'U+202E')
+    """
+    code = ord(character)
+    return _LABELS.get(character) or (chr(0x2400 + code) if code < 32 else f"U+{code:04X}")
+
+
+def visible(text: str) -> str:
+    r"""A name or a message with labels for its hidden characters, except spaces and joiners.
+
+    >>> visible("a\u202eb 👩\u200d💻\n")
+    'aU+202Eb 👩\u200d💻⏎'
+    """
+    return str(_HIDDEN.sub(lambda match: match[0] if match[0] in f" {_JOINERS}" else label(match[0]), text))
+
+
+def is_drawn_whole(cluster: str) -> bool:
+    r"""Whether a cluster is drawn as it is, if one token holds all of it.
+
+    >>> is_drawn_whole("👩\u200d💻"), is_drawn_whole("\u202e"), is_drawn_whole("a" + 50 * "\u0301")
+    (True, False, False)
+    """
+    if cluster == " ":
+        return True
+    flag = cluster[0] == _FLAG
+    return (
+        len(cluster) <= _LONGEST_CLUSTER
+        and not _HIDDEN.match(cluster[0])
+        and not _MARK.match(cluster[0])
+        and all(each in _JOINERS or (flag and ord(each) in _TAGS) or not _HIDDEN.match(each) for each in cluster[1:])
+    )
+
+
+def _of_cluster(cluster: str) -> Iterator[Piece]:
+    """The pieces of a cluster that one token holds."""
+    if is_drawn_whole(cluster):
+        yield Piece("text", cluster)
+    else:
+        for i, character in enumerate(cluster):
+            yield _alone(character, cluster, first=i == 0)
+
+
+def _alone(character: str, cluster: str, *, first: bool) -> Piece:
+    """A character that is drawn without the rest of its cluster."""
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
+        return Piece("bytes", f"{ord(character) - 0xDC00:02x}")
+    if character == " ":
+        return Piece("text", " ")
+    whole = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
+    if _HIDDEN.match(character) or character in "\ufe0e\ufe0f":
+        return Piece("hidden", label(character), whole, character == "\n")
+    if _MARK.match(character):
+        return Piece("part", DOTTED_CIRCLE + character, whole)
+    return Piece("base" if first else "part", character, whole)
+
+
+def _shared(cluster: str, start: int, token: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
+    """The pieces of a cluster that begins at byte `start` in token number `token` and ends in a later token."""
+    for number, character in enumerate(cluster):
+        data = character.encode("utf-8", "surrogateescape")
+        while ends[token] <= start:
+            token += 1
+        if start + len(data) <= ends[token]:
+            yield token, _alone(character, cluster, first=number == 0)
+        else:
+            for i, byte in enumerate(data):
+                while ends[token] <= start + i:
+                    token += 1
+                yield token, Piece("bytes", f"{byte:02x}", character if is_drawn_whole(character) else label(character))
+        start += len(data)
+
+
+def _append(drawn: list[Piece], piece: Piece) -> None:
+    """Append a piece to those of its token, as part of the last one where both are drawn alike."""
+    if drawn and drawn[-1].kind == piece.kind and (last := drawn[-1]).whole == piece.whole:
+        if piece.kind == "text":
+            drawn[-1] = Piece("text", last.text + piece.text)
+            return
+        if piece.kind == "bytes":
+            drawn[-1] = Piece("bytes", f"{last.text} {piece.text}", piece.whole)
+            return
+    drawn.append(piece)

@@ -1,0 +1,112 @@
+"""What `Tokenizer.show` and `Tokenizer.show_merges` return: objects that a notebook or a terminal draws.
+
+They hold plain data. `repr` of one is text for a terminal; `_repr_html_` is HTML for a notebook.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+
+from bpe.errors import counted
+from bpe.show.colours import render, use_colour
+from bpe.show.html import Token, box, escaped, styled, token_table
+
+#: The most tokens that the table under the coloured tokens lists.
+_LISTED = 500
+
+
+@dataclass(frozen=True, repr=False)
+class TokenView:
+    """The tokens of a text, drawn in colours.
+
+    Attributes:
+        tokens: those that are drawn, in order.
+        n_tokens: the number of tokens of the whole text.
+        n_bytes: the number of bytes of the whole text.
+
+    """
+
+    tokens: Sequence[Token]
+    n_tokens: int
+    n_bytes: int
+
+    def __repr__(self) -> str:
+        """The tokens on coloured backgrounds, or separated by `|` where stdout shows no colours (see `text`)."""
+        return self.text(colour=use_colour(sys.stdout))
+
+    def text(self, *, colour: bool) -> str:
+        """The tokens as a str for a terminal.
+
+        Args:
+            colour: whether to draw coloured backgrounds; otherwise `|` separates tokens and a space is `·`.
+
+        """
+        drawn = render([token.data for token in self.tokens], colour=colour)
+        return drawn if self._left == 0 else f"{drawn}\n… and {counted(self._left, 'more token')}"
+
+    def html(self) -> str:
+        """The tokens as HTML, with a table of ids, bytes and ranks to unfold."""
+        ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
+        summary = f"{counted(self.n_tokens, 'token')}, {counted(self.n_bytes, 'byte')}{ratio}"
+        more = f"<p>Only the first {counted(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
+        rows = token_table(self.tokens[:_LISTED])
+        return styled(
+            f'<div class="bpe-card">{box(self.tokens, label="tokens")}{more}'
+            f"<details><summary>{summary}</summary>{rows}</details></div>"
+        )
+
+    @property
+    def _left(self) -> int:
+        return self.n_tokens - len(self.tokens)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+@dataclass(frozen=True, repr=False)
+class MergeSteps:
+    """A text after each merge of a tokenizer that changes it: in a notebook, a slider through the steps.
+
+    Attributes:
+        steps: (merge, tokens): what was merged, empty for the first step, and the text's tokens afterwards.
+
+    """
+
+    steps: Sequence[tuple[str, Sequence[Token]]]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        """One line for each step."""
+        colour = use_colour(sys.stdout)
+        width = max((len(merge) for merge, _ in self.steps), default=0)
+        lines = (
+            f"{number:>3}  {merge:<{width}}  {render([token.data for token in tokens], colour=colour)}"
+            for number, (merge, tokens) in enumerate(self.steps)
+        )
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """The steps as HTML. Each step has a radio button, which the arrow keys move through; it needs no script."""
+        name = f"bpe-steps-{token_hex(4)}"  # several outputs share a page
+        last = len(self.steps) - 1
+        inputs, panels, rules = [], [], []
+        for i, (merge, tokens) in enumerate(self.steps):
+            checked = " checked" * (i == 0)
+            step = f"step {i} of {last}"
+            inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked}>')
+            what = f"{step}: {escaped(merge)}" if merge else f"{step}: before the first merge"
+            panels.append(f'<div class="step n{i}"><p>{what}; {counted(len(tokens), "token")}</p>{box(tokens)}</div>')
+            rules.append(f".{name}>#{name}-{i}:checked~.n{i}")
+        style = f".{name}>.step{{display:none}}{','.join(rules)}{{display:block}}"
+        return styled(
+            f'<style>{style}</style><div class="bpe-card {name}" role="group" aria-label="merges, step by step">'
+            f"{''.join(inputs)}{''.join(panels)}</div>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.html()

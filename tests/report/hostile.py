@@ -1,0 +1,28 @@
+"""Texts that try to leave the HTML, the attributes or the JSON that they are put into, or to disturb the page."""
+
+HOSTILE = [
+    "<script>window.hit = 1</script>",
+    "</script><script>window.hit = 1</script>",
+    "<!--<script>",
+    "]]><![CDATA[",
+    "<img src=x onerror='window.hit = 1'>",
+    '"><svg onload="window.hit = 1">',
+    "' onmouseover='window.hit = 1",
+    '" autofocus onfocus="window.hit = 1" x="',
+    "</textarea><script>window.hit = 1</script>",
+    "</style><script>window.hit = 1</script>",
+    "</title><script>window.hit = 1</script>",
+    "<a href='javascript:window.hit = 1'>x</a>",
+    "<iframe srcdoc='<script>parent.hit = 1</script>'></iframe>",
+    "<base href='https://example.org/'><link rel=stylesheet href=x>",
+    "<meta http-equiv=refresh content='0;url=https://example.org/'>",
+    "&lt;b&gt; &amp; &#60;script&#62; &nbsp;",
+    "${window.hit = 1} {{window.hit = 1}} `${window.hit = 1}` $title $body",
+    "\u202egnp.exe\u202c \u2066isolate\u2069 \u200frtl\u200e",
+    "NUL \x00, escape \x1b[31m, bell \x07, delete \x7f, next line \x85, separators \u2028 \u2029",
+    "\ufeffbyte order mark, \ufffe noncharacter, zero\u200bwidth, soft\u00adhyphen",
+    "Z̸̡̢̛͎̗̲̰̹͔̞̥̟̦̠̫̺̖̥̬̹̭͇̀̊̊̈́̇͆̈́̐a" + "\u0301" * 60 + "lgo",
+    "\U000e0041\U000e0042\U000e0043 tags and \U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "__proto__ constructor hasOwnProperty",
+    "\\u003cscript\\u003e \\ \\x3c \\0",
+]

@@ -1,0 +1,281 @@
+"""The report, the playground and a notebook's output in a real browser: Chromium without a window, through playwright.
+
+The tests need the dependency group `test-browser` and a Chromium: Debian's package, or the one named by BPE_CHROMIUM.
+`.ci/run browser` runs them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import HOSTILE
+
+import bpe
+from bpe.cli import demo
+from bpe.report import Playground, write_page
+from bpe.show.pieces import pieces_of
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, in the dependency group test-browser")
+CHROMIUM = os.environ.get("BPE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+
+BOXES = "div.bpe-tokens"
+ARABIC = "السوق صغير يبيع"
+FAMILY = "👨\u200d👩\u200d👧\u200d👦"
+TEXTS = {
+    "ko": "한국어 한국 사람",
+    "ja": "夜行列車の窓",
+    "ar": ARABIC,
+    "emoji": f"{FAMILY} 🇰🇷 e\u0301",
+    "en": "low lower lowest",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as run:
+        opened = run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def wide() -> bpe.Tokenizer:
+    """It has the words of TEXTS as tokens."""
+    return bpe.train(texts=[*TEXTS.values()] * 5, num_merges=500)
+
+
+@pytest.fixture(scope="module")
+def narrow() -> bpe.Tokenizer:
+    """Most characters are in several of its tokens."""
+    return bpe.train(texts=["low lower"] * 5, num_merges=3)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, wide: bpe.Tokenizer, narrow: bpe.Tokenizer) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    tokenizers = {"wide": wide, "narrow": narrow}
+    write_page(path, tokenizers, bpe.evaluate(tokenizers, {name: [text] * 2 for name, text in TEXTS.items()}), TEXTS)
+    return path
+
+
+class Opened:
+    """A page in a tab of its own, with everything that it asked for and complained of."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.said: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.goto(url)
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+
+def drawn(tokens: list[bytes]) -> str:
+    """The text that the boxes must show."""
+    return "".join(piece.text + "\n" * piece.breaks for token in pieces_of(tokens) for piece in token)
+
+
+# The report -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, javascript):
+    tok = bpe.train(texts=HOSTILE * 2, num_merges=300, special_tokens=[HOSTILE[0]])
+    path = tmp_path / "hostile.html"
+    write_page(path, {HOSTILE[0]: tok, HOSTILE[4]: tok}, texts={text: text for text in HOSTILE})
+    opened = Opened(browser, path.as_uri(), java_script_enabled=javascript)
+    with opened as page:
+        page.mouse.move(200, 200)
+        assert opened.said == []
+        assert opened.requests == [path.as_uri()]
+        assert len(page.frames) == 1
+        if javascript:
+            assert page.evaluate("window.hit") is None
+        boxes = page.locator(BOXES)
+        assert boxes.count() == 2 * len(HOSTILE)
+        for i, text in enumerate(HOSTILE):
+            ends = "" if text.endswith("\n") else "\n"
+            assert boxes.nth(2 * i).text_content() == drawn(tok.tokens(text)) + ends
+        assert page.locator("#texts h3").count() == len(HOSTILE)
+
+
+def test_page_can_be_read_without_javascript(browser, report):
+    with Opened(browser, report.as_uri(), java_script_enabled=False) as page:
+        assert page.locator("h2").all_inner_texts()[:3] == ["Summary", "Corpora", "The same text in each tokenizer"]
+        token = page.locator(f"{BOXES} > span").first
+        assert token.get_attribute("title").startswith("id ")
+        assert "bytes: ed 95 9c" in token.get_attribute("title")
+        page.locator("summary", has_text="As a table").first.click()
+        assert page.locator("td", has_text="ed 95 9c").first.is_visible()
+        assert not page.locator("#details").is_visible()
+
+
+def test_keyboard_moves_through_tokens(browser, report):
+    with Opened(browser, report.as_uri()) as page:
+        box = page.locator(BOXES).last  # en, narrow
+        assert box.locator("[tabindex='0']").count() == 1
+        assert box.get_attribute("role") == "listbox"
+        box.locator("span").first.focus()
+        details = page.locator("#details")
+        assert details.is_visible()
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowRight")
+        assert box.locator("[aria-selected=true]").count() == 1
+        page.keyboard.press("Home")
+        focused = page.locator(":focus")
+        assert focused.get_attribute("aria-label").startswith("low, id ")
+        assert "rank" in details.inner_text()
+        assert details.locator("#tree li").count() == 5  # low, lo, l, o, w
+        assert box.locator("[tabindex='0']").count() == 1
+        page.keyboard.press("Escape")
+        assert not details.is_visible()
+
+
+def test_arrow_keys_follow_the_direction_of_the_text(browser, report):
+    with Opened(browser, report.as_uri()) as page:
+        box = page.locator(BOXES).nth(4)  # ar, wide
+        first, second = (box.locator(":scope > span").nth(i) for i in (0, 1))
+        assert first.bounding_box()["x"] > second.bounding_box()["x"]
+        first.focus()
+        page.keyboard.press("ArrowLeft")
+        assert second.evaluate("token => token === document.activeElement")
+
+
+def test_pointer_and_touch_show_details(browser, report):
+    with Opened(browser, report.as_uri()) as page:
+        page.locator(f"{BOXES} > span").nth(1).hover()
+        assert page.locator("#details").is_visible()
+    with Opened(
+        browser, report.as_uri(), viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
+    ) as page:
+        token = page.locator(BOXES).last.locator("span").first
+        token.tap()
+        assert "id " in page.locator("#facts").inner_text()
+        page.get_by_label("Close the details").tap()
+        assert not page.locator("#details").is_visible()
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_page_does_not_scroll_sideways(browser, report, width):
+    with Opened(browser, report.as_uri(), viewport={"width": width, "height": 800}) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_characters_are_drawn_whole_or_by_rule(browser, report):
+    with Opened(browser, report.as_uri()) as page:
+        boxes = page.locator(BOXES)
+        emoji = boxes.nth(6).locator(":scope > span", has_text=FAMILY).first
+        whole = emoji.bounding_box()
+        assert whole["width"] < 2.6 * 16.3  # one picture, not four
+        assert boxes.nth(6).locator(".x").count() == 0
+        assert boxes.nth(6).locator(".b").text_content() == "e"  # the pattern of GPT-2 divides letters from accents
+        assert boxes.nth(6).locator(".p").text_content() == "\u25cc\u0301"
+        assert boxes.nth(1).locator(".x").first.text_content() in ("ed 95", "ed")
+        assert boxes.nth(5).evaluate("box => getComputedStyle(box).unicodeBidi") == "plaintext"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility(browser, tmp_path, scheme, wide, narrow):
+    package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python (group test-browser)")
+    path = tmp_path / "report.html"
+    texts = {"en": "low low é", "ko": "한국"}
+    tokenizers = {"wide": wide.truncate_vocab(270), "narrow": narrow}
+    write_page(path, tokenizers, bpe.evaluate(tokenizers, {name: [text] * 2 for name, text in texts.items()}), texts)
+    with Opened(browser, path.as_uri(), color_scheme=scheme, bypass_csp=True) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        page.locator(f"{BOXES} > span").first.focus()
+        page.add_script_tag(path=Path(package.__file__).parent / "axe.min.js")
+        found = page.evaluate("axe.run({resultTypes: ['violations']})")
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+
+
+def test_ten_megabytes_make_a_small_page(browser, tmp_path, narrow):
+    path = tmp_path / "long.html"
+    write_page(path, {"narrow": narrow}, texts={"long": (demo.page() * 1500)[:7_000_000]})
+    assert path.stat().st_size < 2_000_000
+    with Opened(browser, path.as_uri()) as page:
+        assert page.evaluate("document.querySelectorAll('*').length") < 40_000
+        page.locator(f"{BOXES} > span").nth(1).hover()
+        assert page.locator("#details").is_visible()
+
+
+# The playground -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def playground(wide: bpe.Tokenizer, narrow: bpe.Tokenizer) -> Iterator[Playground]:
+    with Playground({"wide": wide, "narrow": narrow}, port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_playground_follows_typing(browser, playground, wide):
+    opened = Opened(browser, playground.url)
+    with opened as page:
+        boxes = page.locator(f"#panels {BOXES}")
+        assert boxes.count() == 2
+        for text in ["lowest 한국", *HOSTILE]:
+            with page.expect_response("**/tokens"):
+                page.fill("textarea", text)
+            typed = page.input_value("textarea").encode("utf-8", "replace")
+            page.wait_for_function(
+                "t => document.querySelector('#panels div.bpe-tokens').textContent === t",
+                arg=drawn(wide.tokens(typed)) + "\n" * (not typed.endswith(b"\n")),
+            )
+        assert page.evaluate("window.hit") is None
+        assert opened.said == []
+        assert {url.removeprefix(playground.url) for url in opened.requests} <= {"", "tokens", "favicon.ico"}
+        with page.expect_response("**/tokens"):
+            page.fill("textarea", "low")
+        page.wait_for_function("document.querySelectorAll('#panels div.bpe-tokens')[0].textContent === 'low\\n'")
+        page.locator(f"#panels {BOXES} > span").first.click()
+        assert "id " in page.locator("#facts").inner_text()
+
+
+def test_playground_without_javascript(browser, playground):
+    with Opened(browser, playground.url, java_script_enabled=False) as page:
+        page.fill("textarea", "</textarea><b>한국")
+        page.click("button[type=submit]")
+        assert page.input_value("textarea") == "</textarea><b>한국"
+        assert page.locator(f"#panels {BOXES}").first.text_content() == "</textarea><b>한국\n"
+
+
+# Notebooks ------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_of_a_notebook_need_no_script(browser, tmp_path, wide):
+    steps = wide.show_merges("lowest")
+    path = tmp_path / "steps.html"
+    both = f"<!doctype html><meta charset=utf-8><title>x</title>{steps.html()}{steps.html()}"
+    path.write_text(both, encoding="utf-8")
+    with Opened(browser, path.as_uri(), java_script_enabled=False) as page:
+        last = len(steps) - 1
+        shown = page.locator(".step:visible")
+        assert [text.split(":")[0] for text in shown.all_inner_texts()] == [f"step 0 of {last}"] * 2
+        page.locator("input").first.focus()
+        page.keyboard.press("ArrowRight")
+        assert [text.split(":")[0] for text in shown.all_inner_texts()] == [f"step 1 of {last}", f"step 0 of {last}"]
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowLeft")
+        assert "lowest" in shown.first.inner_text()
