@@ -24,11 +24,14 @@ from types import ModuleType
 from typing import Any
 
 import bpe
+from bpe.compat.huggingface import Tokenizer
 from bpe.vocab.byte_letters import to_letters
 
 TEXTS = ("low lower lowest newer newest", "naïve café 12\n\t", "<|end|> \x00 abab", "")
 #: The most seconds for one file, and the most memory for all.
 SECONDS, MEMORY = 10, 2 << 30
+#: The name of the interface of `tokenizers` among the formats.
+COMPAT = "compat"
 HERE = Path(__file__).resolve().parent
 
 
@@ -81,6 +84,7 @@ def originals() -> dict[str, dict[str, bytes]]:
             target = folder / "tekken.json" if form == "tekken" else folder
             which.save(target, format=form)
             made[form] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    made[COMPAT] = {"tokenizer.json": made["huggingface"]["tokenizer.json"]}
     return made
 
 
@@ -120,6 +124,21 @@ def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | N
     return None
 
 
+def check_compat(path: Path) -> bool:
+    """Load a damaged tokenizer.json with `tokenizers`' interface; what loads is what the native reader reads."""
+    made = Tokenizer.from_file(str(path))
+    assert json.loads(path.read_bytes())["model"]["vocab"] == made.get_vocab(with_added_tokens=False)
+    native = made.native
+    if native is not None:
+        for text in TEXTS:
+            with suppress(ValueError):
+                ids = native.encode(text, allowed_special="all").tolist()
+                assert made.encode(text, add_special_tokens=False).ids == ids, (path, text)
+                assert len(made.encode(text, add_special_tokens=False).tokens) == len(ids)
+    assert Tokenizer.from_str(made.to_str()).to_str() == made.to_str()
+    return True
+
+
 def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: Path) -> bool:
     """Damage one file of a format and load it; whether it loads. Raises AssertionError for a wrong tokenizer."""
     name = rng.choice(sorted(files))
@@ -129,6 +148,8 @@ def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: P
     signal.alarm(SECONDS)
     try:
         path = folder / next(iter(files)) if len(files) == 1 else folder
+        if form == COMPAT:
+            return check_compat(path)
         tok = bpe.Tokenizer.load(path, format=form)
     except (bpe.FormatError, FileNotFoundError):
         return False

@@ -1,8 +1,9 @@
 """From a corpus to training shards: from a text, .jsonl.zst or Parquet file to files of ids on disk.
 
-`write` encodes a source into a folder or file `out`, in one of the formats that `forms` lists; `ids` reads the token
-ids back, so that outputs can be compared. Documents in text files are separated by <|endoftext|>; records of other
-sources have them in the field "text".
+`write` encodes a source into a folder or file `out`, in one of the formats that `forms` lists. It uses the modules that
+`modules` names, which are imported before the time is taken. `ids` reads the token ids back, so that outputs can be
+compared. Documents in text files are separated by <|endoftext|>; records of other sources have them in the field
+"text".
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from peers.common import SEPARATOR, Own, Peer, Vocab
 from peers.published import TOKENIZERS
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when datasets and datatrove are imported
+
 Ids = NDArray[np.unsignedinteger[Any]]
 
 #: Names for the end of text in the vocabularies that are measured.
@@ -28,6 +31,10 @@ class Ours(Own):
     """This package; "array" is `encode_files`, which writes nothing."""
 
     forms = ("array", "native", "megatron", "nanogpt", "datatrove")
+
+    def modules(self, path: str) -> tuple[str, ...]:
+        """The modules that encoding a source needs."""
+        return ("bpe.data.encoding", *(("pyarrow.parquet",) if path.endswith(".parquet") else ()))
 
     def write(self, path: str, form: str, out: Path, vocab: Vocab, threads: int) -> Any:
         """Shards in the folder `out`, or an array in memory."""
@@ -60,6 +67,11 @@ class Gigatoken(Peer):
     name = "gigatoken"
     forms = ("native",)
 
+    def modules(self, path: str) -> tuple[str, ...]:
+        """The modules that it needs."""
+        del path
+        return ("gigatoken", "awkward")
+
     def write(self, path: str, form: str, out: Path, vocab: Vocab, threads: int) -> None:
         """One .npy file."""
         import awkward
@@ -84,9 +96,13 @@ class Datasets(Peer):
     name = "datasets"
     forms = ("nanogpt",)
 
+    def modules(self, path: str) -> tuple[str, ...]:
+        """The modules that it needs."""
+        del path
+        return ("datasets", "tiktoken")
+
     def write(self, path: str, form: str, out: Path, vocab: Vocab, threads: int) -> None:
         """One .bin file."""
-        os.environ["HF_HUB_OFFLINE"] = "1"
         import datasets
 
         del form
@@ -124,9 +140,13 @@ class Datatrove(Peer):
     name = "datatrove"
     forms = ("datatrove",)
 
+    def modules(self, path: str) -> tuple[str, ...]:
+        """The modules that it needs."""
+        del path
+        return ("datatrove.executor", "datatrove.pipeline.readers", "datatrove.pipeline.tokens")
+
     def write(self, path: str, form: str, out: Path, vocab: Vocab, threads: int) -> None:
         """One .ds file with its index."""
-        os.environ["HF_HUB_OFFLINE"] = "1"
         from datatrove.executor import LocalPipelineExecutor
         from datatrove.pipeline.readers import JsonlReader
         from datatrove.pipeline.tokens import DocumentTokenizer

@@ -6,8 +6,8 @@ There is one module for each library, and none is imported by `import bpe`:
 - `tiktoken.py` the interface of tiktoken 0.14: `import bpe.compat.tiktoken as tiktoken`;
 - `unstable.py` its `encode_with_unstable` and `_encode_bytes`, which ask what the last tokens may become;
 - `huggingface.py` `tokenizers` 0.23: `from bpe.compat.huggingface import Tokenizer`; a tokenizer.json is read by
-  `document.py`, encoded and decoded by `sequences.py`, truncated and given its template by `processing.py`, and comes
-  out as the lazy `Encoding` of `encodings.py`; `id_objects.py` has the ints of all lists of ids;
+  `document.py` into the `State` of `state.py`; `sequences.py` encodes and decodes, `processing.py` truncates and adds
+  the template, and `encodings.py` has the lazy result; `id_objects.py` has the ints of all lists of ids;
 - `transformers.py` replaces methods of transformers' tokenizers: `accelerate` of one, `patch_transformers` of all.
 
 Invariants: every public name of the other library has the same meaning here, lists of int included, and no id differs.

@@ -1,4 +1,4 @@
-"""A tokenizer.json as small JSON values, and its two long lists (vocab and merges) as text that is not parsed again.
+"""A tokenizer.json as small JSON values, and its long lists, vocab and merges, as bytes that are parsed when needed.
 
 Not here: what the values mean (`bpe/formats/huggingface`), and the tokenizer that is made from them (`sequences.py`).
 """
@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from bpe.errors import FormatError, shown
+from bpe.formats._json_tokens import value_end
 
 #: Numbers that stand for the vocab and the merges while `json` reads the rest.
 _PLACEHOLDERS = (8273645190382745103, 8273645190382745104)
-_VOCAB, _MERGES = re.compile(r'"vocab"\s*:\s*(?=\{)'), re.compile(r'"merges"\s*:\s*(?=\[)')
-#: What follows the merges where they are the last field; whoever uses them reads them anyway.
-_TAIL = re.compile(r"\](?=\s*\}\s*\}\s*\Z)")
-_SCANNER = json.JSONDecoder()
+_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 #: The fields of an added token, in the order in which `tokenizers` writes them.
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -52,35 +50,52 @@ class Model:
 
     Attributes:
         settings: its fields without vocab and merges.
-        vocab: token → id.
-        merges_text: the list of merges, as JSON.
+        vocab_json: the vocab, a JSON object; parsed when it is needed.
+        merges_json: the merges, a JSON array.
 
     """
 
     settings: dict[str, Any]
-    vocab: dict[str, int]
-    merges_text: str
-    given_vocab: str | None = field(default=None, repr=False)
+    vocab_json: bytes
+    merges_json: bytes
 
     @cached_property
-    def vocab_text(self) -> str:
-        """The vocab as JSON."""
-        return self.given_vocab or compact(dict(sorted(self.vocab.items(), key=lambda item: item[1])))
+    def vocab(self) -> dict[str, int]:
+        """Token → id.
 
-    def text(self) -> str:
+        Raises:
+            FormatError: for a vocab that is not JSON.
+
+        """
+        found = _loaded(self.vocab_json)
+        if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
+            raise FormatError("vocab must be an object of ids", where="model.vocab")
+        return found
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the vocab has tokens."""
+        return len(self.vocab_json) > 4 or bool(self.vocab)
+
+    def json(self) -> bytes:
         """The model as JSON."""
         head = "".join(f"{compact(name)}:{compact(value)}," for name, value in self.settings.items())
-        return f'{{{head}"vocab":{self.vocab_text},"merges":{self.merges_text}}}'
+        return b'{%b"vocab":%b,"merges":%b}' % (head.encode(), self.vocab_json, self.merges_json)
+
+    def check(self) -> None:
+        """Raise FormatError for a vocab or merges that are not JSON."""
+        if self.vocab is not None and not isinstance(_loaded(self.merges_json), list):
+            raise FormatError("merges must be a list", where="model.merges")
 
 
-def parse(text: str) -> tuple[Model, dict[str, Any]]:
+def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
     """(model, the other fields) of a tokenizer.json.
 
     Raises:
         FormatError: for text that is not JSON, or has no model of type BPE.
 
     """
-    top, lists = _divided(text) or (_loaded(text), None)
+    top, lists = _divided(data) or (_loaded(data), None)
     model = top.pop("model", None) if isinstance(top, dict) else None
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
@@ -92,36 +107,37 @@ def parse(text: str) -> tuple[Model, dict[str, Any]]:
         return Model(settings, *lists), top
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise FormatError("vocab must be an object, and merges a list", where="model")
-    return Model(settings, vocab, compact(merges)), top
+    return Model(settings, compact(vocab).encode(), compact(merges).encode()), top
 
 
-def _loaded(text: str) -> Any:
+def _loaded(data: bytes) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"it is not JSON: {error}", where="the file") from None
 
 
-def _divided(text: str) -> tuple[dict[str, Any], tuple[dict[str, int], str, str]] | None:
-    """(the file without its long lists, (vocab, merges as text, vocab as text)); None for an unusual file."""
-    vocab_at, merges_at = _VOCAB.search(text), _MERGES.search(text)
-    if vocab_at is None or merges_at is None or any(str(number) in text for number in _PLACEHOLDERS):
+def _divided(data: bytes) -> tuple[dict[str, Any], tuple[bytes, bytes]] | None:
+    """(the file without its long lists, (vocab, merges)); None for an unusual file.
+
+    `json` reads the file with numbers in place of the lists. If it finds them as fields of the model, the lists are
+    the values of these fields.
+    """
+    vocab, merges = _VOCAB.search(data), _MERGES.search(data)
+    if vocab is None or merges is None or any(str(number).encode() in data for number in _PLACEHOLDERS):
         return None
+    spans = [(each.end(), value_end(data, each.end())) for each in (vocab, merges)]
+    (first, first_end), (last, last_end) = sorted(spans)
+    if min(first_end, last_end) < 0 or first_end > last:
+        return None
+    numbers = [str(number).encode() for number in (_PLACEHOLDERS if spans[0] < spans[1] else _PLACEHOLDERS[::-1])]
     try:
-        vocab, vocab_end = _SCANNER.raw_decode(text, vocab_at.end())
-        tail = _TAIL.search(text, max(len(text) - 64, merges_at.end())) if merges_at.start() > vocab_end else None
-        merges_end = tail.start() + 1 if tail else _SCANNER.raw_decode(text, merges_at.end())[1]
-        spans = [(vocab_at.end(), vocab_end, _PLACEHOLDERS[0]), (merges_at.end(), merges_end, _PLACEHOLDERS[1])]
-        rest, done = [], 0
-        for start, end, number in sorted(spans):
-            rest += [text[done:start], str(number)]
-            done = end
-        top = json.loads("".join([*rest, text[done:]]))
+        top = json.loads(b"".join([data[:first], numbers[0], data[first_end:last], numbers[1], data[last_end:]]))
         if (top["model"]["vocab"], top["model"]["merges"]) != _PLACEHOLDERS:
             return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return top, (vocab, text[merges_at.end() : merges_end], text[vocab_at.end() : vocab_end])
+    return top, (data[slice(*spans[0])], data[slice(*spans[1])])
 
 
 def compact(value: object) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+from bpe.compat._rows import Row
 from bpe.errors import check_int
 
 Direction = Literal["left", "right"]
@@ -21,6 +22,19 @@ Offsets = tuple[int, int]
 Columns = tuple[list[str], list[Offsets], list[int | None]]
 #: (length, direction, id, type id, token) of padding.
 Padding = tuple[int, str, int, int, str]
+
+
+class Call(Protocol):
+    """What an encoding asks of the call that made it (`processing.Call`)."""
+
+    def length(self, row: int) -> int:
+        """The number of ids of a row."""
+
+    def row_ids(self, row: int, padding: Padding | None) -> list[int]:
+        """The ids of a row, padded."""
+
+    def whole(self, row: int) -> Encoding:
+        """The encoding of a row, not padded."""
 
 
 class InputSequence(Protocol):
@@ -133,7 +147,16 @@ def trimmed(token: str, span: Offsets, prefixed: bool) -> Offsets:
     return start, end
 
 
-class Encoding:
+@dataclass(slots=True)
+class OwnParts:
+    """The parts of an encoding, the range of tokens of each input, and what truncation cut off."""
+
+    parts: list[Part]
+    ranges: dict[int, Offsets]
+    overflowing: list[Encoding]
+
+
+class Encoding(Row):
     """The ids of one input with everything known about them; the interface of `tokenizers.Encoding`.
 
     Attributes are computed when they are read. An encoding is changed only by its methods `pad`, `truncate` and
@@ -147,16 +170,11 @@ class Encoding:
     (['low', 'e', 's', 't', 'Ġlow'], [(0, 3), (3, 4), (4, 5), (5, 6), (6, 10)], [0, 0, 0, 0, 1])
     """
 
-    _ids: list[int] | None = None
-    _padding: Padding | None = None  # to be added to the parts
+    __slots__ = ()
 
-    def __init__(self, call: Any = None, row: int = 0) -> None:
-        self._call = call  # a `processing.Call`, if this is its row `row` and nothing else was computed
-        self._row = row
-        if call is None:
-            self._parts: list[Part] = []
-            self._ranges: dict[int, Offsets] = {}
-            self._overflowing: list[Encoding] = []
+    call: Call | None
+    own: Any  # an `OwnParts`, or None while it is not known
+    padding: Padding | None
 
     @classmethod
     def of(
@@ -164,48 +182,44 @@ class Encoding:
     ) -> Encoding:
         """An encoding of these parts."""
         made = cls()
-        made._parts = [part for part in parts if len(part)]
-        made._ranges = ranges or {}
-        made._overflowing = list(overflowing)
+        made.set_own(OwnParts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
         return made
 
     def parts(self) -> list[Part]:
         """The parts, with padding; computed at the first call."""
-        call, padding = self._call, self._padding
-        if call is not None:
-            whole = call.whole(self._row)
-            self._parts, self._ranges, self._overflowing = whole._parts, whole._ranges, whole._overflowing
-            self._call = None
-        if padding is not None:
-            self._padding = None
-            self._pad(padding)
-        return self._parts
+        if self.own is None:
+            whole = Encoding.of([]) if self.call is None else self.call.whole(self.row)
+            if self.padding is not None:
+                whole._pad(self.padding)
+            self.set_own(whole.own)
+        own: OwnParts = self.own
+        return own.parts
 
     def copy(self) -> Encoding:
         """A copy that shares the input sequences."""
-        made = Encoding.of(self.parts(), dict(self._ranges))
-        made._overflowing = [each.copy() for each in self._overflowing]
+        made = Encoding.of(self.parts(), dict(self.own.ranges))
+        made.own.overflowing = [each.copy() for each in self.own.overflowing]
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        stored: dict[int, StoredColumns] = {}
-        for each in (self, *self.overflowing):
-            for part in each.parts():
-                if isinstance(part, SequencePart) and id(part.sequence) not in stored:
-                    stored[id(part.sequence)] = StoredColumns(part.sequence.ids, part.sequence.columns())
-        return _rebuilt, self._state(stored)
+        return _rebuilt, self._state({})
 
     def _state(self, stored: dict[int, StoredColumns]) -> tuple[Any, ...]:
-        parts = [
-            replace(part, sequence=stored[id(part.sequence)]) if isinstance(part, SequencePart) else part
-            for part in self.parts()
-        ]
-        return parts, self._ranges, [each._state(stored) for each in self._overflowing]
+        """What `_rebuilt` takes; `stored` maps the `id` of each sequence to its copy, so that parts share copies."""
+        parts: list[Part] = []
+        for part in self.parts():
+            if isinstance(part, SequencePart):
+                key = id(part.sequence)
+                if key not in stored:
+                    stored[key] = StoredColumns(part.sequence.ids, part.sequence.columns())
+                part = replace(part, sequence=stored[key])
+            parts.append(part)
+        return parts, self.own.ranges, [each._state(stored) for each in self.own.overflowing]
 
     def __len__(self) -> int:
-        if self._call is not None:
-            length: int = self._call.length(self._row)
-            return length if self._padding is None else max(length, self._padding[0])
+        if self.own is None and self.call is not None:
+            length: int = self.call.length(self.row)
+            return length if self.padding is None else max(length, self.padding[0])
         return sum(map(len, self.parts()))
 
     def __repr__(self) -> str:
@@ -217,14 +231,10 @@ class Encoding:
     @property
     def ids(self) -> list[int]:
         """The ids."""
-        found = self._ids
-        if found is None:
-            if self._call is not None:
-                found = self._call.row_ids(self._row, self._padding)
-            else:
-                found = [number for part in self.parts() for number in part.ids()]
-            self._ids = found
-        return found[:]
+        if self.own is None and self.call is not None:
+            found: list[int] = self.call.row_ids(self.row, self.padding)
+            return found
+        return [number for part in self.parts() for number in part.ids()]
 
     @property
     def tokens(self) -> list[str]:
@@ -265,11 +275,11 @@ class Encoding:
     @property
     def attention_mask(self) -> list[int]:
         """0 for padding, 1 for other tokens."""
-        if self._call is not None:
-            n = self._call.length(self._row)
-            if self._padding is None or (missing := self._padding[0] - n) <= 0:
+        if self.own is None and self.call is not None:
+            n = self.call.length(self.row)
+            if self.padding is None or (missing := self.padding[0] - n) <= 0:
                 return [1] * n
-            return [1] * n + [0] * missing if self._padding[1] == "right" else [0] * missing + [1] * n
+            return [1] * n + [0] * missing if self.padding[1] == "right" else [0] * missing + [1] * n
         found: list[int] = []
         for part in self.parts():
             found += [part.attention if isinstance(part, FixedPart) else 1] * len(part)
@@ -284,12 +294,12 @@ class Encoding:
     def overflowing(self) -> list[Encoding]:
         """What truncation cut off, as encodings."""
         self.parts()
-        return list(self._overflowing)
+        return list(self.own.overflowing)
 
     @property
     def n_sequences(self) -> int:
         """The number of inputs, 1 or 2."""
-        return 1 if self._call is not None else len(self._ranges) or 1
+        return 1 if self.own is None else len(self.own.ranges) or 1
 
     @property
     def sequence_ids(self) -> list[int | None]:
@@ -306,16 +316,17 @@ class Encoding:
     def _range(self, sequence: int) -> Offsets:
         """The first token of an input and the one after its last."""
         self.parts()
-        return self._ranges.get(sequence, (0, len(self)))
+        own: OwnParts = self.own
+        return own.ranges.get(sequence, (0, len(self)))
 
     def token_to_sequence(self, token_index: int) -> int | None:
         """The number of the input that a token belongs to."""
         if token_index > len(self):
             return None
         self.parts()
-        if not self._ranges:
+        if not self.own.ranges:
             return 0
-        return next((each for each, (start, stop) in self._ranges.items() if start <= token_index < stop), None)
+        return next((each for each, (start, stop) in self.own.ranges.items() if start <= token_index < stop), None)
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
         """The offsets of a token; None if it belongs to no input."""
@@ -366,19 +377,21 @@ class Encoding:
     def set_sequence_id(self, sequence_id: int) -> None:
         """Give all tokens the number of an input."""
         self.parts()
-        self._ranges = {sequence_id: (0, len(self))}
+        self.own.ranges = {sequence_id: (0, len(self))}
 
     def set_type_ids(self, type_id: int) -> None:
         """Give all tokens a type id."""
-        self._parts = [replace(part, type_id=type_id) for part in self.parts()]
+        parts = self.parts()
+        self.own.parts = [replace(part, type_id=type_id) for part in parts]
 
     def trim_offsets(self, prefixed: bool) -> None:
         """Remove white space from the offsets of all tokens of inputs, here and in `overflowing`."""
-        self._parts = [
+        parts = self.parts()
+        self.own.parts = [
             replace(part, trims=(*part.trims, (prefixed, part.start))) if isinstance(part, SequencePart) else part
-            for part in self.parts()
+            for part in parts
         ]
-        for each in self._overflowing:
+        for each in self.own.overflowing:
             each.trim_offsets(prefixed)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
@@ -401,7 +414,7 @@ class Encoding:
             return
         if most == 0:
             whole = self.copy()
-            self._set([], [*self._overflowing, whole])
+            self._set([], [*self.own.overflowing, whole])
             return
         if stride >= most:
             raise ValueError(
@@ -411,7 +424,8 @@ class Encoding:
         self._set(first, [Encoding.of(parts) for parts in rest])
 
     def _set(self, parts: list[Part], overflowing: list[Encoding]) -> None:
-        self._parts, self._ranges, self._overflowing, self._ids = parts, {}, overflowing, None
+        own = self.own
+        own.parts, own.ranges, own.overflowing = parts, {}, overflowing
 
     def _cut(self, start: int, stop: int) -> list[Part]:
         """The parts of a range of tokens."""
@@ -443,26 +457,27 @@ class Encoding:
         if direction not in ("left", "right"):
             raise ValueError(f"Unknown side: `{direction}`. Use `left` or `right`")
         padding = (check_int("length", length, 0), direction, pad_id, pad_type_id, pad_token)
-        if self._call is not None and self._padding is None:
-            self._padding, self._ids = padding, None
+        if self.own is None and self.padding is None:
+            self.set_padding(padding)
         else:
             self.parts()
             self._pad(padding)
 
     def _pad(self, padding: Padding) -> None:
         length, direction, pad_id, type_id, token = padding
-        for each in self._overflowing:
+        for each in self.own.overflowing:
             each.pad(*padding)
-        missing = length - sum(map(len, self._parts))
+        missing = length - sum(map(len, self.own.parts))
         if missing <= 0:
             return
         part = FixedPart((pad_id,) * missing, (token,) * missing, type_id, 0)
-        self._ids = None
         if direction == "right":
-            self._parts = [*self._parts, part]
+            self.own.parts = [*self.own.parts, part]
         else:
-            self._parts = [part, *self._parts]
-            self._ranges = {each: (start + missing, stop + missing) for each, (start, stop) in self._ranges.items()}
+            self.own.parts = [part, *self.own.parts]
+            self.own.ranges = {
+                each: (start + missing, stop + missing) for each, (start, stop) in self.own.ranges.items()
+            }
 
     @staticmethod
     def merge(encodings: Sequence[Encoding], growing_offsets: bool = True) -> Encoding:
@@ -476,7 +491,7 @@ class Encoding:
         []
 
         """
-        merged = Encoding()
+        merged = Encoding.of([])
         for each in encodings:
             merged = merged._with(each, growing_offsets)
         return merged
@@ -486,7 +501,7 @@ class Encoding:
         combined = [each._with(pair, growing) for each in self.overflowing for pair in (other, *other.overflowing)]
         combined += [self._with(pair, growing) for pair in other.overflowing]
         merged = self._with_parts(other, growing)
-        merged._overflowing = combined
+        merged.own.overflowing = combined
         return merged
 
     def _with_parts(self, other: Encoding, growing: bool) -> Encoding:
@@ -504,13 +519,13 @@ class Encoding:
                 )
                 parts.append(own)
                 at += len(part)
-        moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other._ranges.items()}
-        return Encoding.of([*self.parts(), *parts], self._ranges | moved_ranges)
+        moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other.own.ranges.items()}
+        return Encoding.of([*self.parts(), *parts], self.own.ranges | moved_ranges)
 
 
 def _rebuilt(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:
     made = Encoding.of(parts, ranges)
-    made._overflowing = [_rebuilt(*state) for state in overflowing]
+    made.own.overflowing = [_rebuilt(*state) for state in overflowing]
     return made
 
 

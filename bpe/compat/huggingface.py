@@ -5,8 +5,9 @@ results are those of `tokenizers`; so are errors, ids, tokens, offsets and masks
 post_processor, decoder) are real components of `tokenizers`, which must be installed to read or set one; everything
 else works without it, where the native tokenizer can read the model.
 
-Not here: the result of encoding (`encodings.py`), truncation and templates (`processing.py`), what encodes
-(`sequences.py`), acceleration of transformers (`transformers.py`).
+Not here: the configuration as one value, and its tokenizer.json (`state.py`), the result of encoding (`encodings.py`),
+truncation and templates (`processing.py`), what encodes (`sequences.py`), acceleration of transformers
+(`transformers.py`).
 """
 
 from __future__ import annotations
@@ -17,20 +18,24 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import wraps
 from typing import Any, cast
 
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file
-from bpe.compat.document import FLAGS, Added, Model, compact, parse
+from bpe.compat import training
+from bpe.compat._rows import with_fast_encode
+from bpe.compat.document import FLAGS, Added
 from bpe.compat.encodings import Encoding, SequencePart
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
     Call,
     PaddingRule,
+    Plan,
     Rules,
     Truncation,
     encoded,
@@ -38,130 +43,19 @@ from bpe.compat.processing import (
     padded,
 )
 from bpe.compat.sequences import Core, TextSequence, WordsSequence, load_tokenizers
+from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 
-_STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
 _TEXT_TYPES = {str, np.str_}
 
 
-class AddedToken:
-    """A token to add, with `tokenizers`' flags. `tokenizers.AddedToken` is accepted everywhere too.
-
-    Args:
-        content: its name.
-        single_word: found only where no letter or digit is adjacent.
-        lstrip: white space before it is part of it.
-        rstrip: white space after it is part of it.
-        normalized: found in normalized text; None means if it is not special.
-        special: left out when decoding skips special tokens.
-
-    """
-
-    def __init__(
-        self,
-        content: str = "",
-        single_word: bool = False,
-        lstrip: bool = False,
-        rstrip: bool = False,
-        normalized: bool | None = None,
-        special: bool = False,
-    ) -> None:
-        self.content, self.single_word, self.lstrip, self.rstrip = content, single_word, lstrip, rstrip
-        self.special, self._normalized = special, normalized
-
-    @property
-    def normalized(self) -> bool:
-        """Whether it is found in normalized text."""
-        return not self.special if self._normalized is None else self._normalized
-
-    def __str__(self) -> str:
-        return self.content
-
-    def __repr__(self) -> str:
-        flags = ", ".join(f"{name}={getattr(self, name)}" for name in ("rstrip", "lstrip", "single_word", "normalized"))
-        return f'AddedToken("{self.content}", {flags}, special={self.special})'
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AddedToken) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(self.content)
-
-
-class BPE:
-    """The settings of a model, as the attributes of `tokenizers.models.BPE`. Read-only."""
-
-    def __init__(self, model: Model | None = None) -> None:
-        self._model = model or Model({"type": "BPE"}, {}, "[]")
-
-    def __getattr__(self, name: str) -> Any:
-        model = self.__dict__.get("_model")
-        if model is None or name.startswith("__"):
-            raise AttributeError(name)
-        defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
-        settings = {**defaults, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, **model.settings}
-        if name not in settings or name == "type":
-            raise AttributeError(f"a BPE model has no attribute {name!r}; it has {', '.join(settings)}")
-        return settings[name]
-
-    def __getstate__(self) -> bytes:
-        return self._model.text().encode()
-
-    def __setstate__(self, state: bytes) -> None:
-        self._model = _model_of(state)
-
-    def token_to_id(self, token: str) -> int | None:
-        """The id of a token of the model."""
-        return self._model.vocab.get(token)
-
-    def id_to_token(self, id: int) -> str | None:  # noqa: A002
-        """The token of an id of the model."""
-        return next((token for token, number in self._model.vocab.items() if number == id), None)
-
-    def __repr__(self) -> str:
-        return f"BPE({len(self._model.vocab)} tokens)"
-
-
-@dataclass(frozen=True)
-class _State:
-    """The configuration of a `Tokenizer`. Immutable: a change makes another one."""
-
-    core: Core
-    rules: Rules
-    decoder: Any = None
-    as_text: bool = False
-
-    def value(self, name: str) -> Any:
-        """A component as JSON."""
-        if name == "decoder":
-            return self.decoder
-        return self.rules.processor if name == "post_processor" else getattr(self.core, name)
-
-    def with_core(self, **changes: Any) -> _State:
-        """The state with another model, added tokens, normalizer or pretokenizer."""
-        core = self.core
-        names = ("model", "added", "normalizer", "pre_tokenizer", "special")
-        fields = {name: getattr(core, name) for name in names} | changes
-        return replace(self, core=Core(**fields))
-
-    def text(self) -> str:
-        """The tokenizer.json."""
-        fields = {
-            "version": "1.0",
-            "truncation": _truncation_json(self.rules.truncation),
-            "padding": _padding_json(self.rules.padding),
-            "added_tokens": [each.to_json() for each in self.core.added],
-            "normalizer": self.core.normalizer,
-            "pre_tokenizer": self.core.pre_tokenizer,
-            "post_processor": self.rules.processor,
-            "decoder": self.decoder,
-        }
-        head = "".join(f'"{name}":{compact(value)},' for name, value in fields.items())
-        return f'{{{head}"model":{self.core.model.text()}}}'
+def _with_fast_encode(method: Any) -> Any:
+    """Wrap `encode` in a fast path for plain texts, without a Python frame."""
+    return wraps(method)(with_fast_encode(method, Call, Encoding))
 
 
 class Tokenizer:
@@ -189,14 +83,14 @@ class Tokenizer:
         self._lock = threading.RLock()
         self._handed: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
         if isinstance(model, NativeTokenizer):
-            self._state = _parsed(format_huggingface.write(model.spec).decode(), model)
+            self._state = parsed(format_huggingface.write(model.spec), model)
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
-            self._state = _State(Core(_model_of(model.__getstate__()), (), None, None), Rules())
+            self._state = State(Core(model_of(model.__getstate__()), (), None, None), Rules())
         else:
             raise TypeError(f"model is {typed(model)}; it must be a bpe.Tokenizer or a BPE model")
 
     @classmethod
-    def _of(cls, state: _State) -> Tokenizer:
+    def _of(cls, state: State) -> Tokenizer:
         made = cls.__new__(cls)
         made._lock, made._handed, made._state = threading.RLock(), {}, state
         return made
@@ -215,21 +109,21 @@ class Tokenizer:
                 `tokenizers` is not installed.
 
         """
-        state = _parsed(json)
-        if state.core.model.vocab:
-            state.core.refuse()
-        return cls._of(state)
+        return cls.from_buffer(json.encode())
 
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Tokenizer:
         """Read a tokenizer.json from bytes; errors are those of `from_str`."""
-        return cls.from_str(bytes(buffer).decode())
+        state = parsed(bytes(buffer))
+        if state.core.model.has_tokens:
+            state.core.refuse()
+        return cls._of(state)
 
     @classmethod
     def from_file(cls, path: str) -> Tokenizer:
         """Read a tokenizer.json; errors are those of `from_str`, and OSError."""
         with error_context(os.fspath(path)):
-            return cls.from_str(read_file(path).decode())
+            return cls.from_buffer(read_file(path))
 
     @classmethod
     def from_pretrained(cls, identifier: str, revision: str = "main", token: str | None = None) -> Tokenizer:
@@ -244,7 +138,7 @@ class Tokenizer:
 
     # Configuration ----------------------------------------------------------------------------------------------------
 
-    def _snapshot(self) -> _State:
+    def _snapshot(self) -> State:
         """The current state; a component that was read and then changed in place is part of it."""
         if self._handed:
             with self._lock:
@@ -432,7 +326,7 @@ class Tokenizer:
     @model.setter
     def model(self, model: Any) -> None:
         with self._lock:
-            self._state = self._state.with_core(model=_model_of(model.__getstate__()))
+            self._state = self._state.with_core(model=model_of(model.__getstate__()))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """The number of template tokens of one text, or of a pair."""
@@ -440,6 +334,7 @@ class Tokenizer:
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
+    @_with_fast_encode
     def encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> Encoding:
@@ -457,13 +352,9 @@ class Tokenizer:
 
         """
         state = self._snapshot()
-        if pair is None and not is_pretokenized and isinstance(sequence, str):
-            ids = state.core.encode(sequence, state.as_text)
-            call = Call(
-                state.core, (sequence,), ids, [0, len(ids)], state.rules, add_special=add_special_tokens,
-                as_text=state.as_text,
-            )  # fmt: skip
-            return call.encodings()[0]
+        if type(sequence) is str and pair is None and not is_pretokenized:
+            plan = state.plan if add_special_tokens else state.bare_plan
+            return plan.call([sequence]).encodings()[0]
         inputs = [_checked_input(sequence, is_pretokenized)]
         if pair is not None:
             inputs.append(_checked_input(pair, is_pretokenized))
@@ -491,14 +382,8 @@ class Tokenizer:
             raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
         texts = list(input)
         if not is_pretokenized and set(map(type, texts)) <= _TEXT_TYPES:
-            if len(texts) == 1:
-                return [self.encode(texts[0], add_special_tokens=add_special_tokens)]
-            batch = state.core.encode_batch(texts, state.as_text)
-            call = Call(
-                state.core, texts, batch.ids, batch.offsets.tolist(), state.rules, add_special=add_special_tokens,
-                as_text=state.as_text,
-            )  # fmt: skip
-            return call.encodings()
+            plan = state.plan if add_special_tokens else state.bare_plan
+            return plan.call(texts).encodings()
         rows = [_checked_row(each, is_pretokenized) for each in texts]
         return padded(_encoded_inputs(state, rows, add_special_tokens), state.rules.padding)
 
@@ -524,14 +409,13 @@ class Tokenizer:
 
         """
         state = self._snapshot()
-        rules, options = state.rules, {"add_special": add_special_tokens, "as_text": as_text}
-        if truncation is not None or rules.truncation is not None or rules.padding is not None:
+        rules = state.rules
+        if truncation is None and rules.truncation is None and rules.padding is None and as_text == state.as_text:
+            plan = state.plan if add_special_tokens else state.bare_plan
+        else:
             rules = Rules(rules.processor, truncation, known_ends=rules.known_ends)
-        if len(texts) == 1:
-            ids = state.core.encode(texts[0], as_text)
-            return Call(state.core, texts, ids, [0, len(ids)], rules, **options).encodings()
-        batch = state.core.encode_batch(texts, as_text)
-        return Call(state.core, texts, batch.ids, batch.offsets.tolist(), rules, **options).encodings()
+            plan = Plan(state.core, rules, add_special=add_special_tokens, as_text=as_text)
+        return plan.call(texts).encodings()
 
     async def async_encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
@@ -633,7 +517,7 @@ class Tokenizer:
             by_id = {each.id: each for each in core.added}
             ids, vocab, names = dict(core.added_ids), core.model.vocab, set(core.special)
             for token in tokens:
-                fields = _added_fields(token, special)
+                fields = added_fields(token, special)
                 content = fields["content"]
                 number = ids.get(content, vocab.get(content))
                 if number is None:
@@ -652,17 +536,26 @@ class Tokenizer:
     # Training ---------------------------------------------------------------------------------------------------------
 
     def train(self, files: Sequence[str], trainer: Any = None) -> None:
-        """Train on files, with a trainer of `tokenizers`, which must be installed."""
-        self._train(lambda reference: reference.train(files, trainer))
+        """Train on files, with a trainer of `tokenizers`. Each line is a text.
+
+        This package trains where its result is the same (`bpe/compat/training.py`), and `tokenizers` otherwise.
+        """
+        self._train(trainer, {"files": files, "per_line": True}, lambda theirs: theirs.train(files, trainer))
 
     def train_from_iterator(self, iterator: Iterable[Any], trainer: Any = None, length: int | None = None) -> None:
-        """Train on texts, with a trainer of `tokenizers`, which must be installed."""
-        self._train(lambda reference: reference.train_from_iterator(iterator, trainer, length))
+        """Train on texts, or lists of texts, with a trainer of `tokenizers`; see `train`."""
+        self._train(
+            trainer,
+            {"texts": training.texts_of(iterator)},
+            lambda theirs: theirs.train_from_iterator(iterator, trainer, length),
+        )
 
-    def _train(self, train: Any) -> None:
-        reference = load_tokenizers().Tokenizer.from_str(self.to_str())
-        train(reference)
-        trained = _parsed(reference.to_str())
+    def _train(self, trainer: Any, corpus: dict[str, Any], train: Any) -> None:
+        trained = training.trained(self._snapshot(), trainer, **corpus)
+        if trained is None:
+            reference = load_tokenizers().Tokenizer.from_str(self.to_str())
+            train(reference)
+            trained = parsed(reference.to_str().encode())
         with self._lock:
             self._handed.clear()
             self._state = trained
@@ -671,7 +564,7 @@ class Tokenizer:
 
     def to_str(self, pretty: bool = False) -> str:
         """The tokenizer.json as a str."""
-        text = self._snapshot().text()
+        text = self._snapshot().json().decode()
         return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
 
     def save(self, path: str, pretty: bool = True) -> None:
@@ -761,80 +654,11 @@ class DecodeStream:
 
 
 def _from_text(text: str) -> Tokenizer:
-    return Tokenizer._of(_parsed(text))
+    return Tokenizer._of(parsed(text.encode()))
 
 
-def _model_of(state: bytes | str) -> Model:
-    text = state.decode() if isinstance(state, bytes) else state
-    return parse(f'{{"model":{text}}}')[0]
-
-
-def _parsed(text: str, native: NativeTokenizer | None = None) -> _State:
-    """The state that a tokenizer.json describes."""
-    model, top = parse(text)
-    names = {"id", "content", *FLAGS}
-    tokens = [
-        Added(**{key: value for key, value in each.items() if key in names}) for each in top.get("added_tokens") or ()
-    ]
-    added = tuple(sorted(tokens, key=lambda each: each.id))
-    core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
-    rules = Rules(top.get("post_processor"), _truncation_of(top.get("truncation")), _padding_of(top.get("padding")))
-    return _State(core, rules, top.get("decoder"))
-
-
-def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:
-    if rule is None:
-        return None
-    return {
-        "direction": rule.direction.capitalize(),
-        "max_length": rule.max_length,
-        "strategy": _STRATEGY_NAMES[rule.strategy],
-        "stride": rule.stride,
-    }
-
-
-def _truncation_of(value: dict[str, Any] | None) -> Truncation | None:
-    if value is None:
-        return None
-    strategies = {theirs: ours for ours, theirs in _STRATEGY_NAMES.items()}
-    return Truncation(
-        value["max_length"], value["stride"], strategies[value["strategy"]], value.get("direction", "Right").lower()
-    )
-
-
-def _padding_json(rule: PaddingRule | None) -> dict[str, Any] | None:
-    if rule is None:
-        return None
-    return {
-        "strategy": "BatchLongest" if rule.length is None else {"Fixed": rule.length},
-        "direction": rule.direction.capitalize(),
-        "pad_to_multiple_of": rule.pad_to_multiple_of,
-        "pad_id": rule.pad_id,
-        "pad_type_id": rule.pad_type_id,
-        "pad_token": rule.pad_token,
-    }
-
-
-def _padding_of(value: dict[str, Any] | None) -> PaddingRule | None:
-    if value is None:
-        return None
-    strategy = value["strategy"]
-    length = strategy["Fixed"] if isinstance(strategy, dict) else None
-    return PaddingRule(
-        value["direction"].lower(), value["pad_id"], value["pad_type_id"], value["pad_token"], length,
-        value.get("pad_to_multiple_of"),
-    )  # fmt: skip
-
-
-def _added_fields(token: Any, special: bool) -> dict[str, Any]:
-    """The fields of `Added` without its id."""
-    if isinstance(token, str):
-        return {"content": token, "normalized": not special, "special": special}
-    if not hasattr(token, "content"):
-        raise TypeError("Input must be a List[Union[str, AddedToken]]")
-    if special:
-        token.special = True
-    return {"content": token.content} | {flag: getattr(token, flag) for flag in FLAGS}
+def _is_list_of_words(value: Any) -> bool:
+    return isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value)
 
 
 def _checked_input(value: Any, words: bool) -> str | list[str]:
@@ -843,19 +667,14 @@ def _checked_input(value: Any, words: bool) -> str | list[str]:
         if not isinstance(value, str):
             raise TypeError("TextInputSequence must be str")
         return value
-    if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value):
+    if _is_list_of_words(value):
         return [str(word) for word in value]
     raise TypeError("PreTokenizedInputSequence must be Union[List[str], Tuple[str]]")
 
 
 def _checked_row(value: Any, words: bool) -> list[str | list[str]]:
     """One input of a batch, or two for a pair."""
-    single = (
-        isinstance(value, str)
-        if not words
-        else (isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value))
-    )
-    if single:
+    if _is_list_of_words(value) if words else isinstance(value, str):
         return [_checked_input(value, words)]
     if isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2:
         return [_checked_input(each, words) for each in value]
@@ -867,7 +686,7 @@ def _checked_row(value: Any, words: bool) -> list[str | list[str]]:
     raise TypeError("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]")
 
 
-def _encoded_inputs(state: _State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
+def _encoded_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
     """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
     texts = [text for row in rows for each in row for text in ([each] if isinstance(each, str) else each)]

@@ -15,6 +15,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.compat._rows import Call as Fields
+from bpe.compat._rows import PlanFields, call_of, rows_of
 from bpe.compat.encodings import Encoding, FixedPart, Padding, Part, SequencePart, StoredColumns
 from bpe.compat.sequences import Core, TextSequence
 from bpe.errors import FormatError, shown
@@ -225,59 +227,81 @@ def _shared(first: int, second: int, most: int) -> list[int]:
 # Calls ----------------------------------------------------------------------------------------------------------------
 
 
-class Call:
-    """The rows of one call: their texts, and their ids as the native tokenizer gave them. Immutable.
+class Plan(PlanFields):
+    """How texts become encodings with one configuration; made once for each. Not changed after it is made.
 
     Args:
-        core: what encoded them.
-        texts: the texts.
-        ids: the ids of all texts, end to end.
-        bounds: the first id of each text, and the number of ids.
+        core: what encodes.
         rules: the configuration.
         add_special: whether template tokens are added.
         as_text: whether special tokens in texts are text.
 
+    Attributes:
+        n_template: the number of tokens that the template adds to each text.
+        is_lazy: whether rows are left as they are until they are read: nothing is padded, and truncation cannot fail.
+        encode: encodes a text without special tokens.
+        has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
+
     """
 
-    __slots__ = (
-        "_after", "_before", "_most", "add_special", "as_text", "bounds", "core", "ids", "n_template", "rules", "texts",
-    )  # fmt: skip
+    __slots__ = ("add_special", "after", "as_text", "before", "core", "most", "n_template", "rules")
 
-    def __init__(
-        self,
-        core: Core,
-        texts: Sequence[str],
-        ids: NDArray[np.uint32],
-        bounds: list[int],
-        rules: Rules,
-        *,
-        add_special: bool,
-        as_text: bool,
-    ) -> None:
-        self.core, self.texts, self.ids, self.bounds, self.rules = core, texts, ids, bounds, rules
-        self.add_special, self.as_text = add_special, as_text
-        self._before, self._after = rules.ends if add_special else NO_ENDS
-        #: The number of tokens that the template adds to each row.
-        self.n_template = len(self._before) + len(self._after)
+    def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
+        self.core, self.rules, self.add_special, self.as_text = core, rules, add_special, as_text
+        self.before, self.after = rules.ends if add_special else NO_ENDS
+        self.n_template = len(self.before) + len(self.after)
+        rule = rules.truncation
         #: The most ids of a row that are kept; None where rows are not truncated.
-        self._most = None if rules.truncation is None else rules.truncation.max_length - self.n_template
+        self.most = None if rule is None else rule.max_length - self.n_template
+        self.is_lazy = rules.padding is None and not self.must_truncate
+        self.encode, self.has_no_names, self.prefix = core.plain_encoder(as_text)
+
+    @property
+    def must_truncate(self) -> bool:
+        """Whether truncation has to run at once, because it leaves nothing, or fails."""
+        rule, most = self.rules.truncation, self.most or 0
+        return rule is not None and (most <= 0 or rule.strategy == "only_second" or rule.stride >= most)
+
+    def ids(self, text: str) -> NDArray[np.uint32]:
+        """The ids of a text, without those of the template."""
+        return self.core.encode(text, self.as_text)
+
+    def call(self, texts: list[str]) -> Call:
+        """The rows of several texts."""
+        if len(texts) == 1:
+            return call_of(Call, self, texts[0], self.ids(texts[0]), None)
+        batch = self.core.encode_batch(texts, self.as_text)
+        return call_of(Call, self, texts, batch.ids, batch.offsets.tolist())
+
+
+class Call(Fields):
+    """The rows of one call: a plan, the texts, and their ids as the native tokenizer gave them. Immutable."""
+
+    __slots__ = ()
 
     def length(self, row: int) -> int:
         """The number of ids of a row."""
-        own = self.bounds[row + 1] - self.bounds[row]
-        return (own if self._most is None else min(own, self._most)) + self.n_template
+        plan: Plan = self.plan
+        start, stop = self._bounds(row)
+        return (stop - start if plan.most is None else min(stop - start, plan.most)) + plan.n_template
+
+    def _bounds(self, row: int) -> tuple[int, int]:
+        """The first of a row's ids and the one after its last."""
+        bounds = self.bounds
+        return (0, len(self.ids)) if bounds is None else (bounds[row], bounds[row + 1])
 
     def row_ids(self, row: int, padding: Padding | None) -> list[int]:
         """The ids of a row, with template tokens and padding."""
-        start, stop = self.bounds[row], self.bounds[row + 1]
-        if self._most is not None and stop - start > self._most:
-            if cast("Truncation", self.rules.truncation).direction == "right":
-                stop = start + self._most
+        plan: Plan = self.plan
+        start, stop = self._bounds(row)
+        if plan.most is not None and stop - start > plan.most:
+            if cast("Truncation", plan.rules.truncation).direction == "right":
+                stop = start + plan.most
             else:
-                start = stop - self._most
-        ids = self.core.as_list(self.ids[start:stop])
-        if self.n_template:
-            ids = [*self._before, *ids, *self._after]
+                start = stop - plan.most
+        ids = plan.core.as_list(self.ids[start:stop])
+        if plan.n_template:
+            ids = [*plan.before, *ids, *plan.after]
         if padding is not None and padding[0] > len(ids):
             filling = [padding[2]] * (padding[0] - len(ids))
             ids = ids + filling if padding[1] == "right" else filling + ids
@@ -285,17 +309,21 @@ class Call:
 
     def whole(self, row: int) -> Encoding:
         """The encoding of a row, not padded."""
-        ids = self.core.as_list(self.ids[self.bounds[row] : self.bounds[row + 1]])
-        sequence = TextSequence(self.core, self.texts[row], ids, self.as_text)
-        return encoded([Encoding.of([SequencePart(sequence, 0, len(ids))])], self.rules, self.add_special)
+        plan: Plan = self.plan
+        start, stop = self._bounds(row)
+        ids = plan.core.as_list(self.ids[start:stop])
+        text = self.texts if self.bounds is None else self.texts[row]
+        sequence = TextSequence(plan.core, text, ids, plan.as_text)
+        return encoded([Encoding.of([SequencePart(sequence, 0, len(ids))])], plan.rules, plan.add_special)
 
     def encodings(self) -> list[Encoding]:
         """The encodings of all rows, padded."""
-        made = [Encoding(self, row) for row in range(len(self.texts))]
-        rule, most = self.rules.truncation, self._most or 0
-        if rule is not None and (most <= 0 or rule.strategy == "only_second" or rule.stride >= most):
-            made = [self.whole(row) for row in range(len(made))]  # an error, or nothing is left
-        return padded(made, self.rules.padding)
+        plan: Plan = self.plan
+        n = 1 if self.bounds is None else len(self.bounds) - 1
+        if plan.is_lazy:
+            return rows_of(Encoding, self, n)
+        made = [self.whole(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
+        return padded(made, plan.rules.padding)
 
 
 def encoded(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:

@@ -3,18 +3,17 @@
 A `Core` belongs to one vocabulary with its added tokens, normalizer and pretokenizer. It makes the native tokenizer and
 the tables when they are first needed, and is shared by all configurations of padding, truncation and templates.
 
-Ids come from the native tokenizer. If it cannot read the model, or a text has a symbol that `tokenizers` drops because
-there is no unknown token, the `tokenizers` package encodes, if it is installed; without it, that is an error. Tokens,
-offsets and word ids are computed here for byte-level models without a normalizer; for all others they come from
-`tokenizers` where it is installed, and otherwise from the native tokenizer, whose offsets differ where a normalizer
-composes or inserts characters.
+Ids, tokens, offsets and word ids come from the native tokenizer. If it cannot read the model, or a text has a symbol
+that `tokenizers` drops because there is no unknown token, the `tokenizers` package encodes, if it is installed; without
+it, that is an error.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from bpe.compat.encodings import Columns, Offsets
 from bpe.compat.id_objects import id_objects
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.tokenizer import Tokenizer, decoder_of, engine_of
-from bpe.vocab.byte_letters import letter_bytes
+from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of
+from bpe.vocab.byte_letters import bytes_or_utf8
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
@@ -89,14 +88,15 @@ class Core:
         self._strings: list[str | None] | None = None
         self._prepared = False
 
-    def text(self) -> str:
+    def json(self) -> bytes:
         """The tokenizer.json of this part alone."""
         added = compact([each.to_json() for each in self.added])
-        return (
+        head = (
             f'{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added},'
             f'"normalizer":{compact(self.normalizer)},"pre_tokenizer":{compact(self.pre_tokenizer)},'
-            f'"post_processor":null,"decoder":null,"model":{self.model.text()}}}'
+            '"post_processor":null,"decoder":null,"model":'
         )
+        return b"%b%b}" % (head.encode(), self.model.json())
 
     def is_new(self, name: str) -> bool:
         """Whether an added token is not in the vocab of the model."""
@@ -111,7 +111,7 @@ class Core:
                 return
             try:
                 if self._native is None:
-                    self._native = Tokenizer.from_spec(huggingface.read(self.text().encode()))
+                    self._native = Tokenizer.from_spec(huggingface.read(self.json()))
                 self._set_tables(self._native)
             except FormatError as error:
                 self._native, self._refused = None, error
@@ -125,15 +125,13 @@ class Core:
         self._ordinary = specials.always
         self._prefix = _common_prefix(names) if not specials.always else ""
         self._numbers = id_objects(native.n_vocab)
-        byte = spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None
-        self._own_columns = byte and spec.normalizer is None
         self._skipped = np.zeros(native.n_vocab + 1, dtype=np.bool_)
         skipped = [number for name, number in self.added_ids.items() if name in self.special]
         self._skipped[skipped] = True
         self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
         self._own_decoding = spec.model == "byte" and all(
-            _byte_level(each.content) == native.token_bytes(each.id) for each in self.added
+            bytes_or_utf8(each.content) == native.token_bytes(each.id) for each in self.added
         )
 
     @property
@@ -152,15 +150,16 @@ class Core:
 
         """
         if self._reference is None:
-            made = load_tokenizers().Tokenizer.from_str(self.text())
+            made = load_tokenizers().Tokenizer.from_str(self.json().decode())
             with self._lock:
                 self._reference = self._reference or made
         return self._reference
 
     def refuse(self) -> None:
-        """Raise the error of the native reader, unless `tokenizers` can take its place."""
+        """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""
         self.prepare()
         if self._refused is not None:
+            self.model.check()
             try:
                 load_tokenizers()
             except ModuleNotFoundError:
@@ -192,7 +191,19 @@ class Core:
     def _plain(self, text: str, as_text: bool) -> bool:
         """Whether it is certain that a text has no special token."""
         prefix = self._prefix
-        return bool(prefix and (as_text or prefix not in text)) or not self._allowed(as_text)
+        if prefix and (as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
+            return True
+        return not self._allowed(as_text)
+
+    def plain_encoder(self, as_text: bool) -> tuple[Callable[[str], NDArray[np.uint32]], bool, str]:
+        """(a function that encodes a text without special tokens, whether no text has one, what all names begin with).
+
+        Without a common beginning, the latter is "".
+        """
+        native = self.native
+        if native is None:
+            return partial(self.encode, as_text=as_text), False, ""
+        return native.encode, not self._allowed(as_text), self._prefix
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """The ids of several texts."""
@@ -218,32 +229,24 @@ class Core:
     def columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
         """Tokens, offsets and word ids of an encoded text."""
         native = self.native
-        if native is not None and (self._own_columns or not _can_import_tokenizers()):
-            return self._native_columns(text, ids, as_text)
+        if native is not None:
+            try:
+                return self._native_columns(native, text, as_text)
+            except ValueError:
+                if not _can_import_tokenizers():
+                    raise
         found = self.referred(text, as_text)
         assert found.ids == ids, "the ids of tokenizers differ"
         return found.tokens, found.offsets, found.word_ids
 
-    def _native_columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
-        native, allowed = self.native, self._allowed(as_text)
-        assert native is not None
-        _, spans = native.encode_with_offsets(text, allowed_special=allowed)
-        words: list[int | None] = []
-        pieces = 0
-        for piece in self._engine.pieces(text, allowed):
-            n = 1 if isinstance(piece, int) else len(self._engine.piece_ids(piece))
-            words += [pieces] * n
-            pieces += bool(n) and piece != b""
-        if native.pretokenizer is not None and native.pretokenizer.add_prefix_space:
-            spans[:, 1] += (spans[:, 0] == spans[:, 1]) & (spans[:, 0] < len(text))  # the first character's offsets
-        offsets: list[Offsets] = list(map(tuple, spans.tolist()))
-        strings, strips = self.strings, {each.id for each in self.added if each.lstrip or each.rstrip}
-        tokens = [strings[number] or "" for number in ids]
-        if strips:
-            for index, number in enumerate(ids):
-                if number in strips:
-                    tokens[index] = text[offsets[index][0] : offsets[index][1]]
-        return tokens, offsets, words
+    def _native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
+        encoder = text_encoder_of(native).offset_encoder
+        ids, spans, words, matched = encoder.encode_columns(text, self._allowed(as_text), "char", "tokenizers")
+        strings = self.strings
+        tokens = [strings[number] or "" for number in ids.tolist()]
+        for index, name in matched.items():
+            tokens[index] = name
+        return tokens, list(map(tuple, spans.tolist())), words.tolist()
 
     @property
     def strings(self) -> list[str | None]:
@@ -279,7 +282,7 @@ class Core:
         if kind is None:
             return " ".join(tokens)
         if kind == "ByteLevel":
-            return b"".join(map(_byte_level, tokens)).decode("utf-8", "replace")
+            return b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")
         text: str = component().decode(tokens)
         return text
 
@@ -342,15 +345,6 @@ def _common_prefix(names: frozenset[str]) -> str:
     """What all names begin with; "" if there is none."""
     first, last = min(names, default=""), max(names, default="")
     return next((first[:i] for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), first)
-
-
-def _byte_level(token: str) -> bytes:
-    """The bytes that a ByteLevel decoder gives for a token."""
-    table = letter_bytes()
-    try:
-        return bytes([table[letter] for letter in token])
-    except KeyError:
-        return token.encode()
 
 
 def _can_import_tokenizers() -> bool:

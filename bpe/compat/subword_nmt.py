@@ -26,7 +26,9 @@ __all__ = ["BPE", "read_vocabulary"]
 PathLike = str | os.PathLike[str]
 #: Up to this many new words are merged one by one, which takes less time than a batch.
 _FEW = 2
-#: The most words that are cached.
+#: Longer words are merged in a batch, because merging one in Python takes time quadratic in its length.
+_LONG = 100
+#: A call clears the cache if it has more words.
 _MOST_CACHED = 1 << 20
 
 
@@ -135,9 +137,11 @@ class BPE:
     def segment_tokens(self, tokens: Iterable[str], dropout: float = 0) -> list[str]:
         """Segment words; returns the units, with the separator after each that does not end its word."""
         segments = [self._isolated(word) if self.glossaries else [word] for word in tokens if word]
+        if len(self._cache) > _MOST_CACHED:
+            self._cache.clear()
         if not dropout:
             new = {segment for each in segments for segment in each if segment not in self._cache}
-            if len(new) > _FEW:
+            if len(new) > _FEW or any(len(word) > _LONG for word in new):
                 self._fill_cache(new)
         output = []
         for each in segments:
@@ -182,8 +186,6 @@ class BPE:
         """Encode the words that are new together, where the tokenizer gives what subword-nmt gives."""
         if not self._ordered:
             return
-        if len(self._cache) > _MOST_CACHED:
-            self._cache.clear()
         new = [word for word in words if self._is_plain(word)]
         for word, ids in zip(new, self._word_tokenizer.encode_batch(new).to_list(), strict=True):
             units, start = [], 0
@@ -209,7 +211,7 @@ class BPE:
         else:
             merged = self._merged(word, dropout)
             units = self._in_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
-        self._cache[word] = units
+        self._cache[word] = units  # with dropout too, as in subword-nmt: a later call without it returns them
         return units
 
     def _merged(self, word: str, dropout: float) -> list[str]:

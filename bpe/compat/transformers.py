@@ -406,12 +406,10 @@ def _state_of(tokenizer: Any, originals: dict[str, Any], decoding: bool = False)
     """
     state: Acceleration | None = tokenizer.__dict__.get(_KEY)
     backend = tokenizer.__dict__["_tokenizer"]
-    if state is not None and state.signature[: 3 if decoding else 6] == _signature(backend, decoding):
-        if not state.exposed:
-            return state
+    same = state is not None and state.signature[: 3 if decoding else 6] == _signature(backend, decoding)
+    if state is not None and same and (not state.exposed or state.thorough == _thorough(backend)):
         state.exposed = False
-        if state.thorough == _thorough(backend):
-            return state
+        return state
     state = _verified(tokenizer, originals)
     tokenizer.__dict__[_KEY] = state
     return state
@@ -458,8 +456,9 @@ def _verified(tokenizer: Any, originals: dict[str, Any]) -> Acceleration:
 
 def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> None:
     """Set what is accelerated: whatever gives the same results as the original methods on all probe texts."""
-    plain_plus = originals["_encode_plus"]
-    names = list(state.compat.get_added_tokens_decoder().values())[:64] if state.compat else []
+    plain_plus, compat = originals["_encode_plus"], state.compat
+    assert compat is not None
+    names = list(compat.get_added_tokens_decoder().values())[:64]
     texts = [*PROBES, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]
     plain = object.__new__(type(tokenizer))
     plain.__dict__.update(tokenizer.__dict__)
@@ -468,8 +467,7 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
     state.encoding = not differing
     if differing:
         state.reasons.append(f"encoding differs on {counted(differing, 'probe text')}")
-    backend, compat, own_decode = plain.__dict__["_tokenizer"], state.compat, getattr(_load_backend(), _DECODE)
-    assert compat is not None
+    backend, own_decode = plain.__dict__["_tokenizer"], getattr(_load_backend(), _DECODE)
     wrong = 0
     for each in backend.encode_batch(texts):
         wrong += any(backend.decode(each.ids, skip) != compat.decode(each.ids, skip) for skip in (False, True))

@@ -166,7 +166,7 @@ def _list(values: dict[str, Any], name: str, kind: type) -> list[Any]:
 def _gpt2(values: dict[str, Any], tokens: list[str], types: list[int]) -> TokenizerSpec:
     """The spec of a byte-level model."""
     pre = values.get("pre", "gpt-2")
-    if pre not in PRETOKENIZERS:
+    if not isinstance(pre, str) or pre not in PRETOKENIZERS:
         raise FormatError(
             f"it is {shown(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
             where=f"{PREFIX}pre",

@@ -12,6 +12,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class Format:
         read: content of the file → spec; None for a format of several files.
         read_folder: name → content of the files, and the folder's path → spec; None for a format of one file.
         write: spec → content of the file, or name → content of the files; None for a format that is only read.
+        names: what its files in a folder are called, `*` for any characters; empty if they have no fixed names.
 
     """
 
@@ -58,6 +60,7 @@ class Format:
     read: Callable[[bytes, str | None], TokenizerSpec] | None = None
     read_folder: Callable[[Files, str | None], TokenizerSpec] | None = None
     write: Callable[[TokenizerSpec], Any] | None = None
+    names: tuple[str, ...] = ()
 
 
 def _read_ranks(data: bytes, path: str | None) -> TokenizerSpec:
@@ -80,27 +83,46 @@ def _read_clip(data: bytes, path: str | None) -> TokenizerSpec:
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format("huggingface", "a tokenizer.json", huggingface.read, write=huggingface.write),
+        Format("huggingface", "a tokenizer.json", huggingface.read, write=huggingface.write, names=(NATIVE,)),
         Format(
             "vocab-merges",
             "vocab.json and merges.txt in a folder",
             read_folder=vocab_merges.read,
             write=vocab_merges.write,
+            names=(
+                vocab_merges.VOCAB,
+                vocab_merges.MERGES,
+                vocab_merges.CONFIG,
+                vocab_merges.SPECIAL_MAP,
+                vocab_merges.ADDED,
+            ),
         ),
-        Format("tiktoken", "a rank file, .tiktoken", _read_ranks, write=tiktoken.write),
+        Format(
+            "tiktoken",
+            "a rank file, .tiktoken",
+            _read_ranks,
+            write=tiktoken.write,
+            names=(tiktoken_folder.RANKS, "*.tiktoken"),
+        ),
         Format(
             "tiktoken-folder",
             "tiktoken.model and tokenizer_config.json in a folder",
             read_folder=tiktoken_folder.read,
             write=tiktoken_folder.write,
+            names=(tiktoken_folder.RANKS, "*.tiktoken", tiktoken_folder.CONFIG),
         ),
-        Format("tekken", "a tekken.json", tekken.read, write=tekken.write),
+        Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=("tekken.json",)),
         Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
-        Format("sentencepiece", "a sentencepiece .model of type BPE", sentencepiece.read),
+        Format("sentencepiece", "a sentencepiece .model of type BPE", sentencepiece.read, names=(SENTENCEPIECE,)),
         Format("gguf", "a GGUF file with a tokenizer", gguf.read),
         Format("subword-nmt", "a file of codes", subword_nmt.read, write=subword_nmt.write),
     )
 }
+
+
+def format_names(*, written: bool = False) -> tuple[str, ...]:
+    """The names of all formats, or with `written` of those that are written too."""
+    return tuple(name for name, each in FORMATS.items() if each.write is not None or not written)
 
 
 def check_format(name: str, *, written: bool = False) -> Format:
@@ -110,8 +132,7 @@ def check_format(name: str, *, written: bool = False) -> Format:
         ValueError: for a name that is not known, and with `written` for a format that is only read.
 
     """
-    known = tuple(each for each, format_ in FORMATS.items() if format_.write is not None or not written)
-    return FORMATS[check_choice("format", name, known)]
+    return FORMATS[check_choice("format", name, format_names(written=written))]
 
 
 def load_spec(path: str | os.PathLike[str], format: str | None = None) -> TokenizerSpec:  # noqa: A002
@@ -190,8 +211,8 @@ def _is_pair(folder: Path) -> bool:
 def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     """The format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
 
-    tokenizer.json comes first, because it says most; then tekken.json, vocab.json with
-    merges.txt, rank files and sentencepiece's model.
+    tokenizer.json comes first, because it says most; then tekken.json, vocab.json with merges.txt, rank files and
+    sentencepiece's model.
 
     >>> folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
     ('vocab-merges', ['vocab.json', 'merges.txt', 'tokenizer_config.json'])
@@ -201,10 +222,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
         return "huggingface", [NATIVE]
     if "tekken.json" in names:
         return "tekken", ["tekken.json"]
-    pair = [vocab_merges.VOCAB, vocab_merges.MERGES]
-    if set(pair) <= set(names):
-        more = (vocab_merges.CONFIG, vocab_merges.SPECIAL_MAP, vocab_merges.ADDED)
-        return "vocab-merges", [*pair, *(name for name in more if name in names)]
+    if {vocab_merges.VOCAB, vocab_merges.MERGES} <= set(names):
+        return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
     ranks = tiktoken_folder.rank_file_of(names)
     if ranks is not None:
         if tiktoken_folder.CONFIG in names:
@@ -219,8 +238,7 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     names = sorted(each.name for each in folder.iterdir() if _is_regular(each))
     if chosen is not None:
-        own = {*_names_of(chosen.name), *(name for name in names if name.endswith(".tiktoken"))}
-        names = [name for name in names if name in own]
+        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
     found = folder_format(names)
     if found is None or (chosen is not None and chosen.name != found[0]):
         what = ", ".join(each.files for each in (FORMATS.values() if chosen is None else [chosen]))
@@ -233,24 +251,6 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
         return format_.read_folder(contents, os.fspath(folder))
     assert format_.read is not None
     return format_.read(contents[files[0]], os.fspath(folder / files[0]))
-
-
-def _names_of(name: str) -> tuple[str, ...]:
-    """The names of the files of a format in a folder."""
-    return {
-        "huggingface": (NATIVE,),
-        "tekken": ("tekken.json",),
-        "vocab-merges": (
-            vocab_merges.VOCAB,
-            vocab_merges.MERGES,
-            vocab_merges.CONFIG,
-            vocab_merges.SPECIAL_MAP,
-            vocab_merges.ADDED,
-        ),
-        "tiktoken-folder": (tiktoken_folder.RANKS, tiktoken_folder.CONFIG),
-        "tiktoken": (tiktoken_folder.RANKS,),
-        "sentencepiece": (SENTENCEPIECE,),
-    }.get(name, ())
 
 
 def _is_regular(path: Path) -> bool:

@@ -14,8 +14,8 @@ from bpe.errors import FormatError
 Value = int | bytes
 
 
-def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Value]]:
-    """(offset, number, value) of each field of the message `data[start:end]`.
+def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    """(offset, number, value) of each field of a message.
 
     Raises:
         FormatError: for data that is not a message; it names the offset.
@@ -24,38 +24,35 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[tupl
     [(0, 1, 150), (3, 2, b'hi')]
 
     """
-    at, end = start, len(data) if end is None else end
-    while at < end:
+    at = 0
+    while at < len(data):
         offset = at
-        key, at = _varint(data, at, end)
+        key, at = _varint(data, at)
         number, kind = key >> 3, key & 7
         if number == 0 or number >= 1 << 29:
             raise FormatError(f"field number {number} is not valid", where=f"offset {offset}")
         if kind == 0:
-            value, at = _varint(data, at, end)
+            value, at = _varint(data, at)
             yield offset, number, value
             continue
         if kind not in (1, 2, 5):
             raise FormatError(f"wire type {kind} of field {number} is not known", where=f"offset {offset}")
         size = {1: 8, 5: 4}.get(kind, 0)
         if kind == 2:
-            size, at = _varint(data, at, end)
-        if size > end - at:
+            size, at = _varint(data, at)
+        if size > len(data) - at:
             raise FormatError(
-                f"field {number} declares {size} bytes, and {end - at} follow; the file may be truncated",
+                f"field {number} declares {size} bytes, and {len(data) - at} follow; the file may be truncated",
                 where=f"offset {offset}",
             )
         yield offset, number, data[at : at + size]
         at += size
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     """(the number at this offset, the offset after it)."""
     value = 0
-    for i in range(10):
-        if at + i >= end:
-            break
-        byte = data[at + i]
+    for i, byte in enumerate(data[at : at + 10]):
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at + i + 1

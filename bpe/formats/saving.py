@@ -78,7 +78,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec), huggingface.unreadable(spec)
+    data, reason = huggingface.write(spec, training=True), huggingface.unreadable(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:

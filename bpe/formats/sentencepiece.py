@@ -127,20 +127,18 @@ def _int(value: Value, offset: int) -> int:
 
 
 def _add_piece(model: Model, data: bytes) -> None:
-    where = f"piece {len(model.pieces)}"
     piece, score, kind = "", 0.0, NORMAL
     for offset, number, value in fields(data):
         if number == 1:
             try:
                 piece = _message(value, offset).decode()
             except UnicodeDecodeError as error:
+                where = f"piece {len(model.pieces)}"
                 raise FormatError(f"its text is not UTF-8: {error}", where=where) from None
         elif number == 2:
             score = float_of(value)
         elif number == 3:
             kind = _int(value, offset)
-    if not piece or math.isnan(score) or kind not in range(1, 7):
-        raise FormatError(f"{shown(piece)} of type {kind} with the score {score} is not a valid piece", where=where)
     model.pieces.append(piece)
     model.scores.append(score)
     model.types.append(kind)
@@ -206,7 +204,10 @@ def _check(model: Model) -> None:
     if not model.pieces or len(model.pieces) > MOST_PIECES:
         raise FormatError(f"it has {counted(len(model.pieces), 'piece')}; it must have 1 to {MOST_PIECES}")
     seen: dict[str, int] = {}
-    for number, piece in enumerate(model.pieces):
+    for number, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
+        if not piece or math.isnan(score) or kind not in range(1, 7):
+            reason = f"{shown(piece)} of type {kind} with the score {score} is not a valid piece"
+            raise FormatError(reason, where=f"piece {number}")
         if seen.setdefault(piece, number) != number:
             raise FormatError(
                 f"{shown(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {number}"

@@ -3,7 +3,7 @@
 `vocab.json` maps each token, in GPT-2's letters, to its id; each line of `merges.txt` has the two parts of a merge,
 best rank first. Neither holds the pretokenizer or the special tokens. In a folder, these are in `tokenizer_config.json`
 (whose `tokenizer_class` stands for the pretokenizer), `special_tokens_map.json` and `added_tokens.json`. The files are
-translated into the shape of a tokenizer.json, which `huggingface.py` reads. Not here: the two files under the names
+translated into the shape of a tokenizer.json, which `huggingface/` reads. Not here: the two files under the names
 `vocab.bpe` and `encoder.json`, for tiktoken's encoding `gpt2` (`gpt2.py`).
 """
 
@@ -44,20 +44,20 @@ class Kind:
     """What a `tokenizer_class` of `transformers` stands for.
 
     Attributes:
+        roles: the default of each special token.
         pattern: the name of the pretokenizer.
         normalizer: the normalizer.
         template: the fields with the tokens before and after a text.
-        roles: the default of each special token.
 
     """
 
+    roles: Mapping[str, Any]
     pattern: str = "gpt2"
     normalizer: Normalizer | None = None
     template: tuple[str, str] | None = None
-    roles: Mapping[str, Any] | None = None
 
 
-_GPT2 = Kind(roles=dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
+_GPT2 = Kind(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
 _ROBERTA = Kind(
     template=("cls_token", "sep_token"),
     roles={
@@ -69,7 +69,7 @@ _ROBERTA = Kind(
 KINDS: Mapping[str, Kind] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
-    "Qwen2Tokenizer": Kind("qwen2", NFC(), roles=dict.fromkeys(("eos_token", "unk_token", "pad_token"), END)),
+    "Qwen2Tokenizer": Kind(dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC()),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
 
@@ -176,8 +176,8 @@ def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     template = [[names.get(number) for number in side] for side in spec.template or ((), ())]
     if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
         name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
-    for role in KINDS[name].roles or ():
-        roles.setdefault(role, _content((KINDS[name].roles or {})[role]))
+    for role, default in KINDS[name].roles.items():
+        roles.setdefault(role, _content(default))
     roles = {role: each if each in special else None for role, each in roles.items()}
     config: dict[str, Any] = {
         "tokenizer_class": name,
@@ -310,8 +310,9 @@ def _named(config: dict[str, Any], kind: Kind, path: str | None) -> list[dict[st
     """The special tokens by name: content and flags; `required` is False for a default of the class."""
     found = []
     for role in ROLES:
-        values = [config[role]] if role in config else [(kind.roles or {}).get(role)]
-        found += [(role, value, role in config) for value in values if value is not None]
+        value = config.get(role, kind.roles.get(role))
+        if value is not None:
+            found.append((role, value, role in config))
     for name in LISTS:
         value = config.get(name) or []
         values = list(value.values()) if isinstance(value, dict) else value
@@ -347,8 +348,7 @@ def _template(
     for roles in names:
         side = []
         for role in roles:
-            value = config.get(role, (kind.roles or {}).get(role))
-            content = _content(value)
+            content = _content(config.get(role, kind.roles.get(role)))
             if not isinstance(content, str) or content not in spec.special_tokens:
                 raise FormatError(f"{shown(content)} is not a special token", path=path, where=f"{CONFIG}: {role}")
             side.append(spec.special_tokens[content])

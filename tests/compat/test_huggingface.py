@@ -82,7 +82,8 @@ def encodings(tokenizer: Any, rng: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_encodings_are_those_of_tokenizers(name: str) -> None:
+def test_encodings_are_those_of_tokenizers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # so that its error is that of the first text with one
     for seed in range(30):
         results = []
         for made in (theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))):
@@ -218,6 +219,8 @@ def test_pickles_and_copies(name: str) -> None:
         assert made.truncation is not None
     encoding = made.encode("the lowest price of the lazy dog", "a pair")
     assert columns(pickle.loads(pickle.dumps(encoding))) == columns(encoding)
+    merged = Encoding.merge([made.encode("the lowest price of the lazy dog") for _ in range(3)])
+    assert columns(pickle.loads(pickle.dumps(merged))) == columns(merged)
 
 
 def test_post_process_is_that_of_tokenizers() -> None:
@@ -265,29 +268,31 @@ def test_wrong_arguments_are_refused(tok: Tokenizer) -> None:
 def test_threads_see_whole_configurations() -> None:
     """Each result is that of one configuration, while another thread changes all of them."""
     made = Tokenizer.from_str(shape("llama3"))
-    plain = made.encode_batch(HOSTILE)
-    made.enable_truncation(6)
-    made.enable_padding(length=8)
-    short = made.encode_batch(HOSTILE)
-    known = [[each.ids for each in batch] for batch in (plain, short)]
+    changes = (
+        made.no_truncation,
+        made.no_padding,
+        lambda: made.enable_truncation(6),
+        lambda: made.enable_padding(length=8),
+    )
+    known = []
+    for change in changes * 2:  # after the first four, the configurations are those of each further round
+        change()
+        known.append([each.ids for each in made.encode_batch(HOSTILE)])
     done = threading.Event()
     wrong: list[Any] = []
 
     def encode() -> None:
         while not done.is_set():
             found = [each.ids for each in made.encode_batch(HOSTILE)]
-            lengths = {len(ids) for ids in found}
-            if found not in known and lengths != {8} and max(lengths) > 6 and found[0] != known[0][0]:
+            if found not in known:
                 wrong.append(found)
 
     threads = [threading.Thread(target=encode) for _ in range(2)]
     for thread in threads:
         thread.start()
     for _ in range(200):
-        made.no_truncation()
-        made.no_padding()
-        made.enable_truncation(6)
-        made.enable_padding(length=8)
+        for change in changes:
+            change()
     done.set()
     for thread in threads:
         thread.join()

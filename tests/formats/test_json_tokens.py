@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_unusual_strings_are_left_to_json(vocab):
     found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, byte_by_letter()[:512])
     assert found is not None
     with pytest.raises((UnusualError, FormatError)):
-        KernelLists(found, *np.empty((2, 0), dtype=np.int32))
+        KernelLists("byte", found, *np.empty((2, 0), dtype=np.int32))
 
 
 def test_the_kernel_reads_a_vocab():
@@ -193,9 +194,43 @@ def test_unusual_files_are_left_to_json():
         assert _read_with_kernel(data) is None
         with pytest.raises(FormatError):
             read(data)
-    tok = bpe.train(texts=[TEXT], vocab_size=100, model="char", pretokenizer="whitespace")
-    assert _read_with_kernel(write(tok.spec)) is None
-    assert bpe.Tokenizer(read(write(tok.spec))) == tok
+
+
+TEXTS = ['{"a":0,"日本":1,"\\n":2,"\\u00e9":3,"\\u65e5":4,"\\"\\\\\\/\\t\\r\\b\\f":5,"😀":6," ":7}', '{"<0x0A>":0}']
+
+
+@pytest.mark.parametrize("vocab", TEXTS)
+def test_the_kernel_reads_a_vocab_of_text(vocab):
+    found = jsontokens.read_vocab(vocab.encode(), 0, None)
+    assert found is not None
+    assert found.end == jsontokens.value_end(vocab.encode(), 0) == len(vocab.encode())
+    tokens = [found.blob[a:b].tobytes().decode() for a, b in pairwise(found.offsets.tolist())]
+    assert dict(zip(tokens, found.numbers.tolist(), strict=True)) == json.loads(vocab)
+
+
+@pytest.mark.parametrize("vocab", ['{"\\ud83d\\ude00":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])
+def test_unusual_text_is_left_to_json(vocab):
+    assert jsontokens.read_vocab(vocab.encode(), 0, None) is None
+
+
+def test_strings_and_brackets_are_passed_over():
+    data = b'[{"a]":"\\"}",  "b":[[],{}]}] ]'
+    assert jsontokens.value_end(data, 0) == len(data) - 2
+    assert [jsontokens.value_end(bad, 0) for bad in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [-1, -1, -1, -1, -1]
+
+
+def test_character_models_are_read_by_the_kernel():
+    tok = bpe.train(
+        texts=[TEXT + "日本語 é😀"], vocab_size=100, model="char", pretokenizer="whitespace", special_tokens=["<s>"]
+    )
+    data = write(tok.spec)
+    found = _read_with_kernel(data)
+    assert found is not None
+    assert bpe.Tokenizer(found) == without_kernel(data) == tok
+    invalid = data.replace("日".encode(), b"\xe6\x97")
+    assert _read_with_kernel(invalid) is None
+    with pytest.raises(FormatError, match="UTF-8"):
+        read(invalid)
 
 
 def test_lists_of_other_objects_are_left_to_json():

@@ -11,6 +11,7 @@ import pipelines
 import pytest
 
 import bpe
+import bpe.pretokenizers
 from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
@@ -221,3 +222,14 @@ def test_unsupported_is_refused_by_name() -> None:
     ):
         with pytest.raises(FormatError, match=name):
             huggingface.read(json.dumps({**file, part: value}).encode())
+
+
+def test_many_steps() -> None:
+    steps = bpe.pretokenizers.Digits(individual_digits=True), *[bpe.pretokenizers.FixedLength(2)] * 2000
+    counts = bpe.count_words(texts=["abc12"], pretokenizer=steps)
+    assert sorted(counts.items()) == [(b"1", 1), (b"2", 1), (b"ab", 1), (b"c", 1)]
+
+
+def test_slow_patterns_name_themselves() -> None:
+    with pytest.raises(TimeoutError, match=r"pattern '\(\?:a\|aa\)\+b' took more than"):
+        bpe.pretokenizers.Split("(?:a|aa)+b").spans_within("a" * 60, 0.05)

@@ -81,6 +81,8 @@ def test_files_are_recognized(tmp_path):
     assert tok == bpe.Tokenizer.load(tmp_path) == tokenizer(pieces, byte_fallback=True)
     tok.save(tmp_path / "t.json")
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
+    (tmp_path / "other.tiktoken").write_bytes(b"YQ== 0\n")
+    assert bpe.Tokenizer.load(tmp_path, format="sentencepiece") == tok
     with pytest.raises(ValueError, match="format is 'sentencepiece'; it must be one of"):
         tok.save(tmp_path / "x", format="sentencepiece")
 
@@ -187,8 +189,15 @@ def test_gguf_of_a_sentencepiece_model():
     pieces = usual_pieces(MERGED, CHARS)
     texts, scores, types = (list(column) for column in zip(*pieces, strict=True))
     values = {"model": "llama", "tokens": texts, "scores": scores, "token_type": types}
-    data = gguf_file({f"tokenizer.ggml.{key}": value for key, value in values.items()}, version=2)
-    assert bpe.Tokenizer.from_spec(gguf.read(data)) == tokenizer(pieces, byte_fallback=True, remove=False)
+
+    def read(change):
+        both = {**values, **change}
+        return gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in both.items()}, version=2))
+
+    assert bpe.Tokenizer.from_spec(read({})) == tokenizer(pieces, byte_fallback=True, remove=False)
+    for change in ({"scores": [float("nan"), *scores[1:]]}, {"token_type": [99, *types[1:]]}):
+        with pytest.raises(bpe.FormatError, match=r"piece 0: '<unk>' of type .* is not a valid piece"):
+            read(change)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +205,7 @@ def test_gguf_of_a_sentencepiece_model():
     [
         ({"tokenizer.ggml.model": "bert"}, "tokenizer.ggml.model: it is 'bert', which is not byte-pair encoding"),
         ({"tokenizer.ggml.pre": "own"}, "tokenizer.ggml.pre: it is 'own', whose pattern is not known; known are"),
+        ({"tokenizer.ggml.pre": ["qwen2"]}, r"tokenizer.ggml.pre: it is \['qwen2'\], whose pattern is not known"),
         ({"tokenizer.ggml.tokens": ["a", "a"], "tokenizer.ggml.token_type": [1, 1]}, "token 'a' occurs twice"),
         ({"tokenizer.ggml.token_type": [1, 1]}, "it has 2 items for 264 tokens"),
         ({"tokenizer.ggml.merges": ["l x"]}, r"model.merges\[0\]"),

@@ -11,11 +11,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import Silent, serving
 
 import bpe
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS, PublishedFile
@@ -48,7 +49,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Silent, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked.append(self.path)
             data = found.contents.get(self.path)
@@ -57,16 +58,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(data or b"")
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        found = Server(f"http://127.0.0.1:{listening.server_port}")
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
-        thread.start()
+    with serving(Answers) as address:
+        found = Server(address)
         yield found
-        listening.shutdown()
-        thread.join()
 
 
 @pytest.fixture

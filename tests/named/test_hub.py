@@ -9,13 +9,13 @@ import hashlib
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from loopback import Silent, serving
 
 import bpe
 
@@ -38,7 +38,7 @@ class Hub:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Silent, BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             self.answer(body=False)
 
@@ -65,16 +65,9 @@ def hub() -> Iterator[Hub]:
             if body:
                 self.wfile.write(data or b"")
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        found = Hub(f"http://127.0.0.1:{listening.server_port}")
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
-        thread.start()
+    with serving(Answers) as address:
+        found = Hub(address)
         yield found
-        listening.shutdown()
-        thread.join()
 
 
 def run(hub: Hub, home: Path, program: str, **environment: str) -> list[str]:

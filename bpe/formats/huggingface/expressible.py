@@ -26,6 +26,8 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
     names = set(spec.special_tokens) | ({spec.unk_token} if spec.unk_token is not None else set())
     if spec.clip is not None:
         return "it has the start and end token of CLIP's tokenize"
+    if spec.word_merges is not None:
+        return "it has merges across words (BoundlessBPE)"
     if spec.merge_ranks is not None:
         return "several of its merges share a rank"
     mark = None if spec.end_of_word is None else mark_text(spec)

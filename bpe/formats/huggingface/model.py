@@ -14,23 +14,27 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface.expressible import has_all_bytes, spelled_specials
-from bpe.formats.huggingface.kernel_lists import KernelLists
-from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, token_id
+from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
+from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, known_id, token_id
 from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
-from bpe.vocab.spec import Model, TokenizerSpec
+from bpe.vocab.spec import Model, TokenizerSpec, check_word_merges
+from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
 _MODEL = (
     "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-    "ignore_merges", "unknown_symbols", "vocab", "merges",
+    "ignore_merges", "unknown_symbols", "training", "vocab", "merges",
 )  # fmt: skip
 _OWN_MODEL = (
     "type", "unk_token", "unk_id", "fuse_unk", "byte_fallback", "dropout", "ignore_merges", "unknown_symbols",
-    "end_of_word", "end_of_word_glued", "ends_word", "clip", "merge_ranks", "vocab", "merges",
+    "end_of_word", "end_of_word_glued", "ends_word", "clip", "merge_ranks", "training", "vocab", "merges",
 )  # fmt: skip
+#: The model of BoundlessBPE: an own model, with the number of its merges within words.
+BOUNDLESS = "bpe.BoundlessBPE"
+_BOUNDLESS_MODEL = (*_OWN_MODEL, "word_merges")
 #: The most bytes of a prefix: each symbol of a text may need as many byte tokens.
 MAX_PREFIX = 64
 
@@ -38,7 +42,7 @@ MAX_PREFIX = 64
 def check_kind(model: object) -> None:
     """Reject unsupported model types first."""
     kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind not in ("BPE", "bpe.BPE"):
+    if kind not in ("BPE", "bpe.BPE", BOUNDLESS):
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
 
 
@@ -53,46 +57,24 @@ def read_model(
     flags: Mapping[str, frozenset[str]],
 ) -> TokenizerSpec:
     """The tokenizer that a model describes, without its post-processor."""
-    item = as_object(value, "model", _OWN_MODEL if own else _MODEL)
+    across = value.get("type") == BOUNDLESS
+    item = as_object(value, "model", _BOUNDLESS_MODEL if across else _OWN_MODEL if own else _MODEL)
     model: Model = "byte" if byte else "char"
     unk = get_text(item, "model", "unk_token")
     prefix = _prefix(item, byte)
-    vocab = {} if listed is not None else _vocab(item)
-    everything = vocab if own or byte else dict(vocab)
-    if own:
-        special = dict(added)
-        mark = get_text(item, "model", "end_of_word")
-        glued = get(item, "model", "end_of_word_glued", bool, False)
-        if unk is not None:
-            special[unk] = token_id(item.get("unk_id"), "model.unk_id")
-    else:
-        suffix = get_text(item, "model", "end_of_word_suffix")
-        mark = suffix and (make_at("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()))
-        glued = mark is not None
-        special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
-        if byte:
-            _check_bytes(item, vocab if listed is None else listed)
-    if listed is not None:
-        special = {**special, **listed.others}
-        vocabulary = make_at("model.vocab", lambda: listed.vocabulary(special))
-        merges, merge_results = listed.merges()
-    else:
-        vocabulary = _vocabulary(model, vocab, special)
-        if own or byte:
-            merges, merge_results = _merges(item, vocab, special)
-        else:
-            merges, merge_results = _merges(item, everything, {}, prefix or "")
+    mark, glued = _end_of_word(item, own, model)
+    vocabulary, merges, merge_results, names = _lists(item, own, model, added, unk, prefix, listed)
     ends = None if mark is None else ending(vocabulary, mark, glued)
     if own and item.get("ends_word") is not None and ends is not None:
         ends = np.zeros(vocabulary.limit, dtype=np.bool_)
         ends[_ids(item, "ends_word", vocabulary)] = True
-    ranks = _ranks(item, len(merges)) if item.get("merge_ranks") is not None else None
     spec = TokenizerSpec(
         model=model,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
-        merge_ranks=ranks,
+        merge_ranks=_ranks(item, len(merges)) if item.get("merge_ranks") is not None else None,
+        word_merges=get(item, "model", "word_merges", int) if across else None,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
         special_tokens=dict(added),
@@ -103,14 +85,66 @@ def read_model(
         end_of_word_glued=glued and mark is not None,
         ends_word=ends,
         clip=_clip(item, vocabulary),
+        training=_training(item),
         **_switches(item, byte),
     )
+    if across:
+        make_at("model", lambda: check_word_merges(spec))
     drops = not byte and unk is None and _drops_unknown(item, own)
     spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
+    return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names, flags))
+
+
+def _training(item: dict[str, Any]) -> Training | None:
+    """The facts about the training, which `tokenizers` does not write."""
+    if item.get("training") is None:
+        return None
+    return make_at("model.training", lambda: Training.from_json(item["training"]))
+
+
+def _end_of_word(item: dict[str, Any], own: bool, model: Model) -> tuple[str | None, bool]:
+    """(the end-of-word mark or None, whether it is glued to the last symbol of a word)."""
+    if own:
+        return get_text(item, "model", "end_of_word"), get(item, "model", "end_of_word_glued", bool, False)
+    suffix = get_text(item, "model", "end_of_word_suffix")
+    if suffix is None:
+        return None, False
+    return make_at("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()), True
+
+
+def _lists(
+    item: dict[str, Any],
+    own: bool,
+    model: Model,
+    added: dict[str, int],
+    unk: str | None,
+    prefix: str | None,
+    listed: KernelLists | None,
+) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32], dict[str, int]]:
+    """(vocabulary, pairs of ids, merge results, name → id of the special tokens in a char model's vocab)."""
+    byte = model == "byte"
+    vocab = {} if listed is not None else _vocab(item)
+    everything = vocab if own or byte else dict(vocab)
+    if own:
+        special = dict(added)
+        if unk is not None:
+            special[unk] = token_id(item.get("unk_id"), "model.unk_id")
+    else:
+        special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
+        if byte:
+            _check_bytes(item, vocab if listed is None else listed)
+    if listed is not None:
+        if prefix:
+            raise UnusualError
+        given = [] if byte else zip(special.items(), listed.ids_of(special), strict=True)
+        names = {name: number for (name, number), known in given if known == number}
+        special = {**special, **listed.others}
+        return make_at("model.vocab", lambda: listed.vocabulary(special)), *listed.merges(), names
+    vocabulary = _vocabulary(model, vocab, special)
     if own or byte:
-        return spec
+        return vocabulary, *_merges(item, vocab, special), {}
     names = {name: number for name, number in special.items() if everything.get(name) == number}
-    return replace(spec, text_specials=spelled_specials(spec, names, flags))
+    return vocabulary, *_merges(item, everything, {}, prefix or ""), names
 
 
 def _switches(item: dict[str, Any], byte: bool) -> dict[str, Any]:
@@ -322,10 +356,7 @@ def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int], 
 
 def _ids(item: dict[str, Any], name: str, vocabulary: Vocabulary) -> list[int]:
     numbers = get(item, "model", name, list)
-    for i, number in enumerate(numbers):
-        if token_id(number, f"model.{name}[{i}]") not in vocabulary:
-            raise FormatError(f"no token has the id {number}; it must be the id of a token", where=f"model.{name}[{i}]")
-    return numbers
+    return [known_id(number, f"model.{name}[{i}]", vocabulary) for i, number in enumerate(numbers)]
 
 
 def _ranks(item: dict[str, Any], count: int) -> np.ndarray[Any, np.dtype[np.int32]]:

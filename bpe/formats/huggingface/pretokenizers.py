@@ -79,7 +79,7 @@ _FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "Whitespace": {},
     "WhitespaceSplit": {},
 }
-#: Fields that files of older versions have in addition.
+#: Further fields: those of older versions' files, and the pattern, which `read_pattern` reads.
 _OLDER = {"Metaspace": ("add_prefix_space", "str_rep"), "Split": ("pattern",)}
 
 

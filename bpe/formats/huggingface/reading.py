@@ -10,13 +10,12 @@ from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface.added_tokens import read_added_tokens
 from bpe.formats.huggingface.decoders import read_decoder
 from bpe.formats.huggingface.expressible import differs
-from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
+from bpe.formats.huggingface.kernel_lists import Located, UnusualError
 from bpe.formats.huggingface.lengths import read_padding, read_truncation
-from bpe.formats.huggingface.model import check_kind, read_model
+from bpe.formats.huggingface.model import BOUNDLESS, check_kind, read_model
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
 from bpe.formats.huggingface.post_processors import read_post_processor
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
-from bpe.formats.huggingface.spelling import byte_by_letter
 from bpe.formats.json_fields import LATER, as_object, load, refuse, type_of
 from bpe.vocab.spec import TokenizerSpec
 
@@ -57,14 +56,11 @@ def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
     vocab, merges = _VOCAB.search(data), _MERGES.search(data)
     if vocab is None or merges is None or any(str(number).encode() in data for number in _PLACEHOLDERS):
         return None
-    tokens = jsontokens.read_vocab(data, vocab.end(), byte_by_letter()[:512])
-    pairs = None if tokens is None else tokens.merges(data, merges.end())
-    if tokens is None or pairs is None:
-        return None
+    located = Located(data, *((each.end(), jsontokens.value_end(data, each.end())) for each in (vocab, merges)))
     rest, done = [], 0
-    for start, end, placeholder in sorted(
-        ((vocab.end(), tokens.end, _PLACEHOLDERS[0]), (merges.end(), pairs[2], _PLACEHOLDERS[1]))
-    ):
+    for (start, end), placeholder in sorted(zip((located.vocab, located.merges), _PLACEHOLDERS, strict=True)):
+        if end < 0 or start < done:
+            return None
         rest += [data[done:start], str(placeholder).encode()]
         done = end
     try:
@@ -72,12 +68,12 @@ def _read_with_kernel(data: bytes) -> TokenizerSpec | None:
         model = value.get("model") if isinstance(value, dict) else None
         if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != _PLACEHOLDERS:
             return None
-        return _read(value, KernelLists(tokens, *pairs[:2]))
+        return _read(value, located)
     except (FormatError, UnusualError):
         return None
 
 
-def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
+def _read(value: object, located: Located | None = None) -> TokenizerSpec:
     top = as_object(value, "the file", _TOP)
     if top.get("version", "1.0") != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
@@ -87,9 +83,10 @@ def _read(value: object, listed: KernelLists | None = None) -> TokenizerSpec:
     added, flags = read_added_tokens(top.get("added_tokens", []), normalizer)
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
-    own = type_of(top["model"], "model", "BPE") == "bpe.BPE"
-    if listed is not None and (own or not byte):
+    own = type_of(top["model"], "model", "BPE") in ("bpe.BPE", BOUNDLESS)
+    if located is not None and own:
         raise UnusualError
+    listed = None if located is None else located.lists(byte)
     spec = read_model(top["model"], own, byte, added, pretokenizer, normalizer, listed, flags)
     post_processor, template = read_post_processor(top.get("post_processor"), spec.vocabulary)
     spec = replace(

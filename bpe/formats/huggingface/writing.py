@@ -27,15 +27,17 @@ from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def write(spec: TokenizerSpec) -> bytes:
+def write(spec: TokenizerSpec, *, training: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
+
+    With `training`, the model has the facts about its training, a field that `tokenizers` ignores.
 
     Raises:
         ValueError: for a spec whose fields contradict each other.
 
     """
-    _check(spec)
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    _check(spec, special)
     own = differs(spec) is not None
     mark = None if spec.end_of_word is None else mark_text(spec)
     head: dict[str, Any] = {
@@ -49,6 +51,8 @@ def write(spec: TokenizerSpec) -> bytes:
         "decoder": write_decoder(spec),
     }
     model = write_own_model(spec, special) if own else write_model(spec, mark)
+    if training and spec.training is not None:
+        model["training"] = spec.training.to_json()
     names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
     _check_merges(spec, own)
     vocab, merges = vocab_and_merges(spec, names)
@@ -77,8 +81,11 @@ def check_name(path: str | os.PathLike[str]) -> None:
     raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
 
 
-def _check(spec: TokenizerSpec) -> None:
-    """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back."""
+def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
+    """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back.
+
+    `special` has the special entries of its vocabulary.
+    """
     names = names_by_id(spec)
     if len(names) < len(spec.special_tokens):
         first = next(name for name, number in spec.special_tokens.items() if names[number] != name)
@@ -87,7 +94,6 @@ def _check(spec: TokenizerSpec) -> None:
             f"special tokens {first!r} and {names[number]!r} have the same id, {number}; in a tokenizer.json, each has "
             "its own: leave one of them out of special_tokens"
         )
-    special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     rest = {number: name for number, name in special.items() if number not in names}
     others = [name for name in rest.values() if not is_unspelled(spec, name) or name == spec.unk_token]
     if names.items() - special.items() or others not in ([], [spec.unk_token]):

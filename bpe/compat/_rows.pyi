@@ -1,0 +1,44 @@
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+class PlanFields:
+    is_lazy: bool
+    has_no_names: bool
+    prefix: str
+    encode: Callable[[str], NDArray[np.uint32]]
+
+class Call:
+    @property
+    def plan(self) -> Any: ...
+    @property
+    def texts(self) -> Any: ...
+    @property
+    def ids(self) -> NDArray[np.uint32]: ...
+    @property
+    def bounds(self) -> list[int] | None: ...
+
+class Row:
+    @property
+    def call(self) -> Any: ...
+    @property
+    def row(self) -> int: ...
+    @property
+    def own(self) -> Any: ...
+    @property
+    def padding(self) -> Any: ...
+    def set_own(self, own: object) -> None: ...
+    def set_padding(self, padding: object) -> None: ...
+
+_Call = TypeVar("_Call", bound=Call)
+_Row = TypeVar("_Row", bound=Row)
+
+def call_of(
+    kind: type[_Call], plan: PlanFields, texts: str | Sequence[str], ids: NDArray[np.uint32], bounds: list[int] | None
+) -> _Call: ...
+def rows_of(kind: type[_Row], call: Call, n: int) -> list[_Row]: ...
+def with_fast_encode(method: _Method, call_kind: type[Call], row_kind: type[Row]) -> Callable[..., Any]: ...

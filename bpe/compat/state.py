@@ -1,0 +1,229 @@
+"""The configuration of Hugging Face's `Tokenizer`: an immutable `State` that is read and written as JSON.
+
+Not here: the methods that replace it (`huggingface.py`), what encodes (`sequences.py`), truncation and templates
+(`processing.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from bpe.compat.document import FLAGS, Added, Model, compact, parse
+from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
+from bpe.compat.sequences import Core
+from bpe.errors import FormatError
+from bpe.tokenizer import Tokenizer as NativeTokenizer
+
+_STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
+
+
+class AddedToken:
+    """A token to add, with `tokenizers`' flags. `tokenizers.AddedToken` is accepted everywhere too.
+
+    Args:
+        content: its name.
+        single_word: found only where no letter or digit is adjacent.
+        lstrip: white space before it is part of it.
+        rstrip: white space after it is part of it.
+        normalized: found in normalized text; None means if it is not special.
+        special: left out when decoding skips special tokens.
+
+    """
+
+    def __init__(
+        self,
+        content: str = "",
+        single_word: bool = False,
+        lstrip: bool = False,
+        rstrip: bool = False,
+        normalized: bool | None = None,
+        special: bool = False,
+    ) -> None:
+        self.content, self.single_word, self.lstrip, self.rstrip = content, single_word, lstrip, rstrip
+        self.special, self._normalized = special, normalized
+
+    @property
+    def normalized(self) -> bool:
+        """Whether it is found in normalized text."""
+        return not self.special if self._normalized is None else self._normalized
+
+    def __str__(self) -> str:
+        return self.content
+
+    def __repr__(self) -> str:
+        flags = ", ".join(f"{name}={getattr(self, name)}" for name in ("rstrip", "lstrip", "single_word", "normalized"))
+        return f'AddedToken("{self.content}", {flags}, special={self.special})'
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AddedToken) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+
+class BPE:
+    """The settings of a model, as the attributes of `tokenizers.models.BPE`. Read-only."""
+
+    def __init__(self, model: Model | None = None) -> None:
+        self._model = model or Model({"type": "BPE"}, b"{}", b"[]")
+
+    def __getattr__(self, name: str) -> Any:
+        model = self.__dict__.get("_model")
+        if model is None or name.startswith("__"):
+            raise AttributeError(name)
+        defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
+        settings = {**defaults, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, **model.settings}
+        if name not in settings or name == "type":
+            raise AttributeError(f"a BPE model has no attribute {name!r}; it has {', '.join(settings)}")
+        return settings[name]
+
+    def __getstate__(self) -> bytes:
+        return self._model.json()
+
+    def __setstate__(self, state: bytes) -> None:
+        self._model = model_of(state)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a token of the model."""
+        return self._model.vocab.get(token)
+
+    def id_to_token(self, id: int) -> str | None:  # noqa: A002
+        """The token of an id of the model."""
+        return next((token for token, number in self._model.vocab.items() if number == id), None)
+
+    def __repr__(self) -> str:
+        return f"BPE({len(self._model.vocab)} tokens)"
+
+
+@dataclass(frozen=True)
+class State:
+    """The configuration of a `Tokenizer`. Immutable: a change makes another one."""
+
+    core: Core
+    rules: Rules
+    decoder: Any = None
+    as_text: bool = False
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How texts become encodings with template tokens."""
+        return Plan(self.core, self.rules, add_special=True, as_text=self.as_text)
+
+    @cached_property
+    def bare_plan(self) -> Plan:
+        """How texts become encodings without template tokens."""
+        return Plan(self.core, self.rules, add_special=False, as_text=self.as_text)
+
+    def value(self, name: str) -> Any:
+        """A component as JSON."""
+        if name == "decoder":
+            return self.decoder
+        return self.rules.processor if name == "post_processor" else getattr(self.core, name)
+
+    def with_core(self, **changes: Any) -> State:
+        """The state with another model, added tokens, normalizer or pretokenizer."""
+        core = self.core
+        names = ("model", "added", "normalizer", "pre_tokenizer", "special")
+        fields = {name: getattr(core, name) for name in names} | changes
+        return replace(self, core=Core(**fields))
+
+    def json(self) -> bytes:
+        """The tokenizer.json."""
+        fields = {
+            "version": "1.0",
+            "truncation": _truncation_json(self.rules.truncation),
+            "padding": _padding_json(self.rules.padding),
+            "added_tokens": [each.to_json() for each in self.core.added],
+            "normalizer": self.core.normalizer,
+            "pre_tokenizer": self.core.pre_tokenizer,
+            "post_processor": self.rules.processor,
+            "decoder": self.decoder,
+        }
+        head = "".join(f'"{name}":{compact(value)},' for name, value in fields.items())
+        return b'{%b"model":%b}' % (head.encode(), self.core.model.json())
+
+
+def model_of(state: bytes | str) -> Model:
+    """The model that a component's JSON describes, as `tokenizers.models.BPE.__getstate__` returns it."""
+    data = state.encode() if isinstance(state, str) else state
+    return parse(b'{"model":%b}' % data)[0]
+
+
+def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
+    """The state that a tokenizer.json describes.
+
+    Raises:
+        FormatError: for anything that is not one.
+
+    """
+    model, top = parse(data)
+    names = {"id", "content", *FLAGS}
+    try:
+        tokens = [
+            Added(**{key: value for key, value in each.items() if key in names})
+            for each in top.get("added_tokens") or ()
+        ]
+        added = tuple(sorted(tokens, key=lambda each: each.id))
+        truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
+    except (AttributeError, KeyError, TypeError) as error:
+        reason = f"an added token, truncation or padding lacks a field, or has another type: {error}"
+        raise FormatError(reason, where="the file") from None
+    core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
+    return State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
+
+
+def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    return {
+        "direction": rule.direction.capitalize(),
+        "max_length": rule.max_length,
+        "strategy": _STRATEGY_NAMES[rule.strategy],
+        "stride": rule.stride,
+    }
+
+
+def _truncation_of(value: dict[str, Any] | None) -> Truncation | None:
+    if value is None:
+        return None
+    strategies = {theirs: ours for ours, theirs in _STRATEGY_NAMES.items()}
+    return Truncation(
+        value["max_length"], value["stride"], strategies[value["strategy"]], value.get("direction", "Right").lower()
+    )
+
+
+def _padding_json(rule: PaddingRule | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    return {
+        "strategy": "BatchLongest" if rule.length is None else {"Fixed": rule.length},
+        "direction": rule.direction.capitalize(),
+        "pad_to_multiple_of": rule.pad_to_multiple_of,
+        "pad_id": rule.pad_id,
+        "pad_type_id": rule.pad_type_id,
+        "pad_token": rule.pad_token,
+    }
+
+
+def _padding_of(value: dict[str, Any] | None) -> PaddingRule | None:
+    if value is None:
+        return None
+    strategy = value["strategy"]
+    length = strategy["Fixed"] if isinstance(strategy, dict) else None
+    return PaddingRule(
+        value["direction"].lower(), value["pad_id"], value["pad_type_id"], value["pad_token"], length,
+        value.get("pad_to_multiple_of"),
+    )  # fmt: skip
+
+
+def added_fields(token: Any, special: bool) -> dict[str, Any]:
+    """The fields of `Added`, except the id, of a string or of either package's `AddedToken`."""
+    if isinstance(token, str):
+        return {"content": token, "normalized": not special, "special": special}
+    if not hasattr(token, "content"):
+        raise TypeError("Input must be a List[Union[str, AddedToken]]")
+    if special:
+        token.special = True
+    return {"content": token.content} | {flag: getattr(token, flag) for flag in FLAGS}

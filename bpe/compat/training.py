@@ -1,0 +1,98 @@
+"""Training for Hugging Face's interface, where this package's trainer learns what that of `tokenizers` learns.
+
+That is so for a byte-level pretokenizer and a `BpeTrainer` with the whole byte alphabet, without limits of the alphabet
+or of tokens, prefixes and suffixes. Not here: everything else, which `tokenizers` trains (`huggingface.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from bpe.compat.document import FLAGS, Added, Model, compact
+from bpe.compat.state import State
+from bpe.errors import FormatError
+from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
+from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
+from bpe.training.train import train
+from bpe.vocab.byte_letters import byte_letters, to_letters
+
+#: Fields of a `BpeTrainer`, with the values that this trainer covers.
+_COVERED: dict[str, Any] = {
+    "limit_alphabet": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "max_token_length": None,
+    "words": {},
+}  # fmt: skip
+_KNOWN = {
+    *_COVERED, "min_frequency", "vocab_size", "show_progress", "progress_format", "special_tokens", "initial_alphabet",
+}  # fmt: skip
+
+
+def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
+    """The state after training; None, before anything is read, where `tokenizers` has to train.
+
+    Args:
+        state: the state before.
+        trainer: a trainer of `tokenizers`.
+        corpus: `files` or `texts`, as for `bpe.train`.
+
+    """
+    settings = _covered(trainer)
+    if settings is None or state.core.pre_tokenizer is None:
+        return None
+    try:
+        normalizer = None if state.core.normalizer is None else read_normalizer(state.core.normalizer, "normalizer")
+        byte, pretokenizer = read_pre_tokenizer(state.core.pre_tokenizer, spells_letters(normalizer))
+    except FormatError:
+        return None
+    specials: list[dict[str, Any]] = settings["special_tokens"]
+    names = [each["content"] for each in specials]
+    size = settings["vocab_size"] - len(names)
+    others = {each.content for each in state.core.added} - set(names)
+    if not byte or others or len(set(names)) < len(names) or size < len(byte_letters()):
+        return None
+    if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
+        return None  # merges might make the name of a special token, whose id would then be that of the result
+    learned = train(
+        **corpus,
+        vocab_size=size,
+        pretokenizer=pretokenizer,
+        normalizer=normalizer,
+        initial_alphabet=sorted(byte_letters()),
+        min_frequency=max(settings["min_frequency"], 1),
+    )
+    tokens = [to_letters(learned.token_bytes(number)) for number in range(learned.n_vocab)]
+    if made := set(names) & set(tokens):
+        raise ValueError(f"merges made the special token {min(made)!r}; give it a name that no text has")
+    vocab = {name: number for number, name in enumerate([*names, *tokens])}
+    merges = [[tokens[left], tokens[right]] for left, right in learned.merges.tolist()]
+    fields = {**state.core.model.settings, "continuing_subword_prefix": None, "end_of_word_suffix": None}
+    model = Model(fields, compact(vocab).encode(), compact(merges).encode())
+    added = [
+        Added(vocab[each["content"]], each["content"], **{flag: each[flag] for flag in FLAGS}) for each in specials
+    ]
+    core = state.with_core(model=model, added=tuple(added), special=frozenset(names)).core
+    return replace(state, core=core)
+
+
+def texts_of(items: Iterable[Any]) -> Iterator[str]:
+    """The texts of an iterable of texts, or of lists of texts."""
+    for item in items:
+        if isinstance(item, str):
+            yield item
+        else:
+            yield from item
+
+
+def _covered(trainer: Any) -> dict[str, Any] | None:
+    """The settings of a `BpeTrainer` that learns what this package's trainer does; None for others."""
+    if type(trainer).__name__ != "BpeTrainer" or not hasattr(trainer, "__getstate__"):
+        return None
+    (settings,) = json.loads(trainer.__getstate__()).values()
+    if not settings.keys() <= _KNOWN or set(settings["initial_alphabet"]) != set(byte_letters()):
+        return None
+    if any(settings.get(name) != value for name, value in _COVERED.items()):
+        return None
+    found: dict[str, Any] = settings
+    return found
