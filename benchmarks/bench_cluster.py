@@ -8,8 +8,8 @@ of its own whose threads and children (the JVM, Ray's workers) are pinned to one
 left out. Every way must give the same counts and as many ids.
 
 Rates are megabytes of text per second of CPU time, of all processes together, so that other programs on the machine and
-waiting for disks do not count. The time of a job on one of the files is subtracted from that of a job on all, since a
-long run does not notice the start of a job: it is the last column. Linux only.
+waiting for disks do not count. The time of a job on one of the files is subtracted from that of a job on all, so that
+the rates leave out the start of a job, which matters little in a long run; the last column has it. Linux only.
 """
 
 from __future__ import annotations

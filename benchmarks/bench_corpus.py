@@ -8,10 +8,10 @@ tiktoken (nanoGPT's way) and datatrove take the first --less megabytes of the co
 NumPy takes all of it, and --large megabytes made by repeating it, to show memory.
 
 Every measurement runs in a new process (run.py) with GPT-2's vocabulary, pinned to as many cores as it has threads, and
-includes loading the tokenizer. The libraries are alternated, and the tables show medians. Rates are megabytes of text
-per second, whatever the size of the source. The ids of all outputs of a kind are compared, and a difference fails the
-run. Memory is the peak of the process, with the interpreter. Without FILE, the shared English corpus is used. Reading
-.jsonl.zst needs `pip install 'bytepair[corpus]'`.
+includes loading the tokenizer, but not importing modules. The libraries are alternated, and the tables show medians.
+Rates are megabytes of text per second, whatever the size of the source. The ids of all outputs of a kind are compared,
+and a difference fails the run. Memory is the peak of the process, with the interpreter. Without FILE, the shared
+English corpus is used. Reading .jsonl.zst needs `pip install 'bytepair[corpus]'`.
 """
 
 from __future__ import annotations

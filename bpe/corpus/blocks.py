@@ -6,6 +6,7 @@ Not here: reading files (`bpe/corpus/sources.py`), the rows of Arrow arrays (`bp
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,11 +21,10 @@ from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 
 PathLike = str | os.PathLike[str]
 
+_NEWLINE = re.compile(b"\n")  # also searches a memoryview
+
 #: The size in bytes of a block of texts in memory. A document that may not be cut can make it larger.
 BLOCK = 1 << 22
-
-#: The bytes that are searched for a newline at a time.
-NEAR = 1 << 12
 
 #: Called as cut(text, offset): the first safe split point at or after the offset; the length of the text if none.
 Cut = Callable[[Bytes, int], int]
@@ -187,7 +187,7 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         start = max(low - len(separator) + 1, 0)
-        at = buffer.rfind(separator, start, end) if len(separator) == 1 else find_last(buffer, start, end, separator)
+        at = find_last(buffer, start, end, separator)
         after = at + len(separator)
         return None if at < 0 else (after, after) if keep else (at, after)
 
@@ -230,21 +230,13 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
 
 def next_line(text: Bytes, at: int) -> int:
     """The first start of a line at or after an offset greater than 0; the length of the text if there is none."""
-    for start in range(at - 1, len(text), NEAR):
-        found = bytes(text[start : start + NEAR]).find(b"\n")
-        if found >= 0:
-            return start + found + 1
-    return len(text)
+    found = _NEWLINE.search(text, at - 1)
+    return len(text) if found is None else found.end()
 
 
 def last_line(text: memoryview, low: int) -> int:
     """The last start of a line after `low`, or at the end of the text; `low` if there is none."""
-    for end in range(len(text), low, -NEAR):
-        start = max(end - NEAR, low)
-        found = bytes(text[start:end]).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-    return low
+    return max(find_last(text, low, len(text), b"\n") + 1, low)
 
 
 def separators_of(separator: str | None, per_line: bool) -> list[bytes]:

@@ -8,6 +8,7 @@ and decides what is valid. Cost: linear. Not here: dividing the file into blocks
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from typing import Any
@@ -23,7 +24,7 @@ from bpe.corpus.records import Run
 from bpe.errors import shown
 
 _SPACE = b" \t\r"
-#: The kernel reads so many lines at once.
+#: The most lines that one call of the kernel reads.
 _LINES = 1 << 12
 #: The bytes that the kernel may write after the last text.
 _PADDING = 8
@@ -73,15 +74,14 @@ def _fields(
     buffer: Any = data.obj
     usual = utf8_error(data) is None
     names = [key.encode("utf-8", "surrogatepass") for key in keys]
-    offsets = [np.zeros(1, dtype=np.int64)]
+    offsets, ends = array("q", [0]), np.empty(_LINES, dtype=np.int64)
     at = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
     written = lines = 0
     while at < end:
         count = 0
         if usual:
-            ends = np.empty(_LINES, dtype=np.int64)
             at, written, count = read_fields(data, at, end, names, out, written, ends)
-            offsets.append(ends[:count])
+            offsets.frombytes(ends[:count].tobytes())
             lines += count
         if count == _LINES or at == end:
             continue
@@ -91,10 +91,10 @@ def _fields(
         if found is not None:
             out[written : written + len(found)] = found
             written += len(found)
-            offsets.append(np.array([written]))
+            offsets.append(written)
         at += len(line) + 1
         lines += 1
-    return np.concatenate(offsets), lines
+    return np.frombuffer(offsets, dtype=np.int64), lines
 
 
 def _checked(line: bytes, keys: list[str], run: Run, number: int, line_of: Callable[[int], str]) -> bytes | None:

@@ -565,17 +565,17 @@ def _without_open(block: Block, *, fresh: bool, always: bool) -> Block:
 
 def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:
     """The blocks of whole documents, without the documents that are not UTF-8, which are counted."""
-    for taken in blocks:
-        block = replace(taken, skipped=bad.skipped)
+    for block in blocks:
+        skipped = bad.skipped
         assert isinstance(block.text, memoryview)
         if utf8_error(block.text) is not None:
             starts, ends = block.documents(empty=True)
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
             good = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
             bad.skipped += int(len(good) - good.sum())
-            yield replace(block, starts=starts[good], ends=ends[good], separators=[], checked=True)
+            yield replace(block, starts=starts[good], ends=ends[good], separators=[], checked=True, skipped=skipped)
         else:
-            yield replace(block, checked=True)
+            yield replace(block, checked=True, skipped=skipped)
 
 
 def _without(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:

@@ -60,8 +60,10 @@ class Found:
             TypeError, ValueError: for what is neither an id nor the name of a special token of that tokenizer.
 
         """
-        if given is None or not isinstance(given, str):
-            return None if given is None else check_int("end_of_text", given, 0, (1 << 32) - 1)
+        if given is None:
+            return None
+        if not isinstance(given, str):
+            return check_int("end_of_text", given, 0, (1 << 32) - 1)
         file = None if self.manifest is None else self.manifest.tokenizer.get("file")
         if not isinstance(file, str) or not manifest.is_inner_path(file) or not (path / file).is_file():
             raise ValueError(

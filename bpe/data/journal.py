@@ -251,7 +251,7 @@ def _difference_of_sources(before: Any, now: Any) -> str:
     if key != "files" or not isinstance(old, list):
         return f"{key} was {shown(old)} and is {shown(new)}"
     for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
-        for what, was, is_ in zip(_FILE_FACTS, one, other, strict=False):
+        for what, was, is_ in zip(_FILE_FACTS, one if isinstance(one, list) else [one], other, strict=False):
             if was != is_:
                 subject = f"file {number}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
                 return f"{subject} was {shown(was, 200)} and is {shown(is_, 200)}"

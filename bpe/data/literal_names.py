@@ -21,7 +21,7 @@ from bpe.tokenizer import Tokenizer
 
 log = logging.getLogger("bpe")
 
-#: All text is searched up to this many bytes, and afterwards so many bytes at the beginning of each block.
+#: The first `_WHOLE` bytes of text are searched, and then the first `_PART` bytes of each block.
 _WHOLE, _PART = 8 << 20, 16 << 10
 
 
@@ -56,7 +56,7 @@ class NameWarning:
                 yield block
 
     def _search(self, block: Block) -> None:
-        text = bytes(block.text if self._searched < _WHOLE else block.text[:_PART])
+        text = bytes(block.text[: max(_WHOLE - self._searched, _PART)])
         self._searched += len(text)
         for name, encoded in self._names.items():
             times = text.count(encoded)

@@ -217,7 +217,7 @@ class TokenShards:
         others: list[int],
         method: Callable[[Documents], Callable[[NDArray[np.int64]], NDArray[np.int64]]],
     ) -> NDArray[np.int64]:
-        """Call a method for the values of each shard: `bases` are those of the values, `others` those of the result."""
+        """Call a method for the values of each shard; `bases` are its first values, `others` its first results."""
         shards = np.searchsorted(bases, values, side="right") - 1
         result = np.empty(len(values), dtype=np.int64)
         for number in set(shards.tolist()):

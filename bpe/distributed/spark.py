@@ -73,23 +73,13 @@ def count(
         for counted in count_batches((batch.column(0) for batch in batches), settings, position=position):
             yield counted.cast(schema)
 
-    def pack(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for waiting in _groups(batches, ROW_BYTES):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, waiting[0].schema) as writer:
-                for batch in waiting:
-                    writer.write_batch(batch)
-            yield pa.record_batch({"packed": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
-
     with _this_python(frame):
         words = frame.select(column).mapInArrow(count_partition, "word binary, count bigint, first bigint")
     sums = words.groupBy("word").agg(functions.sum("count").alias("count"), functions.min("first").alias("first"))
     if least > 1:
         sums = sums.filter(functions.col("count") >= least)
     with _this_python(frame):
-        packed = sums.mapInArrow(pack, "packed binary")
+        packed = sums.mapInArrow(_packed, "packed binary")
     rows = packed.toLocalIterator(prefetchPartitions=True)
     arrow = load_pyarrow("bpe.distributed.spark")
     return gathered((arrow.ipc.open_stream(bytes(row[0])).read_all() for row in rows), settings)
@@ -157,6 +147,18 @@ def _this_python(frame: Any) -> Iterator[None]:
         yield
     finally:
         context.pythonExec = before
+
+
+def _packed(batches: Iterator[Any]) -> Iterator[Any]:
+    """Pack batches in rows of about `ROW_BYTES`, each an Arrow stream."""
+    import pyarrow as pa
+
+    for waiting in _groups(batches, ROW_BYTES):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, waiting[0].schema) as writer:
+            for batch in waiting:
+                writer.write_batch(batch)
+        yield pa.record_batch({"packed": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
 
 def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:

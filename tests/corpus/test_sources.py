@@ -1,118 +1,34 @@
-"""`Sources`: the documents of every format and compression, positions, parts, bad records.
-
-The naive twin reads whole files with the standard library.
-"""
+"""`Sources`: every format and compression, pipes, text, listing, positions, parts and threads."""
 
 from __future__ import annotations
 
-import bz2
-import csv
-import gzip
 import io
 import json
-import lzma
 import os
 import pickle
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from source_files import COLUMNS, PACKERS, joined, jsonl, packed, read, use_small_blocks, write, write_columns, zstd
 from strategies import examples
 
 import bpe
 from bpe.corpus import compression, parquet, reading, sources
-from bpe.corpus import jsonl as jsonl_module
-from bpe.corpus.blocks import Block, Position, document_cut, safe_cut
+from bpe.corpus.blocks import Position, document_cut, safe_cut
 from bpe.corpus.listing import listed_sources
-
-zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "": lambda data: data,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstd.compress,
-}
-COLUMNS = ("parquet", "arrow", "feather")
-
-
-def packed(path: Path, data: bytes) -> Path:
-    """Write data as the path's extension says."""
-    path.write_bytes(PACKERS.get(path.suffix, PACKERS[""])(data))
-    return path
-
-
-def jsonl(texts: Iterable[str], **more: Any) -> bytes:
-    return b"".join(json.dumps({"id": 1, "text": text, **more}).encode() + b"\n" for text in texts)
-
-
-def delimited(texts: Iterable[str], delimiter: str = ",") -> bytes:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([["id", "text", "url"], *([number, text, "u"] for number, text in enumerate(texts))])
-    return out.getvalue().encode()
-
-
-def write_columns(path: Path, texts: list[str | None], rows: int = 3, kind: str = "string") -> Path:
-    pa = pytest.importorskip("pyarrow")
-    array = pa.array(texts, type=pa.string()).cast(kind)
-    table = pa.table({"id": list(range(len(texts))), "text": array})
-    if path.suffix == ".parquet":
-        pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=rows)
-        return path
-    new = pa.ipc.new_stream if path.suffix == ".arrow" else pa.ipc.new_file
-    with new(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=rows)
-    return path
-
-
-def write(path: Path, texts: list[str], separator: str = "|") -> Path:
-    """Write documents in the format that the path's extension names."""
-    kind = path.name.split(".")[1]
-    if kind in COLUMNS:
-        return write_columns(path, list(texts))
-    if kind == "jsonl":
-        return packed(path, jsonl(texts))
-    if kind in ("csv", "tsv"):
-        return packed(path, delimited(texts, "\t" if kind == "tsv" else ","))
-    return packed(path, separator.join(texts).encode())
-
-
-def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
-    """The documents of blocks, whose parts are put together."""
-    found: list[bytes] = []
-    for block in blocks:
-        block.check()
-        starts, ends = block.documents(empty=True)
-        texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        if not block.begins:
-            found[-1] += texts.pop(0)
-        found += texts
-        if release:
-            block.release()
-    return found
-
-
-def read(given_sources: bpe.Sources, **options: Any) -> list[str]:
-    cut = document_cut(given_sources.separators, given_sources.keep_separator)
-    with closing(given_sources.blocks(cut, 1, **options)) as blocks:
-        return [document.decode() for document in joined(blocks)]
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ", 40)
-    monkeypatch.setattr(reading, "LEAST", 10)
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 16)
-    monkeypatch.setattr(parquet, "BATCH", 64)
+    use_small_blocks(monkeypatch)
 
 
 # Every format and compression -----------------------------------------------------------------------------------------
@@ -246,278 +162,6 @@ def window_of_2_gb(frame: bytes) -> bytes:
     assert not descriptor & 0x23, "neither a single segment nor a dictionary"
     fields = {0: 0, 1: 2, 2: 4, 3: 8}[descriptor >> 6]
     return frame[:4] + bytes([descriptor & 0x3F]) + bytes([(31 - 10) << 3]) + frame[6 + fields :]
-
-
-# JSON Lines -----------------------------------------------------------------------------------------------------------
-
-
-def test_json_lines_of_all_kinds(small: None, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(
-        b'\xef\xbb\xbf{"text": "bom"}\r\n\r\n  \n{"text":"\\u00e9\\n\\ud83d\\ude0a", "n": NaN, "big": '
-        + b"9" * 5000
-        + b"}\n"
-        b'{"text": "half \\ud800"}\n \t{"a": {"text": 3}, "text": "", "text": "twice"} \n\n{"text": "no newline"}'
-    )
-    expected = ["bom", "é\n😊", "half \ufffd", "twice", "no newline"]
-    assert read(bpe.Sources(path)) == expected
-    path.write_bytes(b'{"a": {"b c": {"d": "deep"}, "d": 1}}\n{"a": {"b c": {"d": ""}}}\n')
-    assert read(bpe.Sources(path, field="a.b c.d")) == ["deep", ""]
-    for field in ("", "a.", ".a", 3):
-        with pytest.raises(ValueError, match=r"field is .*it must be the name of a field"):
-            bpe.Sources(path, field=field)
-
-
-BAD_LINES = {
-    b'{"text": "a"': r"the line is not a JSON value \(Expecting ',' delimiter.*\); each line must be",
-    b'{"text": "a"} {"text": "b"}': r"the line is not a JSON value \(Extra data",
-    b'{"text": null}': r"field 'text' is null; it must be a string",
-    b'{"text": 3}': r"field 'text' is a number; it must be a string",
-    b'{"text": ["a"]}': "field 'text' is an array",
-    b'{"body": "a", "id": 1}': r"there is no field 'text', only 'body', 'id'; pass .* field='body'",
-    b"{}": "there is no field 'text', and no other",
-    b'["text"]': "the record is an array; it must be an object with a field 'text'",
-    b'"text"': "the record is the string 'text'",
-    b'{"text": "a\xff"}': r"byte 0xff at column 12 is not UTF-8 \(invalid start byte\)",
-    b'{"text": "a", "b": "\xff"}': r"byte 0xff at column 21 is not UTF-8",
-    b"[" * 100_000: "the record is nested too deeply",
-}
-
-
-def reads_nothing(
-    text: Any, start: int, end: int, keys: Any, out: Any, written: int, ends: Any
-) -> tuple[int, int, int]:
-    """Instead of the kernel: every line goes through the standard library."""
-    return start, written, 0
-
-
-@pytest.mark.parametrize("bad", list(BAD_LINES), ids=lambda bad: bad[:20].decode("utf-8", "replace"))
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_bad_json_lines(
-    bad: bytes, fast: bool, ending: str, small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not fast:
-        monkeypatch.setattr("bpe.corpus.jsonl.read_fields", reads_nothing)
-    path = packed(tmp_path / f"a.jsonl{ending}", b'{"text": "low"}\n\n%s\n{"text": "lower"}\n%s' % (bad, bad))
-    with pytest.raises(
-        bpe.FormatError, match=rf'a\.jsonl{ending}, line 3: {BAD_LINES[bad]}.*; correct it, .*on_error="skip"'
-    ):
-        read(bpe.Sources(path))
-    skipping = bpe.Sources(path, on_error="skip")
-    assert read(skipping) == ["low", "lower"]
-    assert skipping.skipped == 2
-
-
-#: Lines that the kernel reads to their end or hands over: escapes, numbers, names that come twice or have escapes.
-UNUSUAL = [
-    rb'{"text": "\ud83d\ude00 \u00e9\n\"\\\/\t"}', rb'{"text": "\ud83d"}', rb'{"text": "\ude00\ud83d"}',
-    rb'{"text": "\x"}',
-    rb'{"text": "\u00g0"}', rb'{"text": "low\"', b' {"n": [-1.5e+3, 0, [], {"text": null}], "text" :\t"a"} \r',
-    b'{"n": 01, "text": "a"}', b'{"n": -, "text": "a"}', b'{"n": 1., "text": "a"}', b'{"n": nul, "text": "a"}',
-    rb'{"te\u0078t": "a"}', b'{"text": "a", "text": "b"}', b'{"text": "a", "text": 1}', b'{"text": "a",}',
-    b'{"text": "a"',
-    b'{"n": ' + b"[" * 70 + b"]" * 70 + b', "text": "a"}',
-]  # fmt: skip
-
-LINE = st.one_of(
-    st.sampled_from(UNUSUAL),
-    st.sampled_from([b"", b" ", b"\r", b"{}", b"null", b'{"text": "a\x01b"}', b'{"text": "\xc3"}', b'{"text":"a"}}']),
-    st.text(max_size=9).map(lambda text: json.dumps({"text": text}, ensure_ascii=False).encode("utf-8", "replace")),
-    st.recursive(st.none() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(
-        st.sampled_from(["text", "a", ""]), inner
-    ), max_leaves=5).map(lambda value: json.dumps(value).encode()),
-    st.binary(max_size=6).map(lambda data: b'{"text": "' + data.replace(b"\n", b"") + b'"}'),
-)  # fmt: skip
-
-
-@example(lines=UNUSUAL, bom=False, size=1000)
-@settings(max_examples=150)
-@given(lines=st.lists(LINE, max_size=8), bom=st.booleans(), size=st.sampled_from([1, 7, 1000]))
-def test_json_lines_equal_the_naive_twin(
-    lines: list[bytes], bom: bool, size: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Also without the kernel: the documents do not depend on which lines it reads."""
-    path = tmp_path_factory.mktemp("lines") / "a.jsonl"
-    path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + b"\n".join(lines))
-    expected, bad = [], 0
-    for line in lines:
-        if not line.strip(b" \t\r"):
-            continue
-        try:
-            value = json.loads(line.decode())["text"]
-        except (ValueError, KeyError, TypeError):
-            value = None
-        if isinstance(value, str):
-            expected.append(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-        else:
-            bad += 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
-        for kernel in (jsonl_module.read_fields, reads_nothing):
-            patch.setattr(jsonl_module, "read_fields", kernel)
-            found = bpe.Sources(path, on_error="skip")
-            assert (read(found), found.skipped) == (expected, bad)
-
-
-def test_a_line_of_100_mb(tmp_path: Path) -> None:
-    """Time is linear, and memory a few times the line."""
-    text = "low lower " * 10_000_000
-    (tmp_path / "a.jsonl").write_bytes(jsonl(["before", text, "after"]))
-    assert [len(text) for text in bpe.Sources(tmp_path / "a.jsonl").documents()] == [6, 100_000_000, 5]
-
-
-# CSV and TSV ----------------------------------------------------------------------------------------------------------
-
-CELL = st.text(st.sampled_from('ab,"\t\n\r é猫'), max_size=8)
-
-
-@settings(max_examples=200)
-@given(rows=st.lists(st.tuples(CELL, CELL), max_size=12), tabs=st.booleans(), ends=st.sampled_from(["\n", "\r\n"]),
-       bom=st.booleans(), quoting=st.booleans(), size=st.sampled_from([1, 9, 1000]))  # fmt: skip
-def test_delimited_files_equal_the_naive_twin(
-    rows: list[tuple[str, str]],
-    tabs: bool,
-    ends: str,
-    bom: bool,
-    quoting: bool,
-    size: int,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    quoting |= any(
-        "\r" in cell for row in rows for cell in row
-    )  # the writer does not quote \r, and then the reader refuses it
-    path = tmp_path_factory.mktemp("rows") / f"a.{'tsv' if tabs else 'csv'}"
-    with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as file:
-        kind: Any = {"delimiter": "\t" if tabs else ",", "lineterminator": ends}
-        writer = csv.writer(file, quoting=csv.QUOTE_ALL if quoting else csv.QUOTE_MINIMAL, **kind)
-        writer.writerows([["a\nb", "text"], *rows])
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        expected = [row["text"] for row in csv.DictReader(file, delimiter=kind["delimiter"])]
-    assert expected == [row[1] for row in rows]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
-        assert read(bpe.Sources(path)) == expected
-
-
-def test_bad_rows(small: None, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(b'id,text\n1,low\n2\n3,"b\n\nc"\n4,a,b\n5,\xff\n6,"a"b\n7,lower\n')
-    with pytest.raises(
-        bpe.FormatError, match=r"a\.csv, line 3: the row is bad: it has 1 field, and the header has 2; "
-    ):
-        read(bpe.Sources(path))
-    skipping = bpe.Sources(path, on_error="skip")
-    assert (read(skipping), skipping.skipped) == (["low", "b\n\nc", "lower"], 4)
-    for line, row, message in (
-        (4, b"4,a,b", "it has 3 fields"),
-        (4, b"4,\xff", r"byte 0xff of column 'text' is not UTF-8"),
-        (4, b'5,"a"b', r"',' expected after '\"'"),
-        (4, b'5,"never closed\n6,b', "unexpected end of data"),
-    ):
-        path.write_bytes(b'id,text\n1,"a\nb"\n' + row + b"\n")
-        with pytest.raises(bpe.FormatError, match=rf"a\.csv, line {line}: the row is bad: {message}"):
-            read(bpe.Sources(path))
-    assert read(bpe.Sources(path, encoding_errors="replace", on_error="skip")) == ["a\nb"]
-    limit = csv.field_size_limit()
-    path.write_bytes(b"text\n" + b"x" * 1_000_000 + b"\n")
-    assert [len(text) for text in read(bpe.Sources(path))] == [1_000_000]
-    assert csv.field_size_limit() == limit
-
-
-def test_a_quote_that_is_never_closed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.corpus.delimited.LONGEST", 1000)
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"text\nlow\n" + b'"never\n' + b"row\n" * 1000)
-    with pytest.raises(
-        bpe.FormatError, match=r"a\.csv, line 3: the row is bad: the row has more than .* quotation mark"
-    ):
-        read(bpe.Sources(path))
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet", "a.arrow", "a.feather"])
-def test_a_missing_column_names_the_others(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / name, ["low"])
-    names = r"'id', 'text'(, 'url')?"
-    with pytest.raises(bpe.FormatError, match=rf"{name}: there is no column 'body', only {names}; pass the name of"):
-        read(bpe.Sources(path, field="body"))
-
-
-# Parquet and Arrow ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ending", COLUMNS)
-def test_null_rows(ending: str, small: None, tmp_path: Path) -> None:
-    texts = ["low", None, "é", None, None, "x", "y", None]
-    path = write_columns(tmp_path / f"a.{ending}", texts)
-    with pytest.raises(bpe.FormatError, match=rf"a\.{ending}, row 2: column 'text' is null; .*on_error=\"skip\""):
-        read(bpe.Sources(path))
-    skipping = bpe.Sources(path, on_error="skip")
-    assert (read(skipping), skipping.skipped) == (["low", "é", "x", "y"], 4)
-    assert read(skipping, start=Position(0, 1, 1)) == ["y"]
-
-
-@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary", "dictionary", "string_view"])
-def test_column_types(kind: str, small: None, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    made = pa.dictionary(pa.int32(), pa.string()) if kind == "dictionary" else getattr(pa, kind)()
-    texts = ["low", "low", "é", "", "lower" * 20]
-    for ending in ("arrow", "feather"):
-        path = write_columns(tmp_path / f"a.{ending}", list(texts), kind=made)
-        assert read(bpe.Sources(path)) == texts
-    with pytest.raises(bpe.FormatError, match=r"a\.feather: column 'id' is of type int64, not text"):
-        read(bpe.Sources(path, field="id"))
-
-
-def test_nested_columns(tmp_path: Path) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = [{"a": {"b": "low"}, "c.d": "x"}, {"a": {"b": "é"}, "c.d": "y"}, {"a": None, "c.d": "z"}]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    skipping = bpe.Sources(tmp_path / "a.parquet", field="a.b", on_error="skip")
-    assert (read(skipping), skipping.skipped) == (["low", "é"], 1)
-    assert read(bpe.Sources(tmp_path / "a.parquet", field="c.d")) == ["x", "y", "z"]
-    with pytest.raises(bpe.FormatError, match=r"there is no column 'a\.x', only 'a\.b'"):
-        read(bpe.Sources(tmp_path / "a.parquet", field="a.x"))
-    with pytest.raises(bpe.FormatError, match="column 'a' is of type struct"):
-        read(bpe.Sources(tmp_path / "a.parquet", field="a"))
-
-
-@pytest.mark.parametrize("ending", COLUMNS)
-def test_columns_that_are_not_utf8(ending: str, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    rows = [b"low", b"\xc3", b"\xa9 x", b"ok", b"\xff"]  # rows 2 and 3 are UTF-8 only together
-    array = pa.array(rows, type=pa.binary())
-    path = write_columns(tmp_path / f"a.{ending}", ["x"])
-    table = pa.table({"text": array})
-    if ending == "parquet":
-        pytest.importorskip("pyarrow.parquet").write_table(table, path)
-    else:
-        with (pa.ipc.new_stream if ending == "arrow" else pa.ipc.new_file)(str(path), table.schema) as writer:
-            writer.write_table(table)
-    tok = bpe.train(texts=["low"], vocab_size=256)
-    for call in (tok.encode_files, lambda path: bpe.count_words(files=path)):
-        with pytest.raises(
-            bpe.FormatError, match=rf"a\.{ending}, row 2: the text is not UTF-8 \(byte 0xc3 at offset 0"
-        ):
-            call(path)
-    assert read(bpe.Sources(path, encoding_errors="replace")) == [row.decode("utf-8", "replace") for row in rows]
-    assert joined(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1)) == rows
-    skipping = bpe.Sources(path, on_error="skip")
-    assert (read(skipping), skipping.skipped) == (["low", "ok"], 3)
-
-
-def test_column_files_that_are_not(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    for ending in COLUMNS:
-        path = write_columns(tmp_path / f"a.{ending}", ["low"] * 2000, rows=100)
-        data = path.read_bytes()
-        for bad in (b"", b"low lower", data[: len(data) // 2]):
-            path.write_bytes(bad)
-            with pytest.raises(bpe.FormatError, match=rf"a\.{ending}: the \w+ data cannot be read \(.*; copy or write"):
-                read(bpe.Sources(path))
-    (tmp_path / "v1.feather").write_bytes(b"FEA1" + bytes(100))
-    with pytest.raises(bpe.FormatError, match=r"v1\.feather: this is Feather version 1"):
-        read(bpe.Sources(tmp_path / "v1.feather"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

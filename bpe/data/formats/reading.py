@@ -63,7 +63,7 @@ class Documents(ABC):
 
     @abstractmethod
     def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where documents start, 0 <= number < count: int64; unchecked, since the file may have changed."""
+        """Where documents start, 0 <= number < count: int64. Callers check them: the file may have changed."""
 
 
 class Offsets(Documents):

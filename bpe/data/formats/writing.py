@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Arrays are converted, summed and written in pieces of this many bytes, which stay in the processor's cache.
 PIECE = 1 << 19
-#: A file goes to the disk after each so many bytes, while the next are made: the wait at its end is short.
+#: A file is synced to the disk each time it has grown by this many bytes, so that the wait at its end is short.
 SYNC = 16 << 20
 #: The CRC-32 polynomial, reversed: bit 31 - k is the coefficient of x**k.
 _POLYNOMIAL = 0xEDB88320

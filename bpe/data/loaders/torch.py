@@ -125,7 +125,7 @@ class RowSampler:
 
 
 class WholeBatch(dict[str, Any]):
-    """A batch of `torch_batches`. By its type, PyTorch's own collation calls `_stacked` for several of them."""
+    """A batch of `torch_batches`. PyTorch's default collation recognizes the type, and calls `_stacked`."""
 
 
 class WorkerBatches(Iterator[Batch]):
