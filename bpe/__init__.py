@@ -29,20 +29,31 @@ from bpe.count.counting import count_words
 from bpe.count.word_counts import WordCounts
 from bpe.decode.decoder import IncrementalDecoder
 from bpe.errors import FormatError
+from bpe.evaluation.evaluating import evaluate
+from bpe.evaluation.result import Evaluation
+from bpe.evaluation.sanity import sanity_check
 from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_names
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
+from bpe.training.adapting import adapt, prune
 from bpe.training.extend import extend
+from bpe.training.fair import ParityAware
+from bpe.training.merge_rules import MergeRules
+from bpe.training.seeds import Seeds
 from bpe.training.superwords import SuperWords
 from bpe.training.train import train
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 
 __all__ = [
+    "Evaluation",
     "FormatError",
     "IncrementalDecoder",
+    "MergeRules",
+    "ParityAware",
     "Pretokenizer",
     "Progress",
+    "Seeds",
     "Sources",
     "SuperWords",
     "TokenBatch",
@@ -52,15 +63,19 @@ __all__ = [
     "WordCounts",
     "__version__",
     "accelerate",
+    "adapt",
     "convert",
     "count_words",
     "data",
     "diff",
     "encoding_for_model",
+    "evaluate",
     "extend",
     "get_encoding",
     "list_encoding_names",
     "normalizers",
+    "prune",
+    "sanity_check",
     "train",
 ]
 

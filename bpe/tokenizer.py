@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
@@ -16,13 +18,14 @@ from numpy.typing import NDArray
 
 from bpe.base.memory_limits import byte_count
 from bpe.base.utf8 import TextLike, read_file, to_bytes
-from bpe.batch import TokenBatch
+from bpe.batch import TokenBatch, id_array
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
+from bpe.encode.boundless import BoundlessEngine, engine_of_spec
 from bpe.encode.clip_rows import ClipRows
 from bpe.encode.engine import Engine
 from bpe.encode.offsets import Convention, Unit
@@ -31,19 +34,30 @@ from bpe.errors import check_int, check_iterable, counted, error_context, shown,
 from bpe.formats import clip, tiktoken, vocab_merges
 from bpe.formats.loading import load_spec
 from bpe.formats.saving import save_spec
+from bpe.merge.splitting import Splits, check_sampling
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab import pruning, reachability
 from bpe.vocab.added_tokens import with_tokens, without_tokens
 from bpe.vocab.fingerprint import fingerprint
+from bpe.vocab.merge_tree import MergeTree
 from bpe.vocab.spec import Model, TokenizerSpec, check_spec
 from bpe.vocab.special_names import bos_token, eos_token
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bpe.data.map_function import MapFunction
+    from bpe.show.html import Token
+    from bpe.show.views import MergeSteps, TokenView
+
+#: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
+_LONGEST_EXPLAINED = 10_000
+#: The number of special tokens, and of the longest tokens, that a notebook's card shows.
+_LONGEST_SHOWN = 10
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -88,13 +102,14 @@ class Tokenizer:
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
         check_spec(spec)
+        if training is not None:
+            spec = replace(spec, training=training)
         memory = _cache_bytes(cache_memory)
         self._spec = spec
         for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unreachable):
             if array is not None:
                 array.flags.writeable = False
-        self._training = training
-        self._texts = TextEncoder(Engine(spec, cache_memory=memory))
+        self._texts = TextEncoder(engine_of_spec(spec, memory))
         #: For the fast paths of `bpe/encode/_fast_path.pyx`: the kernel, or None where it cannot take texts unchanged.
         self._fast_kernel = self._texts.engine.fast_kernel
 
@@ -546,6 +561,54 @@ class Tokenizer:
         """
         return self._texts.tokens(text, as_text, allowed_special, disallowed_special)
 
+    @overload
+    def stochastok(self, ids: TokenBatch, proportion: float = 0.1, *, seed: int | None = None) -> TokenBatch: ...
+    @overload
+    def stochastok(self, ids: Ids, proportion: float = 0.1, *, seed: int | None = None) -> NDArray[np.uint32]: ...
+    def stochastok(
+        self, ids: Ids | TokenBatch, proportion: float = 0.1, *, seed: int | None = None
+    ) -> TokenBatch | NDArray[np.uint32]:
+        """Split tokens at random, so that a model sees what its tokens are made of.
+
+        As often as `proportion` of the n ids says, rounded down, a random one of the present tokens is taken; if it can
+        be split into two tokens of the vocabulary, a random one of these splits replaces it. The text stays the same.
+        Special tokens are not split. Source: Sims et al., "StochasTok" (2025). Unlike dropout, it splits what encoding
+        has made, at any speed and in any format of ids.
+
+        Args:
+            ids: a list or an array of ids, or a `TokenBatch`.
+            proportion: from 0 to 1; 0.1 is usual.
+            seed: an int that decides the choices, the same on every machine; None for random choices. Text i of a batch
+                is split with `seed + i`.
+
+        Returns:
+            A uint32 array of n to n + floor(proportion * n) ids; of a batch, a `TokenBatch` of these.
+
+        Raises:
+            TypeError, ValueError: for ids that are not integers or not in the vocabulary, for a proportion or a seed
+                that is none, and for a tokenizer with a subword prefix.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"], vocab_size=262)
+        >>> ids = tok.encode("lower lowest")
+        >>> split = tok.stochastok(ids, 0.5, seed=1)
+        >>> len(ids), len(split), tok.decode(split)
+        (5, 7, 'lower lowest')
+
+        """
+        proportion, number = check_sampling("proportion", proportion, seed)
+        if isinstance(ids, TokenBatch):
+            if len(ids.ids):
+                self._decoder.check(ids.ids.astype(np.uint32, copy=False))
+            return TokenBatch(*self._splits.sample(ids.ids, ids.offsets, proportion, number))
+        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        self._decoder.check(array)
+        return self._splits.sample(array, np.array([0, len(array)], dtype=np.int64), proportion, number)[0]
+
+    @cached_property
+    def _splits(self) -> Splits:
+        return Splits(self._spec)
+
     def explain(self, text: TextLike) -> str:
         """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.
 
@@ -561,6 +624,152 @@ class Tokenizer:
           ids 3
         """
         return self._texts.explain(text)
+
+    def show(self, text: TextLike, *, allowed_special: Allowed = (), max_tokens: int = 2000) -> TokenView:
+        """The tokens of a text in colours: in a notebook, each shows its id, bytes and rank under the pointer.
+
+        On a terminal that shows colours (NO_COLOR, FORCE_COLOR and CLICOLOR are honoured) they have coloured
+        backgrounds; elsewhere `|` separates them.
+
+        Args:
+            text: as for `encode`.
+            allowed_special: as for `encode`.
+            max_tokens: how many tokens to draw; the rest is only counted.
+
+        Raises:
+            TypeError, ValueError: as for `encode`, except for symbols without an id.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> tok.show("lowest lower")
+        low|e|s|t|·lowe|r
+        """
+        from bpe.show.views import TokenView
+
+        tokens = self._rows(text, allowed_special)
+        limit = check_int("max_tokens", max_tokens, 1)
+        return TokenView(self._drawn(tokens[:limit]), len(tokens), len(to_bytes(text)))
+
+    def show_merges(self, text: TextLike) -> MergeSteps:
+        """A text before any merge, and after each merge that changes it, in the order of ranks.
+
+        In a notebook this is a slider through the steps, which works without a kernel; elsewhere, a line for each.
+
+        Args:
+            text: at most 10,000 bytes; a special token's name is ordinary text.
+
+        Raises:
+            TypeError: for a text that is not str or bytes.
+            ValueError: for a longer text.
+
+        >>> import bpe
+        >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3)
+        >>> print("*", tok.show_merges("hug pun"))
+        *   0                           h|u|g|·|p|u|n
+          1  u + g (rank 0, id 256)   h|ug|·|p|u|n
+          2  u + n (rank 1, id 257)   h|ug|·|p|un
+          3  h + ug (rank 2, id 258)  hug|·|p|un
+        """
+        from bpe.show.views import MergeSteps
+
+        if (size := len(to_bytes(text))) > _LONGEST_EXPLAINED:
+            raise ValueError(f"the text has {counted(size, 'byte')}; show_merges takes at most {_LONGEST_EXPLAINED}")
+        steps = self._texts.merge_steps(text)
+        return MergeSteps(
+            [
+                (merge, self._drawn([(data, None if i == NO_TOKEN else i) for data, i in tokens]))
+                for merge, tokens in steps
+            ]
+        )
+
+    def plot_lengths(self, ax: Axes | None = None) -> Axes:
+        """Plot how many tokens have each length in bytes, with matplotlib (needs the extra `plot`).
+
+        Args:
+            ax: the axes to draw on; None for new ones.
+
+        Raises:
+            ModuleNotFoundError: without matplotlib.
+
+        """
+        from bpe.show import plots
+
+        lengths = self.token_byte_lengths
+        return plots.lengths(lengths[lengths > 0], ax)
+
+    def plot_frequencies(self, texts: Iterable[TextLike], ax: Axes | None = None) -> Axes:
+        """Plot how often each token occurs in texts, by its rank among them, on logarithmic axes (extra `plot`).
+
+        Args:
+            texts: as for `encode_batch`.
+            ax: as for `plot_lengths`.
+
+        Raises:
+            ModuleNotFoundError: without matplotlib.
+
+        """
+        from bpe.show import plots
+
+        return plots.frequencies(np.bincount(self.encode_batch(texts).ids, minlength=self.n_vocab), ax)
+
+    def plot_compression(self, text: TextLike, ax: Axes | None = None) -> Axes:
+        """Plot bytes per token of a text against the vocabulary's size, by truncating this vocabulary (extra `plot`).
+
+        Args:
+            text: as for `encode`.
+            ax: as for `plot_lengths`.
+
+        Raises:
+            ModuleNotFoundError: without matplotlib.
+            ValueError: for an empty text.
+
+        """
+        from bpe.show import plots
+
+        if not to_bytes(text):
+            raise ValueError("the text is empty; give one with at least one byte")
+        return plots.compression(compression_by_size(self, text), ax)
+
+    def _repr_html_(self) -> str:
+        """A card with the tokenizer's facts, for notebooks."""
+        from bpe.show.html import Html, card, separate
+
+        lengths = self.token_byte_lengths
+        longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:_LONGEST_SHOWN]
+        names = [f"{name} ({number})" for name, number in self.special_tokens.items()]
+        more = [f"and {len(names) - _LONGEST_SHOWN} more"] if len(names) > _LONGEST_SHOWN else []
+        facts = {
+            "model": {"byte": "byte-level", "char": "character-level"}[self.model],
+            "vocabulary": counted(self.vocab_size, "token"),
+            "merges": len(self.merges),
+            "special tokens": ", ".join(names[:_LONGEST_SHOWN] + more) or "none",
+            "pretokenizer": "none" if self.pretokenizer is None else self.pretokenizer.name or repr(self.pretokenizer),
+            "normalizer": "none" if self.normalizer is None else repr(self.normalizer),
+            "longest tokens": Html(separate(self._spec.vocabulary[i] for i in longest.tolist() if lengths[i])),
+            "fingerprint": self.fingerprint[:12],
+        }
+        return card("bpe.Tokenizer", facts)
+
+    def _rows(self, text: TextLike, allowed_special: Allowed) -> list[tuple[bytes, int | None]]:
+        """The tokens of a text with their ids; None for a symbol without an id."""
+        vocabulary = self._spec.vocabulary
+        try:
+            ids = self.encode(text, allowed_special=allowed_special)
+        except ValueError:  # a symbol without an id; `tokens` raises for anything else
+            tokens = [to_bytes(token) for token in self.tokens(text, allowed_special=allowed_special)]
+            return [(token, vocabulary.ids.get(token, self._special_ids.get(token))) for token in tokens]
+        return [(vocabulary[number], number) for number in ids.tolist()]
+
+    def _drawn(self, rows: Iterable[tuple[bytes, int | None]]) -> list[Token]:
+        """Tokens with their ids and ranks, to be drawn."""
+        from bpe.show.html import Token
+
+        kinds, rank = self._spec.vocabulary.kinds, self._merge_tree.rank
+        return [Token(data) if i is None else Token(data, i, rank(i), bool(kinds[i] == SPECIAL)) for data, i in rows]
+
+    @cached_property
+    def _merge_tree(self) -> MergeTree:
+        return MergeTree(self._spec)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -663,8 +872,11 @@ class Tokenizer:
 
     @property
     def training(self) -> Training | None:
-        """Facts about the training that made this tokenizer; None for one that was loaded."""
-        return self._training
+        """Facts about the training that made this tokenizer; None if it is not known.
+
+        A tokenizer.json that `save` writes keeps them, but for the time. `truncate_vocab` and `prune` drop them.
+        """
+        return self._spec.training
 
     @property
     def cache_memory(self) -> int:
@@ -959,7 +1171,7 @@ class Tokenizer:
 
         """
         spec = with_tokens(self._spec, special, added)
-        return Tokenizer(spec, self._training, cache_memory=self.cache_memory)
+        return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
 
     def without_tokens(self, names: Iterable[str]) -> Tokenizer:
         """The same tokenizer without some of its special or added tokens, whose names become ordinary text.
@@ -984,7 +1196,7 @@ class Tokenizer:
 
         """
         spec = without_tokens(self._spec, names)
-        return Tokenizer(spec, self._training, cache_memory=self.cache_memory)
+        return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
 
     def unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding never produces; int64, ascending.
@@ -997,6 +1209,9 @@ class Tokenizer:
         >>> tok.unreachable(), tok.token_id("<unk>")               # every byte is known
         (array([0]), 0)
         """
+        engine = self._texts.engine
+        if isinstance(engine, BoundlessEngine):
+            return engine.unreachable()
         return reachability.unreachable(self._spec, Engine)
 
     # CLIP -------------------------------------------------------------------------------------------------------------
@@ -1295,7 +1510,7 @@ class Tokenizer:
             vocabulary.offsets,
             vocabulary.kinds,
             fields,
-            self._training,
+            self._spec.training,
             self.cache_memory,
         )
 
@@ -1330,6 +1545,40 @@ def text_encoder_of(tokenizer: Tokenizer) -> TextEncoder:
 def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
     """The decoder of a tokenizer, for other modules of this package."""
     return tokenizer._decoder
+
+
+def merge_tree_of(tokenizer: Tokenizer) -> MergeTree:
+    """How each token is made, for other modules of this package."""
+    return tokenizer._merge_tree
+
+
+def drawn(tokenizer: Tokenizer, ids: Iterable[int]) -> list[Token]:
+    """Tokens by their ids, to be drawn by other modules of this package."""
+    vocabulary = tokenizer.spec.vocabulary
+    return tokenizer._drawn((vocabulary[number], number) for number in ids)
+
+
+def drawn_rows(tokenizer: Tokenizer, text: TextLike) -> list[Token]:
+    """The tokens of a text, to be drawn by other modules of this package."""
+    return tokenizer._drawn(tokenizer._rows(text, ()))
+
+
+def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
+    """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
+
+    Returns:
+        (vocabulary size, bytes per token), from the smallest vocabulary to the whole one. Each vocabulary is truncated
+        from the next larger one, which is half the work of truncating the whole one each time.
+
+    """
+    size, smaller = len(to_bytes(text)), tokenizer
+    found: list[tuple[int, float]] = []
+    with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
+        for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
+            if 2**power < tokenizer.vocab_size:
+                smaller = smaller.truncate_vocab(2**power)
+            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
+    return found[::-1]
 
 
 def _cache_bytes(cache_memory: int | str | None) -> int:

@@ -46,6 +46,7 @@ LAYERS = [
     {"training"},
     {"data", "evaluation"},
     {"compat", "distributed"},
+    {"report"},
     {"__init__"},
     {"cli"},
     {"__main__"},

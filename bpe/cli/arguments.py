@@ -8,10 +8,27 @@ from typing import Any
 
 import bpe
 from bpe.cli.completion import SHELLS
-from bpe.cli.parsing import Parser, at_least, checked, file_path, fraction, memory_size, output_path, part, unescaped
+from bpe.cli.parsing import (
+    Parser,
+    at_least,
+    checked,
+    file_path,
+    fraction,
+    fractions_of,
+    memory_size,
+    named,
+    named_number,
+    output_path,
+    part,
+    port,
+    positive,
+    sizes,
+    superwords_start,
+    unescaped,
+)
 from bpe.corpus.sources import FORMAT_NAMES
 from bpe.data.formats import FORMATS
-from bpe.formats import loading as formats
+from bpe.formats.loading import format_names
 from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
 from bpe.text import normalizers
 
@@ -19,9 +36,7 @@ Command = Callable[[argparse.Namespace], int | None]
 
 
 def _pretokenizer(name: str) -> bpe.Pretokenizer | None:
-    if name == "metaspace":
-        return as_pretokenizer(name)
-    return None if name == "none" else bpe.Pretokenizer(name)
+    return None if name == "none" else as_pretokenizer(name)
 
 
 def values_of_flags() -> dict[str, list[str]]:
@@ -157,10 +172,21 @@ def _add_count(command: Parser) -> None:
 def _add_merge_counts(command: Parser) -> None:
     command.add_argument("counts", metavar="A", nargs="+", help="files that bpe count-words made")
     command.add_argument("-o", "--output", metavar="C", type=file_path, required=True, help="the file to write")
+    command.add_argument(
+        "--weights",
+        metavar="W,W,…",
+        type=fractions_of,
+        help="what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
+    )
 
 
 def _add_info(command: Parser) -> None:
     command.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
+    command.add_argument(
+        "--plot",
+        action="store_true",
+        help="draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges",
+    )
 
 
 def _add_edit(command: Parser) -> None:
@@ -175,12 +201,31 @@ def _add_edit(command: Parser) -> None:
         command.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
 
 
+def _add_choosing(command: Parser) -> None:
+    """The options of `bpe prune` and `bpe adapt`."""
+    _add_files(command, "*")
+    _add_tokenizer(command)
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=file_path, required=True, help="the tokenizer.json to write"
+    )
+    command.add_argument("--vocab-size", metavar="N", type=at_least(1), required=True, help="tokens of the result")
+    command.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
+    command.add_argument(
+        "--remap",
+        metavar="remap.npy",
+        type=file_path,
+        help="also write the new id by old id, -1 for tokens that are gone, as an int32 array",
+    )
+    _add_documents(command)
+    _add_threads(command)
+
+
 def _add_convert(command: Parser) -> None:
     command.add_argument("input", metavar="IN", help="the tokenizer: a file, or a folder")
     command.add_argument(
         "output", metavar="OUT", type=file_path, help="the file to write; for formats of several files, the folder"
     )
-    read, written = list(formats.FORMATS), [each.name for each in formats.FORMATS.values() if each.write is not None]
+    read, written = format_names(), format_names(written=True)
     command.add_argument(
         "--from",
         metavar="FORMAT",
@@ -193,8 +238,8 @@ def _add_convert(command: Parser) -> None:
         metavar="FORMAT",
         dest="to_format",
         choices=written,
-        help="the format of OUT, one of those but sentencepiece and gguf; default tiktoken for *.tiktoken, tekken for "
-        "tekken.json, else huggingface",
+        help=f"the format of OUT, one of those but {' and '.join(each for each in read if each not in written)}; "
+        "default tiktoken for *.tiktoken, tekken for tekken.json, else huggingface",
     )
     command.add_argument(
         "--lossy", action="store_true", help="write OUT even if its format does not keep everything, which is listed"
@@ -212,6 +257,88 @@ def _add_show(command: Parser) -> None:
     command.add_argument("text", metavar="TEXT", help="the text; - for stdin")
     _add_tokenizer(command)
     command.add_argument("--explain", action="store_true", help="print every merge in order instead")
+
+
+def _add_paths(command: Parser) -> None:
+    """Tokenizers and text files, which their content distinguishes."""
+    command.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="tokenizers and text files: what a path holds decides which it is; NAME=PATH gives it a name, such as a "
+        "language",
+    )
+    command.add_argument(
+        "-t",
+        "--tokenizer",
+        metavar="PATH",
+        dest="tokenizers",
+        action="append",
+        default=[],
+        help="one more tokenizer, or one of PATHS that is not taken for one; may be repeated",
+    )
+
+
+def _add_evaluate(command: Parser) -> None:
+    _add_paths(command)
+    form = command.add_mutually_exclusive_group()
+    for name, what in (("json", "all metrics by name, not rounded"), ("csv", "a row for each tokenizer and corpus")):
+        form.add_argument(f"--{name}", metavar="OUT", nargs="?", const="-", help=f"{what}, to OUT or to stdout")
+    form.add_argument("--html", metavar="OUT", type=file_path, help="write the page of bpe report")
+    command.add_argument(
+        "--words",
+        choices=("script", "spaces", "characters"),
+        default="script",
+        help="what a word is: between white space, but one character in Chinese, Japanese and Thai (script, default); "
+        "between white space; one character",
+    )
+    command.add_argument(
+        "--morphemes", metavar="FILE", help="words, one a line, with spaces between their morphemes, to compare with"
+    )
+    command.add_argument(
+        "--reference", metavar="NAME", help="the corpus that premiums are relative to; default the first"
+    )
+    command.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="decides the intervals; default 0")
+    _add_input_format(command)
+    _add_documents(command)
+    _add_threads(command)
+
+
+def _add_sanity_check(command: Parser) -> None:
+    _add_paths(command)
+    command.add_argument(
+        "--allow",
+        metavar="CHECK",
+        action="append",
+        default=[],
+        choices=("reachable tokens", "lost text", "numbers", "special tokens", "repeatable"),
+        help="do not fail for this check: %(choices)s; may be repeated",
+    )
+    _add_input_format(command)
+    _add_documents(command)
+
+
+def _add_report(command: Parser) -> None:
+    _add_paths(command)
+    command.add_argument(
+        "-o", "--output", metavar="report.html", type=file_path, required=True, help="the page to write"
+    )
+    _add_input_format(command)
+    _add_documents(command)
+
+
+def _add_play(command: Parser) -> None:
+    command.add_argument("paths", metavar="TOKENIZER", nargs="+", help="tokenizers: files or folders")
+    command.add_argument("--port", metavar="N", type=port, default=8000, help="default 8000; 0 for any that is free")
+    command.add_argument(
+        "--host", metavar="ADDRESS", default="127.0.0.1", help="the address to listen on; default 127.0.0.1"
+    )
+    command.add_argument(
+        "--allow-network",
+        dest="network",
+        action="store_true",
+        help="let --host be an address that other machines reach; whoever reaches it can use the tokenizers",
+    )
 
 
 def _add_demo(command: Parser) -> None:
@@ -238,12 +365,7 @@ def _add_train(train: Parser) -> None:
         train.add_argument(flag, default=argparse.SUPPRESS, **kwargs)
 
     _add_files(train, "*")
-    train.add_argument(
-        "-o", "--output", metavar="tokenizer.json", type=file_path, required=True, help="the file to write"
-    )
-    size = train.add_mutually_exclusive_group(required=True)
-    size.add_argument("--vocab-size", metavar="N", type=at_least(1), default=argparse.SUPPRESS, help="tokens in all")
-    size.add_argument("--num-merges", metavar="N", type=at_least(0), default=argparse.SUPPRESS, help="merges in all")
+    _add_size(train)
     train.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
     option("--model", choices=("byte", "char"), help="symbols are bytes (default) or characters")
     _add_words(train, {"gpt2": "default of byte models", "whitespace": "default of character models"})
@@ -261,6 +383,9 @@ def _add_train(train: Parser) -> None:
     _add_byte_fallback(option)
     option("--first-id", metavar="N", type=at_least(0), help="the first id; default 0")
     _add_superwords(train)
+    _add_rules(train)
+    _add_languages(train)
+    _add_seeds(train)
     train.add_argument(
         "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"
     )
@@ -287,29 +412,123 @@ def _add_train(train: Parser) -> None:
     )
 
 
+def _add_size(train: Parser) -> None:
+    """The file to write, and the size of the vocabulary."""
+    train.add_argument(
+        "-o", "--output", metavar="tokenizer.json", type=file_path, required=True, help="the file to write"
+    )
+    size = train.add_mutually_exclusive_group(required=True)
+    size.add_argument(
+        "--vocab-size",
+        metavar="N",
+        type=sizes,
+        default=argparse.SUPPRESS,
+        help="tokens in all; N,N,… writes a tokenizer for each size, such as tokenizer-8000.json",
+    )
+    size.add_argument("--num-merges", metavar="N", type=at_least(0), default=argparse.SUPPRESS, help="merges in all")
+
+
 def _add_superwords(train: Parser) -> None:
     """The options of `bpe.SuperWords`."""
     train.add_argument(
         "--superwords",
         metavar="N",
-        type=at_least(1),
-        help="from N tokens on, learn tokens that reach across words; FILES are read twice",
+        type=superwords_start,
+        help="from N tokens on, learn tokens that reach across words; FILES are read twice. With 'boundless', they "
+        "join words that are one token each, and compete with tokens within words (BoundlessBPE); with 'boundless:N', "
+        "from N tokens on",
+    )
+    train.add_argument(
+        "--eligible",
+        metavar="RE",
+        help="with --superwords boundless, what a word must match to be joined: a regular expression; default a letter",
     )
     _add_units(train)
     train.add_argument(
-        "--max-words", metavar="N", type=at_least(0), default=4, help="of superwords; default 4, 0 for no limit"
+        "--drop-unused", action="store_true", help="with --superwords, drop the first tokens that no unit contains"
+    )
+    train.add_argument(
+        "--unit-counts", metavar="units.counts", help="with --superwords and --counts, the counts of stage 2"
+    )
+
+
+def _add_rules(train: Parser) -> None:
+    """The options of `bpe.MergeRules`; the last two are those of `bpe.SuperWords` too."""
+    train.add_argument(
+        "--whole-characters",
+        action="store_true",
+        help="never join a part of a character with a whole one; inside a character, join from left to right",
+    )
+    train.add_argument("--one-script", action="store_true", help="make no token with letters of two scripts")
+    train.add_argument(
+        "--max-words",
+        metavar="N",
+        type=at_least(0),
+        help="the most words of a token, 0 for no limit; with --superwords, of those of the second stage, default 4",
     )
     train.add_argument(
         "--forbid",
         metavar="S",
         nargs="+",
         action="extend",
-        help="strings that no superword contains; default a colon with a space",
+        help="strings that no token contains; with --superwords, none of the second stage, default a colon with a "
+        "space",
+    )
+
+
+def _add_languages(train: Parser) -> None:
+    """The options of `bpe.ParityAware`."""
+    train.add_argument(
+        "--language",
+        metavar="NAME=FILE",
+        dest="languages",
+        type=named,
+        action="append",
+        default=[],
+        help="a language and its text or word counts, instead of FILES: each merge is chosen by the language that is "
+        "encoded worst; repeated for each language, and for each file of one",
     )
     train.add_argument(
-        "--drop-unused", action="store_true", help="with --superwords, drop the first tokens that no unit contains"
+        "--dev",
+        metavar="NAME=FILE",
+        type=named,
+        action="append",
+        default=[],
+        help="a text of each language that says the same in all, to compare their lengths by; or its word counts",
     )
-    train.add_argument("--unit-counts", metavar="units.counts", help="with --superwords and --counts: those of stage 2")
+    train.add_argument(
+        "--ratio",
+        metavar="NAME=X",
+        type=named_number,
+        action="append",
+        default=[],
+        help="how well each language is to be compressed, relative to the others; instead of --dev",
+    )
+    train.add_argument(
+        "--global-merges", metavar="N", type=at_least(0), help="first N merges of plain training on all languages"
+    )
+    train.add_argument(
+        "--window",
+        metavar="N",
+        type=at_least(1),
+        help="skip a language that chose more than --alpha / languages of the last N merges; the paper has 100",
+    )
+    train.add_argument("--alpha", metavar="X", type=positive, help="for --window; default 2")
+
+
+def _add_seeds(train: Parser) -> None:
+    """The options of `bpe.Seeds`."""
+    train.add_argument(
+        "--seed-token",
+        metavar="S",
+        dest="seed_tokens",
+        action="append",
+        default=[],
+        help="a token that the vocabulary begins with; may be repeated",
+    )
+    train.add_argument(
+        "--seed-merges", metavar="merges.txt", help="merges that the vocabulary begins with, a pair a line"
+    )
 
 
 def _add_units(parser: Parser) -> None:
@@ -345,7 +564,9 @@ def _add_count_words(count: Parser) -> None:
     )
     _add_words(count, {"gpt2": "default"})
     _add_units(count)
-    count.add_argument("--stage", metavar="N", type=int, choices=(1, 2), help="with --units: 1 or 2")
+    count.add_argument(
+        "--stage", metavar="N", type=int, choices=(1, 2), help="with --units, the stage whose words are counted: 1 or 2"
+    )
     _add_documents(count)
     _add_part(count)
     count.add_argument(
@@ -409,6 +630,10 @@ def _add_files(parser: Parser, number: str) -> None:
     parser.add_argument(
         "files", metavar="FILE", nargs=number, help="files, globs, directories, - for stdin, or scheme://…"
     )
+    _add_input_format(parser)
+
+
+def _add_input_format(parser: Parser) -> None:
     parser.add_argument(
         "--input-format",
         choices=FORMAT_NAMES,
@@ -581,6 +806,22 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
         ),
         _add_diff,
     ),
+    "prune": (
+        "remove the tokens that a corpus needs least",
+        (
+            "Again and again, the rarest token that is a part of no other token goes. Ids are numbered anew, without "
+            "gaps."
+        ),
+        _add_choosing,
+    ),
+    "adapt": (
+        "choose the tokens of a larger vocabulary that make a corpus short",
+        (
+            "It begins with the first N tokens, and exchanges the rarest ones for those whose pairs are more frequent, "
+            "while the corpus becomes shorter. Ids are numbered anew, without gaps."
+        ),
+        _add_choosing,
+    ),
     "edit": (
         "add tokens to a tokenizer",
         (
@@ -598,6 +839,38 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "A backslash precedes a backslash, |, middle dot or subscript that is part of the text."
         ),
         _add_show,
+    ),
+    "evaluate": (
+        "measure how good tokenizers are for texts",
+        (
+            "Prints compression, fertility, cut words, efficiencies, digits and characters for each tokenizer, in all "
+            "and by file, with intervals over documents; then what differs from the first tokenizer. The metrics are "
+            "defined in the documentation (docs/evaluate.md)."
+        ),
+        _add_evaluate,
+    ),
+    "sanity-check": (
+        "check tokenizers for defects",
+        (
+            "Prints a line for each check: tokens that encoding never produces, text that decoding does not give back "
+            "(of the texts of this command and of the files), numbers of one length that are cut at different "
+            "positions, special tokens that text can imitate, ids that change. The exit status is 1 if one fails."
+        ),
+        _add_sanity_check,
+    ),
+    "report": (
+        "write a page that compares tokenizers on texts",
+        (
+            "The page is one HTML file that needs no network: the beginning of each text in coloured tokens, tokens "
+            "and bytes per token by file, frequencies, lengths, compression by vocabulary size, rare and long tokens, "
+            "and what differs between the vocabularies."
+        ),
+        _add_report,
+    ),
+    "play": (
+        "show the tokens of a text while you type it, in a browser",
+        ("Prints the address of a page on this machine, and serves it until Ctrl-C. Nothing is stored or logged."),
+        _add_play,
     ),
     "demo": (
         "train, save, load, encode and decode an embedded sample, in seconds",

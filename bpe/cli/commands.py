@@ -3,7 +3,8 @@
 `main` parses the arguments, runs the command and reports errors. Results go to stdout or a named file, progress and
 the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C. If the
 reader of stdout closes the pipe early (`| head`), the program ends without an error. Not here: the commands
-(`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`), and their files (`files.py`).
+(`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`, `evaluating.py`, `reporting.py`), and
+their files (`files.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bpe.cli import converting, encoding, inspecting, shards, training
+from bpe.cli import converting, encoding, evaluating, inspecting, reporting, shards, training
 from bpe.cli.arguments import parser
 from bpe.cli.files import Stdout, identity, outputs_of, silence_stdout
 from bpe.cli.parsing import in_flags
@@ -88,8 +89,14 @@ _COMMANDS = {
     "info": inspecting.info,
     "convert": converting.convert,
     "diff": converting.diff,
+    "prune": training.prune,
+    "adapt": training.adapt,
     "edit": inspecting.edit,
     "show": inspecting.show,
+    "evaluate": evaluating.evaluate,
+    "sanity-check": evaluating.sanity_check,
+    "report": reporting.report,
+    "play": reporting.play,
     "demo": inspecting.demo,
     "help": inspecting.help_,
     "completion": inspecting.completion,

@@ -105,12 +105,13 @@ def output(path: str | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def sources_of(args: argparse.Namespace, *, chars: bool = False) -> Sources:
-    """The input files of a command that has the flags of `_add_documents`."""
-    _check_stdin(args, args.files)
+def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, chars: bool = False) -> Sources:
+    """The input files of a command that has the flags of `_add_documents`: its FILES, or those given."""
+    files = args.files if files is None else files
+    _check_stdin(args, files)
     checked_encoding_errors(args.encoding_errors, chars=chars)
     sources = Sources(
-        args.files,
+        files,
         format=args.input_format,
         field=args.field,
         separator=args.separator,
@@ -157,11 +158,11 @@ class Stdout:
             raise OSError(error.errno, error.strerror, "stdout") from None
 
 
-def say(line: str) -> None:
-    """Print a line to stdout; lone surrogates become escapes."""
+def say(line: str, *, at_once: bool = False) -> None:
+    """Print a line to stdout, in a pipe too if `at_once`; lone surrogates become escapes."""
     out = Stdout()
     out.write(line.encode("utf-8", "backslashreplace") + b"\n")
-    if sys.stdout.isatty():
+    if at_once or sys.stdout.isatty():
         out.flush()
 
 

@@ -13,11 +13,13 @@ import numpy as np
 import bpe
 from bpe.cli.arguments import values_of_flags
 from bpe.cli.completion import script
+from bpe.cli.fairness import holds_counts
 from bpe.cli.files import check_inputs, check_output, say
 from bpe.cli.manual import page
-from bpe.count.word_counts import MAGIC, WordCounts
-from bpe.errors import counted
+from bpe.count.word_counts import WordCounts
+from bpe.errors import FormatError, counted
 from bpe.show.colours import plain, render, use_colour
+from bpe.show.curve import curve_lines
 from bpe.tokenizer import engine_of
 
 log = logging.getLogger("bpe.cli")
@@ -28,16 +30,25 @@ _SHOWN = 10
 
 def info(args: argparse.Namespace) -> None:
     """Describe a tokenizer or a file of word counts."""
-    facts = _counts_facts(args.file) if _holds_counts(args.file) else _tokenizer_facts(args.file)
+    if args.plot and holds_counts(args.file):
+        args.parser.error(f"{args.file} has word counts; --plot draws the training of a tokenizer")
+    if args.plot:
+        _plot(args.file)
+        return
+    facts = _counts_facts(args.file) if holds_counts(args.file) else _tokenizer_facts(args.file)
     for name, value in facts.items():
         say(f"{name + ':':<18}{value}")
 
 
-def _holds_counts(path: str) -> bool:
-    if not os.path.isfile(path):  # a pipe can be read only once, by the tokenizer's loader
-        return False
-    with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+def _plot(path: str) -> None:
+    """Draw the curve of a tokenizer's training."""
+    training = bpe.Tokenizer.load(path).training
+    if training is None or not training.curve:
+        raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
+    for line in curve_lines(training.curve, colour=use_colour(sys.stdout)):
+        say(line)
+    if training.stopped is not None:
+        say(f"training stopped early: {training.stopped}")
 
 
 def _counts_facts(path: str) -> dict[str, Any]:
@@ -61,13 +72,16 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     mark = tokenizer.end_of_word
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
     named, always = tokenizer.special_tokens, engine_of(tokenizer).specials.always
+    across = tokenizer.spec.word_merges
+    n_supers = len(tokenizer.merges) - (across or 0)
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
-        "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model],
+        "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model]
+        + (", BoundlessBPE" if across is not None else ""),
         "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
         if len(ids)
         else "empty",
-        "merges": len(tokenizer.merges),
+        "merges": len(tokenizer.merges) if across is None else f"{across} within words, {n_supers} across words",
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
         "unknown token": tokenizer.unk_token or "none",

@@ -26,6 +26,10 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
             "the classic character-level model; each merge is printed",
         ),
         (
+            "bpe train --language en=en.txt --language ko=ko.txt --ratio en=1 --ratio ko=2 --vocab-size 9000 -o t.json",
+            "each merge is chosen by the language that is encoded worst",
+        ),
+        (
             "bpe train corpus/*.txt -o tokenizer.json --vocab-size 200000 --max-memory 2G --checkpoint run.ckpt",
             "a long training, which the same command resumes after Ctrl-C or a crash",
         ),
@@ -82,6 +86,19 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("bpe convert tokenizer.json vocabulary --to vocab-merges", "to vocab.json and merges.txt in a folder"),
         ("bpe convert tokenizer.json ranks.tiktoken --lossy", "to a rank file, which holds no pattern"),
     ],
+    "prune": [
+        ("bpe prune corpus/*.txt -t tokenizer.json -o small.json --vocab-size 32000", "the tokens that a corpus needs"),
+        (
+            "bpe prune --counts words.counts -t tokenizer.json -o small.json --vocab-size 32000 --remap new_ids.npy",
+            "by saved counts; the new id of each old one goes to a file, for a model's embeddings",
+        ),
+    ],
+    "adapt": [
+        (
+            "bpe adapt legal/*.txt -t tokenizer.json -o legal.json --vocab-size 32000",
+            "32,000 of its tokens, for a domain",
+        ),
+    ],
     "diff": [
         ("bpe diff old.json new.json", "vocabularies, merges and settings"),
         ("bpe diff old.json new.json corpus/*.txt", "and the ids of files"),
@@ -90,6 +107,23 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "show": [
         ("bpe show 'How is this cut?' -t tokenizer.json", "the tokens, coloured on a terminal"),
         ("bpe show tokenization -t tokenizer.json --explain", "every merge in order"),
+    ],
+    "evaluate": [
+        ("bpe evaluate old.json new.json ko=reviews.txt en=books.txt", "two tokenizers on two languages"),
+        ("bpe evaluate tokenizer.json corpus.txt --separator '<|end|>'", "intervals over the documents of a file"),
+        ("bpe evaluate old.json new.json corpus/*.txt --json metrics.json", "all metrics, not rounded"),
+    ],
+    "sanity-check": [
+        ("bpe sanity-check tokenizer.json corpus.txt", "exit status 1 for a defect, for use in CI"),
+        ("bpe sanity-check gpt2/ --allow numbers", "numbers may be cut at different positions"),
+    ],
+    "report": [
+        ("bpe report a/tokenizer.json b/tokenizer.json ko.txt en.txt -o report.html", "two tokenizers on two texts"),
+        ("bpe report gpt2.tiktoken reviews.jsonl.gz -o report.html", "one tokenizer on documents"),
+    ],
+    "play": [
+        ("bpe play tokenizer.json", "the page's address is printed"),
+        ("bpe play a/tokenizer.json b/tokenizer.json --port 8080", "two tokenizers side by side"),
     ],
     "demo": [("bpe demo", "see that the installation works")],
     "help": [("bpe help train | less", "the page of one command")],
@@ -117,6 +151,8 @@ _FILES = (
 )
 _ENVIRONMENT = (
     ("NO_COLOR", "set to anything: no colours"),
+    ("FORCE_COLOR, CLICOLOR_FORCE", "set to anything but 0: colours, also where stdout is no terminal"),
+    ("CLICOLOR", "0: no colours"),
     ("TMPDIR", "the folder for word counts that do not fit in --max-memory"),
 )
 

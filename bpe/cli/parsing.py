@@ -9,6 +9,7 @@ import argparse
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -138,6 +139,22 @@ def at_least(least: int) -> Callable[[str], int]:
     return convert
 
 
+def port(text: str) -> int:
+    """A `type` for argparse: a TCP port, or 0 for any that is free."""
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; it must be a whole number from 0 to 65535")
+    return int(text)
+
+
+def superwords_start(text: str) -> int | str:
+    """A `type` for argparse: where stage 2 begins, "boundless", or "boundless:N"."""
+    if re.fullmatch(r"boundless(:[0-9]{1,18})?", text):
+        return text
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1, 'boundless' or 'boundless:N'")
+    return int(text)
+
+
 def part(text: str) -> tuple[int, int]:
     """A `type` for argparse: part I of N, as I/N."""
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
@@ -155,6 +172,48 @@ def fraction(text: str) -> float:
     if not 0 <= number <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return number
+
+
+def fractions_of(text: str) -> list[Fraction]:
+    """A `type` for argparse: positive numbers with commas between, such as 3,0.5,1/3."""
+    try:
+        numbers = [Fraction(each) for each in text.split(",")]
+    except (ValueError, ZeroDivisionError):
+        numbers = []
+    if not numbers or min(numbers) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers above 0, such as 3,0.5,1/3")
+    return numbers
+
+
+def named(text: str) -> tuple[str, str]:
+    """A `type` for argparse: NAME=VALUE."""
+    name, separator, value = text.partition("=")
+    if not (name and separator and value):
+        raise argparse.ArgumentTypeError(f"{text!r} has no name; give NAME=VALUE, such as en=1.0 or en=english.txt")
+    return name, value
+
+
+def named_number(text: str) -> tuple[str, float]:
+    """A `type` for argparse: NAME=NUMBER."""
+    name, value = named(text)
+    return name, positive(value)
+
+
+def positive(text: str) -> float:
+    """A `type` for argparse: a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
+def sizes(text: str) -> int | list[int]:
+    """A `type` for argparse: a whole number of at least 1, or several with commas between."""
+    one = at_least(1)
+    return [one(each) for each in text.split(",")] if "," in text else one(text)
 
 
 def unescaped(text: str) -> str:

@@ -1,18 +1,23 @@
-"""The commands that read a corpus to train on: `bpe train`, `bpe count-words`, `bpe merge-counts`."""
+"""The commands that read a corpus to learn from: train, count-words, merge-counts, prune, adapt."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import bpe
+from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
+from bpe.cli.fairness import corpus_by_language, fair_options, holds_counts, seed_options
 from bpe.cli.files import (
     check_inputs,
     check_output,
@@ -24,6 +29,7 @@ from bpe.cli.files import (
     sources_of,
 )
 from bpe.cli.manual import commands_of
+from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted
 from bpe.training.checkpoint import saved_state
@@ -33,18 +39,17 @@ log = logging.getLogger("bpe.cli")
 
 def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
-    if bool(args.files) == (args.counts is not None):
-        args.parser.error("give either FILES or --counts words.counts")
+    if bool(args.files) + (args.counts is not None) + bool(args.languages) != 1:
+        args.parser.error("give either FILES or --counts words.counts, or --language NAME=FILE for each language")
     if args.end_of_word_glued and not hasattr(args, "end_of_word"):
         args.parser.error("--end-of-word-glued needs --end-of-word")
     if args.counts is not None and (args.per_line or args.separator is not None):
         args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
     check_inputs(args, [path for path in (args.counts, args.unit_counts) if path])
     sources = sources_of(args) if args.files else None
-    inputs = [*(local_names(sources) if sources is not None else []), args.counts, args.unit_counts]
-    check_output(args.output, inputs)
-    for path in _checkpoint_files(args):
-        check_output(path, [*inputs, args.output], "--checkpoint")
+    corpus, by_language = corpus_by_language(args)
+    read = [*by_language, *([] if sources is None else [sources])]
+    outputs = _outputs(args, read)
     wanted = (
         "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
         "limit_alphabet byte_fallback character_coverage split_digits first_id threads max_memory checkpoint"
@@ -55,25 +60,39 @@ def train(args: argparse.Namespace) -> None:
     if args.corpus_alphabet:
         options["initial_alphabet"] = "corpus"
     superwords = _superwords(args)
+    rules = _rules(args)
+    if rules is not None:
+        options["rules"] = rules
     if args.trace:
         options["on_merge"] = _trace
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
-        tokenizer = bpe.train(
-            files=sources,
-            counts=None if args.counts is None else _counts(args),
+        if sources is not None:
+            corpus = {"files": sources}
+        elif args.counts is not None:
+            corpus = {"counts": _counts(args)}
+        trained: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
+            **corpus,
             superwords=superwords,
+            fair=fair_options(args, corpus, options),
+            seeds=seed_options(args),
             **options,
             special_tokens=args.special_tokens,
             end_of_word_glued=args.end_of_word_glued,
             progress=progress,
         )
         with progress_note(progress, "write"):
-            tokenizer.save(args.output)
+            tokenizers = trained if isinstance(trained, list) else [trained]
+            for tokenizer, output in zip(tokenizers, outputs, strict=True):
+                tokenizer.save(output)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_saved(args)) from None
-    if sources is not None:
-        log_skipped(sources.skipped)
+    log_skipped(sum(each.skipped for each in read))
+    for tokenizer, output in zip(tokenizers, outputs, strict=True):
+        _log_training(tokenizer, output)
+
+
+def _log_training(tokenizer: bpe.Tokenizer, output: str) -> None:
     training = tokenizer.training
     assert training is not None
     log.info(
@@ -81,26 +100,65 @@ def train(args: argparse.Namespace) -> None:
         counted(tokenizer.vocab_size, "token"),
         counted(training.merges, "merge"),
         training.seconds,
-        args.output,
+        output,
     )
+
+
+def _outputs(args: argparse.Namespace, read: list[Sources]) -> list[str]:
+    """The files to write: the name given or, for several sizes, with the size before its extension.
+
+    None of them, nor a file of the checkpoint, is a file that is read.
+    """
+    size = getattr(args, "vocab_size", None)
+    start, extension = os.path.splitext(args.output)
+    outputs = [f"{start}-{each}{extension}" for each in size] if isinstance(size, list) else [args.output]
+    inputs = [*(name for each in read for name in local_names(each)), args.counts, args.unit_counts, args.seed_merges]
+    inputs += [path for _, path in (*args.languages, *args.dev) if holds_counts(path)]
+    for output in outputs:
+        check_output(output, inputs)
+    for path in _checkpoint_files(args):
+        check_output(path, [*inputs, *outputs], "--checkpoint")
+    return outputs
 
 
 def _superwords(args: argparse.Namespace) -> bpe.SuperWords | None:
     """The options of stage 2, or None without --superwords."""
     if args.superwords is None:
-        given = [("--units", args.units), ("--forbid", args.forbid), ("--drop-unused", args.drop_unused)]
-        for flag, value in [*given, ("--unit-counts", args.unit_counts)]:
-            if value:
-                args.parser.error(f"{flag} needs --superwords N")
+        for name in ("units", "drop_unused", "unit_counts", "eligible"):
+            if getattr(args, name) is not None and getattr(args, name) is not False:
+                args.parser.error(f"--{name.replace('_', '-')} needs --superwords N")
         return None
+    if isinstance(args.superwords, str):
+        return _boundless(args)
+    if args.eligible is not None:
+        args.parser.error("--eligible needs --superwords boundless")
     if bool(args.counts) != bool(args.unit_counts):
         args.parser.error("--superwords needs both --counts and --unit-counts, or FILES")
     return _SUPERWORDS[args.units or "lines"](
         args.superwords,
-        max_words=args.max_words or None,
+        max_words=4 if args.max_words is None else args.max_words or None,
         forbidden=(": ",) if args.forbid is None else tuple(args.forbid),
         unused="drop" if args.drop_unused else "keep",
     )
+
+
+def _rules(args: argparse.Namespace) -> bpe.MergeRules | None:
+    """Which merges are never made; with --superwords, its limits of words and strings are those of stage 2."""
+    limits: dict[str, Any] = {}
+    if args.superwords is None:
+        limits = {"max_words": args.max_words or None, "forbidden": tuple(args.forbid or ())}
+    rules = bpe.MergeRules(whole_characters=args.whole_characters, one_script=args.one_script, **limits)
+    return None if rules == bpe.MergeRules() else rules
+
+
+def _boundless(args: argparse.Namespace) -> bpe.SuperWords:
+    """The options for --superwords boundless or boundless:N."""
+    for name in ("units", "max_words", "forbid", "drop_unused", "unit_counts", "counts"):
+        if getattr(args, name) is not None and getattr(args, name) is not False:
+            args.parser.error(f"--{name.replace('_', '-')} is not for --superwords boundless; leave it out")
+    _, _, start = args.superwords.partition(":")
+    eligible = {} if args.eligible is None else {"eligible": args.eligible}
+    return bpe.SuperWords(int(start) if start else None, kind="boundless", **eligible)
 
 
 _SUPERWORDS: dict[str, Callable[..., bpe.SuperWords]] = {
@@ -119,9 +177,11 @@ def _checkpoint_files(args: argparse.Namespace) -> list[str]:
     if not hasattr(args, "checkpoint"):
         return []
     names = [args.checkpoint, f"{args.checkpoint}.counts"]
-    return (
-        names if args.superwords is None else [*names, *(f"{args.checkpoint}.stage2{end}" for end in ("", ".counts"))]
-    )
+    if args.superwords is not None:
+        names += [f"{args.checkpoint}.stage2", f"{args.checkpoint}.stage2.counts"]
+    for number in range(1, len(dict(args.languages)) + 1):
+        names += [f"{args.checkpoint}.{number}", f"{args.checkpoint}.{number}.counts"]
+    return names
 
 
 def _saved(args: argparse.Namespace) -> str:
@@ -200,14 +260,52 @@ def merge_counts(args: argparse.Namespace) -> None:
     made_by = commands_of(args.top)["count-words"]
     check_inputs(args, args.counts)
     check_output(args.output, args.counts)
-    first, *others = args.counts
-    merged = WordCounts.load(first)
-    for path in others:
+    weights = args.weights or [1] * len(args.counts)
+    if len(weights) != len(args.counts):
+        args.parser.error(f"--weights has {counted(len(weights), 'number')}; give one for each of the files")
+    first = WordCounts.load(args.counts[0])
+    merged = WordCounts(first.pretokenizer, first.normalizer, first.special_tokens)
+    merged.unicode_version = first.unicode_version
+    for number, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
         with error_context(path, flags_of=made_by):
-            merged |= WordCounts.load(path)
+            merged.merge(WordCounts.load(path) if number else first, weight)
     merged.save(args.output)
     _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
 
 
 def _log_counts(counts: WordCounts, how: str, path: str) -> None:
     log.info("%s, %d in all, %s: %s", counted(len(counts), "distinct word"), counts.total, how, path)
+
+
+def prune(args: argparse.Namespace) -> None:
+    """Save a tokenizer without the tokens that a corpus needs least."""
+    _choose(args, bpe.prune)
+
+
+def adapt(args: argparse.Namespace) -> None:
+    """Save a tokenizer with those tokens that make a corpus short."""
+    _choose(args, bpe.adapt)
+
+
+def _choose(args: argparse.Namespace, change: Callable[..., Any]) -> None:
+    if bool(args.files) == (args.counts is not None):
+        args.parser.error("give either FILES or --counts words.counts")
+    if args.counts is not None and (args.per_line or args.separator is not None):
+        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
+    check_inputs(args, [args.tokenizer, *([] if args.counts is None else [args.counts])])
+    sources = sources_of(args) if args.files else None
+    inputs = [args.tokenizer, args.counts, *([] if sources is None else local_names(sources))]
+    check_output(args.output, inputs)
+    if args.remap is not None:
+        check_output(args.remap, [*inputs, args.output], "--remap")
+    corpus = {"files": sources} if sources is not None else {"counts": WordCounts.load(args.counts)}
+    before = bpe.Tokenizer.load(args.tokenizer)
+    options = {} if not hasattr(args, "threads") else {"threads": args.threads}
+    after, remap = change(before, args.vocab_size, **corpus, **options)
+    after.save(args.output)
+    if args.remap is not None:
+        with atomic_write(args.remap) as file:
+            np.save(file, remap)
+    if sources is not None:
+        log_skipped(sources.skipped)
+    log.info("%s of %d: %s", counted(after.vocab_size, "token"), before.vocab_size, args.output)

@@ -106,8 +106,8 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert main(argv) == 1
     assert seen.pop("files").plan() == bpe.Sources([text_file, text_file]).plan()
     assert seen == {
-        "counts": None, "vocab_size": 300, "special_tokens": [], "end_of_word_glued": False, "progress": True,
-        "superwords": None,
+        "vocab_size": 300, "special_tokens": [], "end_of_word_glued": False, "progress": True, "superwords": None,
+        "fair": None, "seeds": None,
     }, "options that are not given keep the library's defaults"  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7", "--separator", r"\n\\n"]
@@ -121,11 +121,12 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     n = bpe.normalizers
     assert seen.pop("files").plan() == bpe.Sources(text_file, separator="\n\\n").plan()
     assert seen == {
-        "counts": None, "num_merges": 7, "model": "char",
+        "num_merges": 7, "model": "char",
         "end_of_word": "</w>", "pretokenizer": bpe.Pretokenizer("o200k"), "end_of_word_glued": True,
         "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2,
         "max_token_length": 8, "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
-        "byte_fallback": True, "character_coverage": 0.9995, "split_digits": True, "superwords": None,
+        "byte_fallback": True, "character_coverage": 0.9995, "split_digits": True, "superwords": None, "fair": None,
+        "seeds": None,
         "normalizer": [n.NFKC(), n.Strip(), n.Remove("[0-9]"), n.Lowercase()], "progress": True,
     }  # fmt: skip
     seen.clear()

@@ -1,0 +1,143 @@
+"""The commands `bpe evaluate` and `bpe sanity-check`. Not here: the metrics and the checks (`bpe/evaluation`)."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import bpe
+from bpe.cli.files import check_output, log_skipped, output, say, sources_of
+from bpe.cli.reporting import beginning_of, divided, holds_tokenizer, loaded_by_name, named
+from bpe.corpus.sources import Sources
+from bpe.errors import counted
+from bpe.evaluation import table
+from bpe.evaluation.sanity import failed
+
+log = logging.getLogger("bpe.cli")
+
+#: How many bytes of the files `bpe sanity-check` decodes and compares, at most.
+_MOST_CHECKED = 8 << 20
+
+
+def evaluate(args: argparse.Namespace) -> None:
+    """Print the metrics of tokenizers on corpora, or write them to a file."""
+    form, out = _form(args)
+    tokenizers, files = divided(args.paths, args.tokenizers)
+    if not tokenizers:
+        args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
+    if not files:
+        args.parser.error("all of PATHS are tokenizers; name files with text too")
+    inputs = [*named(tokenizers).values(), *named(files).values()]
+    check_output(out, inputs)
+    loaded, corpora = loaded_by_name(tokenizers), _corpora(args, files)
+    found = bpe.evaluate(
+        loaded,
+        corpora,
+        words=args.words,
+        reference=args.reference,
+        morphemes=None if args.morphemes is None else _morphemes(args.morphemes),
+        threads=args.threads,
+        seed=args.seed,
+        progress=not args.quiet and out is not None,
+    )
+    if form == "html":
+        from bpe.report import write_page
+
+        assert out is not None
+        write_page(out, loaded, found, {name: beginning_of(each) for name, each in corpora.items()})
+    elif form == "json":
+        _write(out, json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n")
+    elif form == "csv":
+        _write(out, _csv(found))
+    else:
+        say(str(found))
+    log_skipped(sum(each.skipped for each in corpora.values()))
+
+
+def _form(args: argparse.Namespace) -> tuple[str, str | None]:
+    """The format of the result, and the file for it; None for stdout.
+
+    The value of --json and --csv may be left out, so a tokenizer or a text after the flag is one of PATHS.
+    """
+    for form in ("json", "csv"):
+        value = getattr(args, form)
+        if value is None:
+            continue
+        if value == "-":
+            return form, None
+        if os.path.exists(value) and (not value.endswith(f".{form}") or holds_tokenizer(value)):
+            args.paths.append(value)
+            return form, None
+        return form, value
+    return ("html", args.html) if args.html else ("table", None)
+
+
+def _corpora(args: argparse.Namespace, files: list[str]) -> dict[str, Sources]:
+    """The corpora by name; one that is not named and alone has none."""
+    by_name = named(files)
+    if len(files) == 1 and files[0] == next(iter(by_name.values())):
+        by_name = {"": files[0]}
+    return {name: sources_of(argparse.Namespace(**{**vars(args), "files": [path]})) for name, path in by_name.items()}
+
+
+def _morphemes(path: str) -> list[list[str]]:
+    """The words of a file, one a line, with white space between the morphemes."""
+    with open(path, encoding="utf-8") as file:
+        return [line.split() for line in file if line.strip()]
+
+
+def _write(path: str | None, text: str) -> None:
+    with output(path) as file:
+        file.write(text.encode())
+
+
+def _csv(found: bpe.Evaluation) -> str:
+    rows = table.records(found)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def sanity_check(args: argparse.Namespace) -> int:
+    """Check tokenizers; the exit status is 1 if one has a defect."""
+    tokenizers, files = divided(args.paths, args.tokenizers)
+    if not tokenizers:
+        args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
+    defects = 0
+    loaded = loaded_by_name(tokenizers)
+    for name, tokenizer in loaded.items():
+        findings = bpe.sanity_check(tokenizer, _documents(args, files))
+        if len(loaded) > 1:
+            say(f"{name}:")
+        for each in findings:
+            if each.check in args.allow and each.level == "failure":
+                say(f"allowed  {each.check}: {each.message}")
+            else:
+                say(str(each))
+        bad = [each for each in findings if each.check not in args.allow]
+        defects += failed(bad)
+    if defects:
+        log.warning("%s of %d failed", counted(defects, "tokenizer"), len(loaded))
+    return 1 if defects else 0
+
+
+def _documents(args: argparse.Namespace, files: list[str]) -> Iterator[bytes]:
+    """The first documents of files, up to some bytes."""
+    left = _MOST_CHECKED
+    for path in named(files).values():
+        found: Any = sources_of(argparse.Namespace(**{**vars(args), "files": [path]})).documents()
+        with closing(found) as documents:
+            for document in documents:
+                yield document[:left]
+                left -= len(document)
+                if left <= 0:
+                    return
