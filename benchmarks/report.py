@@ -143,7 +143,7 @@ def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, flo
 def measure(job: str, peer: str, path: Path, threads: int, *more: object, limit: float | None = None) -> dict[str, Any]:
     """Measure in a new process; raise subprocess.TimeoutExpired after `limit` seconds."""
     command = [sys.executable, str(HERE / "run.py"), job, peer, str(path), str(threads), *map(str, more)]
-    # Modules are compiled once, as pip does it: compiling this package's anew takes 0.1 s of each short measurement.
+    # Python may keep compiled modules, as pip does: compiling this package in each process would add 0.1 s.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit, env=environment)
     if done.returncode:

@@ -331,7 +331,8 @@ def shards(peer: Any, path: str, threads: int, form: str, out: str, described: s
     """Encode a corpus into files. Memory is the peak of this process, or of one that it started if that is higher."""
     if absent(peer):
         return {"absent": True}
-    importlib.import_module(peer.name)  # so that the import is not timed
+    for module in peer.modules(path):
+        importlib.import_module(module)  # so that the import is not timed
     folder = Path(out)
     began = time.perf_counter()
     result = peer.write(path, form, folder, vocab_of(described), threads)
