@@ -210,13 +210,13 @@ def _code(item: str) -> int:
 
 
 @lru_cache(256)
-def _later(pattern: str) -> re.Pattern[str]:
-    """The characters that are assigned in the `regex` package, but not in Unicode 16, and not named by the pattern."""
+def _later(pattern: str) -> dict[int, str]:
+    """For `str.translate`: characters that `regex` has assigned, Unicode 16 has not, and the pattern does not name."""
     later = regex.findall(r"\P{Cn}", "".join(map(chr, codes("UNASSIGNED"))))  # in ascending order
     for match in re.finditer(_NAMED, pattern, re.DOTALL):
         first, last = _code(match["first"]), _code(match["last"] or match["first"])
         del later[bisect_left(later, first, key=ord) : bisect_right(later, last, key=ord)]
-    return re.compile(f"[{''.join(map(re.escape, later))}]") if later else re.compile(r"(?!)")
+    return {ord(char): UNASSIGNED for char in later}
 
 
 def masked(text: str, pattern: str = "") -> str:
@@ -231,4 +231,4 @@ def masked(text: str, pattern: str = "") -> str:
     """
     if text.isascii() or find_new(text, 0) < 0:
         return text
-    return _later(pattern).sub(UNASSIGNED, text)
+    return text.translate(_later(pattern))
