@@ -44,9 +44,6 @@ class Playground(ThreadingHTTPServer):
         port: the port; 0 for any that is free.
         network: whether `host` may be an address that other machines reach.
 
-    Attributes:
-        url: where the page is.
-
     Raises:
         ValueError: for a host that other machines reach, unless `network` is set.
         OSError: if the address cannot be used.
