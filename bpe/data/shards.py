@@ -219,8 +219,13 @@ class TokenShards:
     ) -> NDArray[np.int64]:
         """Call a method for the values of each shard; `bases` are its first values, `others` its first results."""
         shards = np.searchsorted(bases, values, side="right") - 1
+        present = set(shards.tolist())
+        if len(present) == 1:
+            (number,) = present
+            values = method(self.shards[number].documents)(values - bases[number])
+            return np.add(values, others[number], dtype=np.int64)
         result = np.empty(len(values), dtype=np.int64)
-        for number in set(shards.tolist()):
+        for number in present:
             chosen = shards == number
             result[chosen] = method(self.shards[number].documents)(values[chosen] - bases[number]) + others[number]
         return result

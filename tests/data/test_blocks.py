@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rows_reference import MemoryShards, listed, naive_bounds, naive_row, shards_of, tokens_of
 
 from bpe.data import Blocks, Packed, TokenShards, collate, write_shards
-from bpe.data.loaders._gather import gather
+from bpe.data.loaders._gather import gather, number_positions
 from bpe.data.loaders.rows import Batches, Plan
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
@@ -298,3 +298,25 @@ def test_gather_refuses_what_is_outside(span: list[int]) -> None:
     assert not inputs.any()
     with pytest.raises(ValueError, match="inputs and labels the same shape"):
         gather(np.arange(10, dtype=np.uint16), np.array([[0, 0, 0, 1]]), inputs, labels[:1])
+
+
+def test_numbering_gives_padding_a_span_of_its_own() -> None:
+    positions, documents = np.full((4, 3), 9), np.full((4, 3), 9)
+    spans = np.array([[2, 0, 4, 8], [0, 0, 1, 5], [0, 1, 1, 6], [3, 0, 3, 7], [3, 3, 1, 8]])
+    number_positions(spans, positions, documents)  # rows in any order; the last span is a row's last label alone
+    assert positions.tolist() == [[0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
+    assert documents.tolist() == [[5, 6, -1], [-1, -1, -1], [8, 8, 8], [7, 7, 7]]
+
+
+@pytest.mark.parametrize(
+    "span",
+    [[-1, 0, 1, 0], [2, 0, 1, 0], [0, -1, 1, 0], [0, 4, 1, 0], [0, 2, 3, 0], [0, 0, 0, 0], [0, 0, -5, 0],
+     [0, 0, 2**63 - 1, 0], [0, 2**63 - 1, 1, 0]],
+)  # fmt: skip
+def test_numbering_refuses_what_is_outside(span: list[int]) -> None:
+    positions, documents = np.full((2, 3), 9), np.full((2, 3), 9)
+    with pytest.raises(IndexError, match="is not in 2 rows of 3"):
+        number_positions(np.array([[0, 0, 1, 5], span]), positions, documents)
+    assert (positions == 9).all()
+    with pytest.raises(ValueError, match="positions and documents the same shape"):
+        number_positions(np.array([[0, 0, 1, 5]]), positions, documents[:1])

@@ -3,7 +3,7 @@
 In come `TokenShards` (or raw text); out come dicts of int64 arrays. The files, in the order in which data meets them:
 
 - `order.py` the order of rows: a permutation that is a pure function of seed, epoch and index;
-- `spans.py` batches from spans of ids, with `_gather.pyx`, which copies them;
+- `spans.py` batches from spans of ids, with `_gather.pyx`, which copies and numbers them;
 - `rows.py` what all datasets share: indices, batches of ranks, state to resume from;
 - `blocks.py` rows of consecutive tokens (`Blocks`);
 - `packing.py` rows that keep documents together (`Packed`), with `_packing.pyx`, which places them;

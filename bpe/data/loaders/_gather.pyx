@@ -1,7 +1,9 @@
-"""Copying spans of ids of any integer type into the rows of a batch: int64 inputs, and labels shifted by one.
+"""Filling the rows of a batch from spans of ids: int64 inputs, labels shifted by one, positions and documents.
 
 Not here: which spans, and whose ids (`bpe/data/loaders/spans.py`).
 """
+
+import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
@@ -43,3 +45,42 @@ def gather(
         for i in range(n):
             row = spans[i, 0]
             copy_span(&ids[spans[i, 2]], spans[i, 1], spans[i, 3], length, &inputs[row, 0], &labels[row, 0])
+
+
+cdef void number_span(
+    int64_t start, int64_t stop, int64_t document, int64_t* positions, int64_t* documents
+) noexcept nogil:
+    """Number the positions from `start` to `stop` of a row from 0 on, and name their document."""
+    cdef int64_t i
+    for i in range(start, stop):
+        positions[i] = i - start
+        documents[i] = document
+
+
+def number_positions(
+    const int64_t[:, ::1] spans,       # IN of each: row; position in it; number of ids; document
+    int64_t[:, ::1] positions,         # OUT one line for each row: from 0 in each span
+    int64_t[:, ::1] documents,         # OUT the same: the document of the span
+):
+    """Number the positions of each span; what follows a row's last span is a span of document -1.
+
+    The spans of a row fill it from its beginning. IndexError for one that is outside the row, before anything is
+    written.
+    """
+    cdef int64_t length = positions.shape[1], n_rows = positions.shape[0], row, at, count
+    cdef int64_t[::1] filled = np.zeros(n_rows, dtype=np.int64)
+    cdef Py_ssize_t i, n = spans.shape[0]
+    if spans.shape[1] != 4 or documents.shape[0] != n_rows or documents.shape[1] != length or length == 0:
+        raise ValueError("spans must have 4 columns, and positions and documents the same shape")
+    for i in range(n):
+        row, at, count = spans[i, 0], spans[i, 1], spans[i, 2]
+        if not (0 <= row < n_rows and 0 <= at <= length and 0 < count <= length + 1 - at):
+            raise IndexError(f"span {i} {row, at, count} is not in {n_rows} rows of {length} + 1")
+    with nogil:
+        for i in range(n):
+            row, at = spans[i, 0], spans[i, 1]
+            count = min(spans[i, 2], length - at)          # a row's last id has a label alone
+            number_span(at, at + count, spans[i, 3], &positions[row, 0], &documents[row, 0])
+            filled[row] = max(filled[row], at + count)
+        for row in range(n_rows):
+            number_span(filled[row], length, -1, &positions[row, 0], &documents[row, 0])

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
-from bpe.data.loaders._gather import gather
+from bpe.data.loaders._gather import gather, number_positions
 from bpe.errors import check_int, check_iterable, shown, typed
 
 if TYPE_CHECKING:
@@ -128,7 +128,12 @@ class Reader:
         if "loss_mask" in form.fields:
             batch["loss_mask"] = (labels != IGNORED).astype(np.int64)
         if not BY_DOCUMENT.isdisjoint(form.fields):
-            batch.update(document_fields(spans, n_rows, form.length))
+            positions, documents = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+            columns = [spans.row, spans.at, spans.length, spans.document]
+            number_positions(np.stack(columns, axis=1), positions, documents)
+            batch |= {"position_ids": positions, "document_ids": documents}
+        if "cu_seqlens" in form.fields:
+            batch.update(bounds_from(batch["position_ids"] == 0))
         extra = ("max_seqlen",) if "cu_seqlens" in form.fields else ()
         return {name: batch[name] for name in (*form.fields, *extra)}
 
@@ -161,27 +166,6 @@ class Reader:
         at = spans.at[whole] + start - spans.start[whole]
         kept = length > 0  # a shard between the two may be empty
         return Spans(*(each[kept] for each in (spans.row[whole], at, start, length, whole))), numbers[kept]
-
-
-def document_fields(spans: Spans, n_rows: int, length: int) -> Batch:
-    """The fields that the bounds of documents decide. Padding is a sequence of its own, of document -1."""
-    kept = spans.at < length
-    row, at, document = spans.row[kept], spans.at[kept], spans.document[kept]
-    filled = np.zeros(n_rows, dtype=np.int64)
-    np.maximum.at(filled, spans.row, spans.at + spans.length)
-    short = np.flatnonzero(filled < length)
-    starts = np.concatenate([row * length + at, short * length + filled[short]])
-    order = np.argsort(starts, kind="stable")
-    starts, owner = starts[order], np.concatenate([document, np.full(len(short), -1)])[order]
-    bounds = np.append(starts, n_rows * length)
-    sizes = np.diff(bounds)
-    positions = np.arange(n_rows * length)
-    positions -= np.repeat(starts, sizes)
-    return {
-        "position_ids": positions.reshape(n_rows, length),
-        "document_ids": np.repeat(owner, sizes).reshape(n_rows, length),
-        **sequence_bounds(bounds),
-    }
 
 
 def sequence_bounds(bounds: NDArray[np.int64]) -> Batch:
