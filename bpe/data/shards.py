@@ -222,8 +222,8 @@ class TokenShards:
         present = set(shards.tolist())
         if len(present) == 1:
             (number,) = present
-            values = method(self.shards[number].documents)(values - bases[number])
-            return np.add(values, others[number], dtype=np.int64)
+            found: NDArray[np.int64] = method(self.shards[number].documents)(values - bases[number]) + others[number]
+            return found
         result = np.empty(len(values), dtype=np.int64)
         for number in present:
             chosen = shards == number
