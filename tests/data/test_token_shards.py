@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -17,6 +18,7 @@ from shard_readers import flat
 import bpe
 from bpe.data import Manifest, TokenShards, write_shards
 from bpe.data.formats import FORMATS, reading
+from bpe.data.formats._mapping import Mapping
 from bpe.data.manifest import ShardEntry
 from bpe.data.writing import write_batches
 
@@ -135,6 +137,39 @@ def test_masks(tmp_path: Path) -> None:
 
 
 # Files and folders ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", MAPPED)
+def test_thousands_of_shards_need_no_open_files(form: str, tmp_path: Path) -> None:
+    docs = [[END, i] if form == "llmc" else [i, END] for i in range(30)]
+    write_shards(docs, tmp_path, shard_size=2, format=form)
+    before = len(os.listdir("/dev/fd"))
+    shards = TokenShards(tmp_path, end_of_text=END if form in ("nanogpt", "llmc") else None)
+    assert len(os.listdir("/dev/fd")) == before
+    assert len(shards.shards) == 30
+    assert [document.tolist() for document in shards.documents] == docs
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 1), (0, 20_000), (1, 4096), (4096, 1), (8191, 2), (12_345, 7655)])
+def test_a_mapping_has_the_bytes_of_the_file(start: int, size: int, tmp_path: Path) -> None:
+    data = np.random.default_rng(0).bytes(20_000)
+    (tmp_path / "x").write_bytes(data)
+    with open(tmp_path / "x", "rb") as file:
+        view = memoryview(Mapping(file.fileno(), start, size))  # lives longer than the file object and the mapping
+    assert view.readonly
+    assert view == data[start : start + size]
+
+
+def test_a_mapping_that_cannot_be(tmp_path: Path) -> None:
+    with open(tmp_path / "x", "w+b") as file:
+        for start, size in ((0, 0), (1, 2**63 - 1), (2**63, 1), (2**63 - 1, 2**63 - 1)):
+            with pytest.raises(ValueError, match="cannot be mapped; there must be at least one"):
+                Mapping(file.fileno(), start, size)
+        with pytest.raises(OSError, match=r"Cannot allocate memory; see sysctl vm.max_map_count|Invalid argument"):
+            Mapping(file.fileno(), 0, 1 << 62)
+        closed = file.fileno()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        Mapping(closed, 0, 1)
 
 
 @pytest.mark.parametrize("form", MAPPED)

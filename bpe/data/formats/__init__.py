@@ -8,7 +8,7 @@ which data meets them:
 - `spooling.py` keeps the index of a shard on disk while it is written;
 - `native.py`, `megatron.py`, `columns.py` (Parquet and Arrow), `streams.py` (nanoGPT and llm.c), `datatrove.py` and
   `dolma.py`, the layouts;
-- `reading.py` open shards: checks of sizes and offsets, memory maps, documents in batches.
+- `reading.py` open shards: checks of sizes and offsets, documents in batches, and with `_mapping.pyx` memory maps.
 
 Invariants: ids, lengths and counts that a format cannot hold are refused; a shard's files appear complete, and last the
 one that makes the shard valid; nothing of a file is used before its header and sizes are checked. Cost: linear;

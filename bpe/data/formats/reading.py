@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bpe.data.formats._mapping import Mapping
 from bpe.data.formats.spooling import Spool
 from bpe.errors import FormatError, check_int
 
@@ -225,8 +226,8 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
         raise FormatError(f"its header needs {needed} bytes, but the file has {size}; it may be truncated", path=path)
     if not count:
         return np.empty(0, dtype=dtype)
-    # a plain array: views of the subclass np.memmap take twice as long to make
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=start, shape=(count,)))
+    with open(path, "rb") as file:
+        return np.frombuffer(memoryview(Mapping(file.fileno(), start, count * dtype.itemsize)), dtype=dtype)
 
 
 def numbers_in(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:

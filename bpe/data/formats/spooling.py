@@ -12,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.data.formats._mapping import Mapping
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -62,7 +64,8 @@ class Spool:
                 self._file.flush()
                 if not self.length:
                     return np.empty(0, dtype=self.dtype)
-                return np.asarray(np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self.length,)))
+                mapping = Mapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
+                return np.frombuffer(memoryview(mapping), dtype=self.dtype)
         finally:
             self.discard()
 

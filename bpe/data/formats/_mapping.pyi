@@ -1,0 +1,6 @@
+from typing import final
+
+@final
+class Mapping:
+    def __new__(cls, file: int, start: int, size: int) -> Mapping: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -1,0 +1,46 @@
+"""Bytes of a file, mapped into memory for reading without keeping the file open.
+
+The standard library's `mmap`, and so `np.memmap`, keeps a file descriptor for each mapping. A process may have some
+thousand descriptors (`ulimit -n`), and a corpus has more files than that; Linux allows 65,530 mappings.
+"""
+
+import os
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.errno cimport ENOMEM, errno
+
+cdef extern from "sys/mman.h" nogil:
+    void* MAP_FAILED
+    int MAP_SHARED, PROT_READ
+    void* mmap(void* address, size_t length, int protection, int flags, int file, size_t offset)
+    int munmap(void* address, size_t length)
+
+
+cdef class Mapping:
+    """Some bytes of a file, as an object with the buffer protocol; unmapped when nothing refers to it any more.
+
+    The caller checks that the file has them: reading beyond its end kills the process.
+    """
+    cdef void* memory                  # whole pages
+    cdef size_t length                 # of the pages up to the last byte
+    cdef size_t lead                   # bytes of the first page before the first byte
+
+    def __cinit__(self, int file, size_t start, size_t size):
+        """Map `size` bytes, at least 1, from byte `start` of an open file; OSError if the system refuses."""
+        cdef size_t page = os.sysconf("SC_PAGESIZE")
+        if size == 0 or size > (<size_t>-1 >> 1) or start > (<size_t>-1 >> 1) - size:
+            raise ValueError(f"{size} bytes from {start} on cannot be mapped; there must be at least one")
+        self.lead = start % page
+        self.length = self.lead + size
+        self.memory = mmap(NULL, self.length, PROT_READ, MAP_SHARED, file, start - self.lead)
+        if self.memory == MAP_FAILED:
+            self.memory = NULL
+            advice = "; see sysctl vm.max_map_count, of which a shard takes two or three" if errno == ENOMEM else ""
+            raise OSError(errno, os.strerror(errno) + advice)
+
+    def __dealloc__(self):
+        if self.memory != NULL:
+            munmap(self.memory, self.length)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <char*>self.memory + self.lead, self.length - self.lead, 1, flags)
