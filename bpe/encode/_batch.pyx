@@ -384,3 +384,30 @@ cdef class EncodeJob:
             bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
         ids = self.done if self.n_parts == 1 else self.delivery.taken()
         return ids, lengths, bad
+
+
+cdef class VisitJob(EncodeJob):
+    """Texts that one thread encodes, and whose ids are read where they were written, without a copy.
+
+    Args:
+        encoder, threads: as for any job; `threads` is 1.
+        visit: called as visit(ids, lengths, bad) with what `result` would return; `ids` is valid during the call only.
+
+    """
+
+    cdef object visit
+
+    def __init__(self, encoder, threads, visit):
+        self.visit = visit
+
+    cdef int finish(self, Worker worker) except -1:
+        """Call `visit` after all texts are encoded."""
+        cdef Py_ssize_t n = worker.space.out.n
+        ids, lengths, bad = self.result()
+        try:
+            if n:
+                ids = np.asarray(<token_t[:n]>worker.space.out.data)
+            self.visit(ids, lengths, bad)
+        finally:
+            self.encoder.give_back(worker.space)
+        return 0

@@ -23,7 +23,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
-from bpe.encode.engine import NOTHING, Around, BlockIds, Engine
+from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, Visit
 from bpe.merge._supermerge import SuperMerger
 from bpe.pretokenize.pipeline import Pretokens
 from bpe.pretokenize.pretokenizer import scanner_of
@@ -186,6 +186,11 @@ class BoundlessEngine(MarkedEngine):
     ) -> TokenBatch:
         """As `Engine.encode_documents`."""
         return self._joined_batch(super().encode_documents(buffer, starts, ends, threads, around))
+
+    def visit_documents(self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visit: Visit) -> None:
+        """As `Engine.visit_documents`."""
+        batch = self.encode_documents(buffer, starts, ends, 1)
+        visit(batch.ids, batch.offsets)
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
         """As `Engine.encode_words`."""

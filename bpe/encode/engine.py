@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, cast
@@ -23,7 +23,7 @@ from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
-from bpe.encode._batch import EncodeJob
+from bpe.encode._batch import EncodeJob, VisitJob
 from bpe.encode._file_blocks import BlockJob
 from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
@@ -55,6 +55,9 @@ Item = str | bytes | Pretokens | int
 #: The ids to add before and after each text; None for none.
 Around = tuple[int | None, int | None]
 NOTHING: Around = (None, None)
+
+#: What `Engine.visit_documents` calls with ids and offsets.
+Visit = Callable[[NDArray[np.uint32], NDArray[np.int64]], object]
 
 _NO_IDS = np.empty(0, dtype=np.uint32)
 _NO_COUNTS = np.empty(0, dtype=np.int64)
@@ -406,6 +409,26 @@ class Engine:
         if bad >= 0:
             self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
         return batch
+
+    def visit_documents(self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visit: Visit) -> None:
+        """Call visit(ids, offsets) with the result of `encode_documents`, from one thread.
+
+        The ids are valid during the call only: they are read where the kernel wrote them, which spares a copy.
+        """
+        if not self.direct or self._chars:
+            batch = self.encode_documents(buffer, starts, ends, 1)
+            visit(batch.ids, batch.offsets)
+            return
+
+        def checked(ids: NDArray[np.uint32], lengths: NDArray[np.int64], bad: int) -> None:
+            if bad >= 0:
+                self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
+            visit(ids, offsets_of(lengths))
+
+        job = VisitJob(self.kernel, 1, checked)
+        job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+        job.prepare()
+        job.work()
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
         """The ids of words, each encoded as one pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.

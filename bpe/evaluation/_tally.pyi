@@ -20,10 +20,10 @@ class TextMarks:
 
 def tally(
     marks: TextMarks,
-    ids: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    sizes: NDArray[np.uint32],
     table: NDArray[np.uint64],
     sums: NDArray[np.int64],
     number_f1: NDArray[np.float64],
+    ids: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    sizes: NDArray[np.uint32],
 ) -> None: ...

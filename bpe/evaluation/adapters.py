@@ -106,6 +106,12 @@ class Adapter:
         """The ids of documents in one buffer, in the caller's thread."""
         raise NotImplementedError
 
+    def visit(
+        self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], use: Callable[..., object]
+    ) -> None:
+        """Call use(ids, offsets, sizes) with what `encode` returns; the arrays are valid during the call only."""
+        use(*self.encode(text, starts, ends))
+
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""
         raise NotImplementedError
@@ -170,6 +176,15 @@ class OwnAdapter(Adapter):
             rows.append(ids)
             sizes.append(sizes_of(spans[:, 0], len(document)))
         return _joined(rows, sizes)
+
+    def visit(
+        self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], use: Callable[..., object]
+    ) -> None:
+        """As `Adapter.visit`; the ids are not copied if they are those of the kernel."""
+        if self.direct and not self.engine.specials.always:
+            self.engine.visit_documents(text, starts, ends, lambda ids, offsets: use(ids, offsets, NO_SIZES))
+        else:
+            super().visit(text, starts, ends, use)
 
     def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
         """Whether the tokens of each document have as many bytes as the document."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bpe.base._aho_corasick import Finder
 from bpe.corpus.blocks import Block, document_cut, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, EndCut
@@ -22,6 +23,8 @@ from bpe.evaluation.adapters import Adapter, OwnAdapter
 
 #: White space that a long document may be cut next to.
 _WHITE = frozenset(b" \t\n\v\f\r")
+#: A longer rest of a document, in bytes, goes into the block that it begins in: it would be copied twice.
+_REST = 1 << 16
 #: How far before the end of a block a cut is searched, how far after it a tokenizer looks, and how many are tried.
 _TRIES, _AHEAD = 64, 64
 
@@ -107,7 +110,7 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def end_cut(sources: Sources, adapters: Sequence[Adapter]) -> EndCut | None:
-    """Where a block may end: after a document, or else within one where no tokenizer and no word is cut."""
+    """Where a block may end: after a document, or within a long one where no tokenizer and no word is cut."""
     at_documents = document_cut(sources.separators, sources.keep_separator)
     lasts: list[Callable[[memoryview, int], int]] = []
     for adapter in adapters:
@@ -116,15 +119,17 @@ def end_cut(sources: Sources, adapters: Sequence[Adapter]) -> EndCut | None:
         if adapter.engine.specials.always:
             return at_documents
         lasts.append(adapter.engine.last_cut)
-    separators = sources.separators
+    finder = Finder(sources.separators)
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         found = at_documents(buffer, low, end) if at_documents is not None else None
-        if found is not None:
+        if found is not None and end - found[1] <= _REST:
             return found
         with memoryview(buffer) as whole, whole[:end] as text:
-            at = common_cut(text, low, lasts, max((len(each) for each in separators), default=0))
-        return None if at is None else (at, at)
+            at = common_cut(text, low if found is None else found[1], lasts, finder.longest)
+            if at is None or finder.crosses(text, at):
+                return found
+        return at, at
 
     return cut
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,10 +177,9 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables, mod
     rows = []
     for adapter, table in zip(adapters, tables.own(), strict=True):
         with error_context(block.source or adapter.name):
-            ids, offsets, sizes = adapter.encode(block.text, starts, ends)
             sums = np.empty((len(starts), len(TOKEN_SUMS)), dtype=np.int64)
             number_f1 = np.empty(len(starts))
-            tally(marks, ids, offsets, sizes, table, sums, number_f1)
+            adapter.visit(block.text, starts, ends, partial(tally, marks, table, sums, number_f1))
         rows.append(_rows(marks, sums, number_f1))
     size = len(block.text)
     done = _Done(rows, block.begins, block.closes, size)

@@ -26,6 +26,7 @@ from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
+from bpe.tokenizer import engine_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
@@ -598,6 +599,34 @@ def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: p
     batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
     assert batch == encoder.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
     assert np.array_equal(batch[0], tok.encode(buffer))
+
+
+@pytest.mark.parametrize("options", [{}, {"model": "char"}, {"superwords": bpe.SuperWords(kind="boundless")}])
+def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any]) -> None:
+    texts = [text.encode() for text in ("low lower 42", "", "낮은 lowest", "low " * 500)]
+    tok = bpe.train(texts=texts, vocab_size=290, **options)
+    ends = np.cumsum([len(text) for text in texts])
+    starts, buffer, engine = np.concatenate(([0], ends[:-1])), b"".join(texts), engine_of(tok)
+    found: list[tuple[list[int], list[int]]] = []
+    for part in (slice(0, 4), slice(1, 2), slice(0, 0)):
+        expected = engine.encode_documents(buffer, starts[part], ends[part], 1)
+        engine.visit_documents(
+            buffer, starts[part], ends[part], lambda *got: found.append((got[0].tolist(), [*got[1]]))
+        )
+        assert found.pop() == (expected.ids.tolist(), expected.offsets.tolist())
+    with pytest.raises(RuntimeError, match="stop"):
+        engine.visit_documents(buffer, starts, ends, raise_stop)
+    assert engine.encode_documents(buffer, starts, ends, 1).to_list() == [tok.encode(text).tolist() for text in texts]
+
+
+def test_visiting_refuses_symbols_without_an_id() -> None:
+    engine = engine_of(bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus"))
+    with pytest.raises(ValueError, match="byte 0x62 of the text b'bug' is not in the vocabulary"):
+        engine.visit_documents(b"hugbug", np.array([0, 3]), np.array([3, 6]), raise_stop)
+
+
+def raise_stop(*_: object) -> None:
+    raise RuntimeError("stop")
 
 
 def test_documents_outside_the_buffer_are_refused() -> None:

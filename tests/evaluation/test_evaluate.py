@@ -170,6 +170,25 @@ def test_long_documents_are_cut(tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_pa
     assert corpora.end_cut(sources, [adapt(tok), adapt(bpe.train(texts=["ab"], num_merges=1, model="char"))]) is None
 
 
+def test_a_long_document_continues_in_the_next_block(tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    long = "low lower lowest\n\n" * 8000
+    for separator, rest, cuts_document in (("<doc>", long, True), ("<doc>", "low " * 99, False), ("\n\n", long, False)):
+        path.write_text(f"low{separator}{rest}")
+        sources = bpe.Sources(path, separator=separator)
+        cut = corpora.end_cut(sources, [adapt(tok), adapt(other)])
+        assert cut is not None
+        data = bytearray(path.read_bytes())
+        found = cut(data, 0, len(data))
+        assert found is not None
+        assert (found[0] == found[1]) is cuts_document
+        assert found[0] == data.rindex(separator.encode()) if not cuts_document else len(data) - found[0] < 1000
+        parts = path.read_text().split(separator)
+        parts = parts[:-1] if parts[-1] == "" else parts
+        expected = bpe.evaluate([tok, other], texts=parts).to_dict()
+        assert bpe.evaluate([tok, other], files=path, separator=separator).to_dict() == expected
+
+
 def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
     texts = [text[:n] for n in range(1, 30) for text in CORPUS[:4]]
     one = bpe.evaluate([tok, other], texts=texts, seed=1).to_dict()

@@ -54,7 +54,7 @@ def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: 
     for given_sizes in (np.empty(0, dtype=np.uint32), ids):
         table = np.arange(16, dtype=np.uint64) << np.uint64(COUNT_BITS)
         sums, number_f1 = np.empty((len(rows), 6), dtype=np.int64), np.empty(len(rows))
-        tally(marks, ids, offsets, given_sizes, table, sums, number_f1)
+        tally(marks, table, sums, number_f1, ids, offsets, given_sizes)
         for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
             assert marks.sums[number].tolist() == naive.text_sums(data, mode)
             found, f1 = naive.cut_sums(data, naive.cuts_of(row), mode)
@@ -69,7 +69,7 @@ def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
     table = np.arange(4, dtype=np.uint64) << np.uint64(COUNT_BITS)
     sums, number_f1 = np.empty((2, 6), dtype=np.int64), np.empty(2)
     ids, offsets = np.array([3, 3, 2], dtype=np.uint32), np.array([0, 2, 3])
-    tally(marks, ids, offsets, np.empty(0, dtype=np.uint32), table, sums, number_f1)
+    tally(marks, table, sums, number_f1, ids, offsets, np.empty(0, dtype=np.uint32))
     assert sums.tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
 
 
@@ -78,11 +78,11 @@ def test_bad_arrays_are_refused() -> None:
     table, none = np.zeros(4, dtype=np.uint64), np.empty(0, dtype=np.uint32)
     sums, number_f1 = np.empty((1, 6), dtype=np.int64), np.empty(1)
     with pytest.raises(ValueError, match="not below 4"):
-        tally(marks, np.array([4], dtype=np.uint32), np.array([0, 1]), none, table, sums, number_f1)
+        tally(marks, table, sums, number_f1, np.array([4], dtype=np.uint32), np.array([0, 1]), none)
     with pytest.raises(ValueError, match="offset"):
-        tally(marks, np.array([1], dtype=np.uint32), np.array([0, 2]), none, table, sums, number_f1)
+        tally(marks, table, sums, number_f1, np.array([1], dtype=np.uint32), np.array([0, 2]), none)
     with pytest.raises(ValueError, match="do not fit"):
-        tally(marks, np.array([1], dtype=np.uint32), np.array([0, 1]), none, table, sums[:, :5].copy(), number_f1)
+        tally(marks, table, sums[:, :5].copy(), number_f1, np.array([1], dtype=np.uint32), np.array([0, 1]), none)
     with pytest.raises(ValueError, match="within"):
         TextMarks(b"abc", np.array([0]), np.array([4]), 0, True)
 
