@@ -296,12 +296,19 @@ def _add_evaluate(command: Parser) -> None:
         "--morphemes", metavar="FILE", help="words, one a line, with spaces between their morphemes, to compare with"
     )
     command.add_argument(
-        "--reference", metavar="NAME", help="the corpus that premiums are relative to; default the first"
+        "--reference", metavar="NAME", help="the corpus that the others are compared with; default the first"
     )
+    _add_parallel(command)
     command.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="decides the intervals; default 0")
     _add_input_format(command)
     _add_documents(command)
     _add_threads(command)
+
+
+def _add_parallel(command: Parser) -> None:
+    command.add_argument(
+        "--parallel", action="store_true", help="the corpora say the same, document by document: print premiums"
+    )
 
 
 def _add_sanity_check(command: Parser) -> None:
@@ -323,6 +330,7 @@ def _add_report(command: Parser) -> None:
     command.add_argument(
         "-o", "--output", metavar="report.html", type=file_path, required=True, help="the page to write"
     )
+    _add_parallel(command)
     _add_input_format(command)
     _add_documents(command)
 

@@ -42,6 +42,7 @@ def evaluate(args: argparse.Namespace) -> None:
         corpora,
         words=args.words,
         reference=args.reference,
+        parallel=args.parallel,
         morphemes=None if args.morphemes is None else _morphemes(args.morphemes),
         threads=args.threads,
         seed=args.seed,

@@ -38,7 +38,7 @@ def report(args: argparse.Namespace) -> None:
         check_output(args.output, [*named(tokenizers).values(), *named(files).values()])
     loaded = loaded_by_name(tokenizers)
     corpora = {name: _sources(args, path) for name, path in named(files).items()}
-    evaluation = bpe.evaluate(loaded, corpora) if corpora else None
+    evaluation = bpe.evaluate(loaded, corpora, parallel=args.parallel) if corpora else None
     write_page(args.output, loaded, evaluation, {name: beginning_of(each) for name, each in corpora.items()})
     log_skipped(sum(each.skipped for each in corpora.values()))
     log.info("%s: %s", args.output, ", ".join(loaded))

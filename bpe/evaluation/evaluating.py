@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
@@ -42,7 +41,7 @@ def evaluate(
     words: Words = "script",
     morphemes: Morphemes | None = None,
     reference: str | None = None,
-    parallel: bool | None = None,
+    parallel: bool = False,
     alpha: float = ALPHA,
     rare: int = 10,
     resamples: int = 1000,
@@ -68,9 +67,8 @@ def evaluate(
         words: "script" takes words between white space, and single characters of Chinese, Japanese and Thai;
             "spaces" and "characters" take one of the two for all text.
         morphemes: words with their morphemes, {"unhappy": ["un", "happy"]} or lists alone, to compare with.
-        reference: the corpus that premiums are relative to; None for the first one.
-        parallel: whether the corpora say the same, document by document; None for whether they have equally many
-            documents.
+        reference: the corpus that the others are compared with; None for the first one.
+        parallel: whether the corpora say the same, document by document; only then there are premiums.
         alpha: the order of the Rényi entropy.
         rare: tokens of the vocabulary that occur less often are rare.
         resamples: how often documents are drawn anew for intervals; 0 for no intervals.
@@ -105,15 +103,15 @@ def evaluate(
         confidence=_number("confidence", confidence, 0, 1),
         seed=check_int("seed", seed, 0),
         reference=reference,
-        parallel=bool(parallel),
+        parallel=parallel,
     )
     segments = None if morphemes is None else checked_morphemes(morphemes)
     sizes = [corpus.size for corpus in found]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
         tallies = [tallies_of(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
-    if parallel is None:
-        settings = _with_parallel(settings, [each[0].groups.documents for each in tallies])
+    if parallel:
+        _check_parallel({name: each[0].groups.documents for name, each in zip(names, tallies, strict=True)})
     draws = [Draws(each, settings) for each in tallies]
     results = []
     for number, adapter in enumerate(adapters):
@@ -146,9 +144,14 @@ def adapters_of(tokenizers: Any) -> list[Adapter]:
     return found
 
 
-def _with_parallel(settings: Settings, documents: Sequence[int]) -> Settings:
-    """The settings with `parallel` found: several corpora have equally many documents."""
-    return replace(settings, parallel=len(documents) > 1 and len(set(documents)) == 1 and documents[0] > 0)
+def _check_parallel(documents: Mapping[str, int]) -> None:
+    """Raise ValueError unless there are several corpora with equally many documents."""
+    if len(documents) < 2 or len(set(documents.values())) > 1:
+        given = ", ".join(f"{name or 'the only one'} has {n}" for name, n in documents.items())
+        raise ValueError(
+            f"parallel is True, but of the documents {given}; parallel corpora are at least two, and say the same "
+            "document by document"
+        )
 
 
 def _number(name: str, value: object, least: float, most: float) -> float:

@@ -94,12 +94,12 @@ def gini(costs: Sequence[float]) -> float | None:
 
 
 def premiums(costs: Mapping[str, float], reference: str) -> dict[str, float | None]:
-    """The tokens that each language takes for the same content, relative to one of them (Petrov et al. 2023).
+    """The cost of each corpus relative to one of them: of parallel texts, the premium of Petrov et al. 2023.
 
     >>> premiums({"en": 100, "ko": 240}, "en")
     {'en': 1.0, 'ko': 2.4}
     """
-    return {name: ratio(cost, costs[reference]) for name, cost in costs.items()}
+    return {name: ratio(cost, costs.get(reference, 0)) for name, cost in costs.items()}
 
 
 def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:

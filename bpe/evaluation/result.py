@@ -45,7 +45,7 @@ class Settings:
         alpha: the order of the Rényi entropy.
         rare: tokens with fewer occurrences are rare.
         resamples, confidence, seed: of the intervals.
-        reference: the corpus that premiums are relative to; None for the first.
+        reference: the corpus that the others are compared with; None for the first.
         parallel: whether the corpora say the same, document by document.
 
     """
@@ -286,10 +286,11 @@ class TokenizerResult:
         """What compares the corpora."""
         costs = self.costs()
         found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())), "parallel": self._settings.parallel}
+        tokens = {name: result.sums["tokens"] for name, result in self.corpora.items()}
+        reference = self._settings.reference or next(iter(tokens))
+        found["relative_tokens_per_byte"] = metrics.premiums(costs, reference)
         found["gini_parallel"] = found["premium"] = None
         if self._settings.parallel:
-            tokens = {name: result.sums["tokens"] for name, result in self.corpora.items()}
-            reference = self._settings.reference or next(iter(tokens))
             found["gini_parallel"] = metrics.gini(list(tokens.values()))
             found["premium"] = metrics.premiums(tokens, reference)
         return found
@@ -343,7 +344,7 @@ class Evaluation(Sequence[TokenizerResult]):
     def to_dict(self) -> dict[str, Any]:
         """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
 
-        With named corpora, "corpora" has the same metrics for each, and "gini" and "premium" compare them. An interval
+        With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An interval
         of a metric is `name_interval`: [low, high]. What is undefined is None.
         """
         if len(self.results) == 1:

@@ -26,7 +26,7 @@ def metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
 
 
 def corpora(facts: Mapping[str, Facts]) -> Html:
-    """Bars of bytes per token, tokens and premiums by corpus, and all metrics; empty without named corpora."""
+    """Bars by corpus, and all metrics; empty without named corpora. Only parallel corpora have premiums."""
     names = corpora_of(facts)
     if not names:
         return Html("")
@@ -34,16 +34,19 @@ def corpora(facts: Mapping[str, Facts]) -> Html:
         bar_chart(title, bars_of(facts, key), label_of(key))
         for key, title in (("bytes_per_token", "Bytes per token by corpus"), ("tokens", "Tokens by corpus"))
     ]
-    premiums = {name: each["premium"] for name, each in facts.items() if isinstance(each.get("premium"), dict)}
-    if premiums:
+    for key, title in (
+        ("premium", "Premium: tokens for the same content, relative to the reference"),
+        ("relative_tokens_per_byte", "Tokens per byte, relative to the reference (the texts differ)"),
+    ):
+        ratios = {name: each[key] for name, each in facts.items() if isinstance(each.get(key), dict)}
+        if not ratios:
+            continue
         groups = {
-            corpus: {
-                name: (float(each[corpus]),) * 3 for name, each in premiums.items() if each.get(corpus) is not None
-            }
+            corpus: {name: (float(each[corpus]),) * 3 for name, each in ratios.items() if each.get(corpus) is not None}
             for corpus in names
         }
-        title = "Premium: tokens for the same content, relative to the reference"
-        charts.append(bar_chart(title, groups, "tokens relative to the reference"))
+        charts.append(bar_chart(title, groups, label_of(key)))
+        break
     tables = []
     for corpus in names:
         each = {name: found["corpora"][corpus] for name, found in facts.items() if corpus in found.get("corpora", {})}

@@ -119,7 +119,7 @@ def _small() -> bpe.Tokenizer:
 
 def test_corpora_by_name(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
     named = {"en": CORPUS[:1] * 2, "ko": CORPUS[1:2] * 2, "ja": CORPUS[2:3] * 2}
-    found = bpe.evaluate([tok, other], named, reference="ko", words="spaces").to_dict()
+    found = bpe.evaluate([tok, other], named, reference="ko", words="spaces", parallel=True).to_dict()
     assert set(found) == {"tokenizers"}
     for each, one in zip(found["tokenizers"], (tok, other), strict=True):
         every = [text.encode() for texts in named.values() for text in texts]
@@ -132,6 +132,7 @@ def test_corpora_by_name(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
         assert each["gini"] == pytest.approx(sum(abs(a - b) for a in costs for b in costs) / (2 * 9 * mean), abs=1e-12)
         n = {name: each["corpora"][name]["tokens"] for name in named}
         assert each["premium"] == {name: n[name] / n["ko"] for name in named}
+        assert each["relative_tokens_per_byte"] == dict(zip(named, (cost / costs[1] for cost in costs), strict=True))
     first, second = found["tokenizers"]
     assert second["normalized_sequence_length"] == second["tokens"] / first["tokens"]
     assert second["corpora"]["ko"]["normalized_sequence_length"] > 1
@@ -187,6 +188,18 @@ def test_a_long_document_continues_in_the_next_block(tok: bpe.Tokenizer, other: 
         parts = parts[:-1] if parts[-1] == "" else parts
         expected = bpe.evaluate([tok, other], texts=parts).to_dict()
         assert bpe.evaluate([tok, other], files=path, separator=separator).to_dict() == expected
+
+
+def test_only_parallel_corpora_have_premiums(tok: bpe.Tokenizer) -> None:
+    found = bpe.evaluate(tok, {"en": ["low", "lower"], "ko": ["낮은", "높은"], "none": []}, reference="ko")
+    facts = found.to_dict()
+    assert facts["premium"] is facts["gini_parallel"] is None
+    assert set(facts["relative_tokens_per_byte"]) == {"en", "ko"}
+    empty = bpe.evaluate(tok, {"en": ["low"], "none": []}, reference="none").to_dict()
+    assert empty["relative_tokens_per_byte"] == {"en": None}
+    for corpora in ({"en": ["low"], "ko": ["낮은", "높은"]}, {"en": ["low"]}):
+        with pytest.raises(ValueError, match=r"parallel is True, but of the documents en has 1.*document by document"):
+            bpe.evaluate(tok, corpora, parallel=True)
 
 
 def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
