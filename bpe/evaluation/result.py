@@ -344,8 +344,8 @@ class Evaluation(Sequence[TokenizerResult]):
     def to_dict(self) -> dict[str, Any]:
         """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
 
-        With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An interval
-        of a metric is `name_interval`: [low, high]. What is undefined is None.
+        With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An
+        interval of a metric is `name_interval`: [low, high]. What is undefined is None.
         """
         if len(self.results) == 1:
             return self.results[0].to_dict()

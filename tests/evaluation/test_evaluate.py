@@ -197,9 +197,9 @@ def test_only_parallel_corpora_have_premiums(tok: bpe.Tokenizer) -> None:
     assert set(facts["relative_tokens_per_byte"]) == {"en", "ko"}
     empty = bpe.evaluate(tok, {"en": ["low"], "none": []}, reference="none").to_dict()
     assert empty["relative_tokens_per_byte"] == {"en": None}
-    for corpora in ({"en": ["low"], "ko": ["낮은", "높은"]}, {"en": ["low"]}):
+    for two in ({"en": ["low"], "ko": ["낮은", "높은"]}, {"en": ["low"]}):
         with pytest.raises(ValueError, match=r"parallel is True, but of the documents en has 1.*document by document"):
-            bpe.evaluate(tok, corpora, parallel=True)
+            bpe.evaluate(tok, two, parallel=True)
 
 
 def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
@@ -432,3 +432,18 @@ def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     assert bpe.evaluate(tok, files=tmp_path / "bad.txt", encoding_errors="bytes")["characters"] == 5
     with pytest.raises(OSError, match=r"none\.txt"):
         bpe.evaluate(tok, files=tmp_path / "none.txt")
+
+
+def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    found = bpe.evaluate({"a": tok, "b": other}, {"en": ["low", "lower"], "ko": ["낮은", "높은"]})
+    frame, arrow = found.to_pandas(), found.to_arrow()
+    assert isinstance(frame, pandas.DataFrame)
+    assert arrow.column_names == list(frame.columns)
+    assert frame[["tokenizer", "corpus"]].values.tolist() == [[a, b] for a in "ab" for b in ("", "en", "ko")]
+    for rows in (frame.to_dict("records"), arrow.to_pylist()):
+        for row in rows:
+            result = found[row["tokenizer"]].corpora.get(row["corpus"], found[row["tokenizer"]].total)
+            assert row["tokens"] == result["tokens"]
+            assert row["bytes_per_token"] == result["bytes_per_token"]

@@ -34,7 +34,8 @@ def marked(documents: list[bytes], mode: str) -> TextMarks:
 
 def tokens_of(data: bytes, sizes: list[int]) -> list[bytes]:
     """The text in pieces of these sizes, again and again."""
-    found, at = [], 0
+    found: list[bytes] = []
+    at = 0
     while at < len(data):
         size = sizes[len(found) % len(sizes)]
         found.append(data[at : at + size])
