@@ -16,7 +16,8 @@ A cell is 16 bits wide while that holds every id, which halves the memory, else 
 
 from bpe.base._team cimport Team
 from bpe.base._types cimport byte_t, cell_t, count_t
-from libc.stdint cimport int64_t, uint16_t, uint32_t
+from bpe.training._token_table cimport Tokens
+from libc.stdint cimport uint16_t, uint32_t
 
 cdef enum:
     ANCHORS = 256             # parts of a job begin and end at some of them
@@ -49,10 +50,7 @@ cdef struct SymbolAlphabet:
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
     byte_t* occurs            # (n_tokens,) OUT: set for each token that is written
 
-cdef int lay_out(
-    Symbols* symbols, const SymbolAlphabet* alphabet, const byte_t[::1] blob, const int64_t[::1] offsets,
-    const int64_t[::1] counts, const int64_t[::1] order,
-) except -1 nogil
+cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_count) except -1
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil
 cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil

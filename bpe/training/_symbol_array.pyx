@@ -9,8 +9,9 @@ from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
+from bpe.training._token_table cimport Tokens
 from libc.stdint cimport int64_t, uint16_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
 
@@ -192,6 +193,42 @@ cdef int lay_out(
     else:
         write_words(<uint16_t*>symbols.cells, &words, order)
     choose_anchors(symbols)
+    return 0
+
+
+cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_count) except -1:
+    """Write the symbols of a `Words`, given the first tokens of a `Start`: the highest count first if `by_count`.
+
+    A token that occurs gets a length of at least 1, since no merge may have it as its result.
+    """
+    cdef const byte_t[::1] blob = words.blob
+    cdef const int64_t[::1] offsets = words.offsets, counts = words.counts
+    cdef const int64_t[::1] order = words.order(by_count)
+    cdef const uint32_t[::1] inner = start.inner, last = start.last
+    cdef int spelling = start.spelling
+    cdef SymbolAlphabet alphabet
+    cdef bint encoded = spelling == TOKENS
+    cdef size_t i
+    if not 0 <= spelling <= TOKENS or (inner is None) != encoded or (last is None) != encoded:
+        raise ValueError(f"spelling is {spelling}; bytes and characters need tables of symbols, tokens have none")
+    check_offsets(offsets, counts.shape[0], blob.shape[0])
+    alphabet.spelling, alphabet.inner, alphabet.last, alphabet.n_symbols = <Spelling>spelling, NULL, NULL, 0
+    if inner is not None and inner.shape[0] > 0 and last.shape[0] > 0:
+        alphabet.inner, alphabet.last = &inner[0], &last[0]
+        alphabet.n_symbols = min(inner.shape[0], last.shape[0])
+    alphabet.n_tokens, alphabet.mark = tokens.n, start.mark
+    if alphabet.mark != NO_TOKEN and alphabet.mark >= tokens.n:
+        raise ValueError(f"the end-of-word mark is token {alphabet.mark}; the vocabulary has {tokens.n} tokens")
+    alphabet.occurs = <byte_t*>calloc(tokens.n + 1, 1)
+    if alphabet.occurs == NULL:
+        raise MemoryError(f"no memory for {tokens.n} tokens")
+    try:
+        with nogil:
+            lay_out(symbols, &alphabet, blob, offsets, counts, order)
+            for i in range(tokens.n):
+                tokens.items[i].length = max(tokens.items[i].length, <uint32_t>alphabet.occurs[i])
+    finally:
+        free(alphabet.occurs)
     return 0
 
 

@@ -13,7 +13,6 @@ Not here: counting words, alphabets, what ids and options mean (`bpe/training/tr
 
 import numpy as np
 
-from bpe.base._bounds cimport check_offsets
 from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
@@ -24,12 +23,12 @@ from bpe.training._pair_merge cimport (
 )
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, pair_hash
 from bpe.training._recount cimport Plan, recount
-from bpe.training._symbol_array cimport TOKENS, Spelling, SymbolAlphabet, Symbols, compact, id_t, lay_out, widen
+from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
 from bpe.training._veto cimport MOST_FORBIDDEN, Veto, is_refused, is_vetoed, refuse
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 cdef enum TieBreak:
@@ -188,7 +187,7 @@ cdef class Trainer:
         for token, ends_word, reserved, length in start.tokens:
             add_token(&self.state.tokens, token, len(token), ends_word, reserved, length)
         self.state.symbols.wide = self.state.tokens.n >= self.narrow
-        self.write_symbols(words, start)
+        write_symbols(&self.state.symbols, &self.state.tokens, words, start, self.tie_break != BY_FIRST)
         self.take_memory(memory)
         self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.state.symbols.n // self.least))
         self.teams = (self.team,)
@@ -213,42 +212,6 @@ cdef class Trainer:
         veto.whole_characters, self.state.mark_size = rule.whole_characters, rule.mark_size
         if self.scripts:
             veto.scripts, veto.n_scripts = self.scripts, len(self.scripts)
-        return 0
-
-    cdef int write_symbols(self, words, start) except -1:
-        """Write the words' symbols: the highest count first, or in the words' order for ties by first position.
-
-        A token that occurs gets a length of at least 1, since no merge may have it as its result.
-        """
-        cdef const byte_t[::1] blob = words.blob
-        cdef const int64_t[::1] offsets = words.offsets, counts = words.counts
-        cdef const int64_t[::1] order = words.order(self.tie_break != BY_FIRST)
-        cdef const uint32_t[::1] inner = start.inner, last = start.last
-        cdef int spelling = start.spelling
-        cdef Tokens* tokens = &self.state.tokens
-        cdef SymbolAlphabet alphabet
-        cdef bint encoded = spelling == TOKENS
-        cdef size_t i
-        if not 0 <= spelling <= TOKENS or (inner is None) != encoded or (last is None) != encoded:
-            raise ValueError(f"spelling is {spelling}; bytes and characters need tables of symbols, tokens have none")
-        check_offsets(offsets, counts.shape[0], blob.shape[0])
-        alphabet.spelling, alphabet.inner, alphabet.last, alphabet.n_symbols = <Spelling>spelling, NULL, NULL, 0
-        if inner is not None and inner.shape[0] > 0 and last.shape[0] > 0:
-            alphabet.inner, alphabet.last = &inner[0], &last[0]
-            alphabet.n_symbols = min(inner.shape[0], last.shape[0])
-        alphabet.n_tokens, alphabet.mark = tokens.n, start.mark
-        if alphabet.mark != NO_TOKEN and alphabet.mark >= tokens.n:
-            raise ValueError(f"the end-of-word mark is token {alphabet.mark}; the vocabulary has {tokens.n} tokens")
-        alphabet.occurs = <byte_t*>calloc(tokens.n + 1, 1)
-        if alphabet.occurs == NULL:
-            raise MemoryError(f"no memory for {tokens.n} tokens")
-        try:
-            with nogil:
-                lay_out(&self.state.symbols, &alphabet, blob, offsets, counts, order)
-                for i in range(tokens.n):
-                    tokens.items[i].length = max(tokens.items[i].length, <uint32_t>alphabet.occurs[i])
-        finally:
-            free(alphabet.occurs)
         return 0
 
     cdef int take_memory(self, size_t memory) except -1:
