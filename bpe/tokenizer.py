@@ -25,9 +25,10 @@ from bpe.corpus.sources import Sources
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
-from bpe.encode.boundless import BoundlessEngine, engine_of_spec
 from bpe.encode.clip_rows import ClipRows
 from bpe.encode.engine import Engine
+from bpe.encode.models.boundless import BoundlessEngine
+from bpe.encode.models.choosing import engine_of_spec
 from bpe.encode.offsets import Convention, Unit
 from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
 from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
@@ -1058,7 +1059,7 @@ class Tokenizer:
 
     @property
     def merges(self) -> NDArray[np.int32]:
-        """The merges as pairs of ids, best rank first; int32, shape (n, 2).
+        """The merges as pairs of ids, best rank first; int32, shape (n, 2). None of a PickyBPE model, which has events.
 
         >>> import bpe
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).merges

@@ -5,7 +5,7 @@ text meets them:
 
 - `text_encoder.py` checks arguments; `_fast_path.pyx` handles calls with default arguments before that;
 - `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `truncation.py`,
-  `dropout.py`, `clip_rows.py`, `explain.py` build on it, and `boundless.py`, which merges whole words after all else;
+  `dropout.py`, `clip_rows.py`, `explain.py` build on it; `models` has engines for models of other kinds;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` splits them
   where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;

@@ -37,7 +37,7 @@ from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
 from bpe.pretokenize.unit_rules import units_of
 from bpe.text import normalizers
 from bpe.text.tracing import traced
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end
@@ -82,6 +82,7 @@ class Engine:
     ) -> None:
         if spec.normalizer == normalizers.Sequence():
             spec = replace(spec, normalizer=None)  # an empty sequence changes nothing
+        refuse_events(spec, "encoding with merges alone")
         self.spec = spec
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
@@ -144,7 +145,7 @@ class Engine:
             suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
             drop_unknown=spec.drop_unknown,
         )
-        self.merger = Merger(merges, tables)
+        self.merger = self._new_merger(merges, tables)
         ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
         if ends is not None and spec.ends_word is not None:
             ends[:] = spec.ends_word
@@ -159,6 +160,10 @@ class Engine:
         if superwords is not None:
             scanner = WHOLE
         return core.Encoder(self.merger, tokens, -1 if scanner is None else scanner, self.cache_memory, superwords)
+
+    def _new_merger(self, merges: MergeList, tables: SymbolTables) -> Merger:
+        """The kernel's tables of the merges."""
+        return Merger(merges, tables)
 
     def _superwords(self, merges: MergeList, tables: SymbolTables) -> Superwords | None:
         """The two stages of the vocabulary if texts are encoded by them: units are long, and may be cut."""

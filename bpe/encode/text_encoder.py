@@ -26,10 +26,12 @@ from bpe.corpus.sources import Sources
 from bpe.encode.dropout import DropoutEncoder, check_dropout
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
 from bpe.encode.explain import explain_pieces, merge_steps
+from bpe.encode.models.picky import PickyEngine
 from bpe.encode.offsets import Convention, OffsetEncoder, Unit
 from bpe.encode.streams import encode_stream
 from bpe.encode.truncation import truncate
 from bpe.errors import check_choice, check_int, check_iterable, error_context, shown
+from bpe.vocab.spec import refuse_events
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -253,11 +255,14 @@ class TextEncoder:
     def explain(self, text: TextLike) -> str:
         """As `Tokenizer.explain`."""
         self._check_words_only("explain")
+        if isinstance(self.engine, PickyEngine):
+            return self.engine.explained(self.engine.pieces(text, self.engine.specials.always))
         return explain_pieces(self.engine, self._spec, self.engine.pieces(text, self.engine.specials.always))
 
     def merge_steps(self, text: TextLike) -> list[tuple[str, list[tuple[bytes, int]]]]:
         """For `Tokenizer.show_merges`: the tokens before any merge, and after each that changes the text."""
         self._check_words_only("show_merges")
+        refuse_events(self._spec, "show_merges")
         return merge_steps(self.engine, self._spec, self.engine.pieces(text, self.engine.specials.always))
 
     # Private ----------------------------------------------------------------------------------------------------------
@@ -293,6 +298,8 @@ class TextEncoder:
                 f"dropout is {shown(given)}, and this tokenizer has merges across words, for which it is not defined; "
                 "leave it out"
             )
+        if given:
+            refuse_events(self._spec, f"dropout={shown(given)}")
         return self._spec.dropout if given is None else given
 
     @cached_property

@@ -10,7 +10,7 @@ meets them:
 - `_long_merge.pyx` longer pieces window by window, joined where `_origins.pyx` proves that nothing changes;
 - `superwords.py` divides the merges of a superword vocabulary in two stages, `_high_merges.pyx` applies the second;
 - `_dropout.pyx` the same with merges left out at random; `splitting.py` (`_splits.pyx`) splits finished tokens.
-- `_supermerge.pyx` merges whole words, after everything within them.
+- `_supermerge.pyx` merges whole words, after everything within them; `_replay.pyx` does merges and deletions in order.
 
 Invariants: every way gives the same ids, those of the definition; tables are immutable and shared by all threads;
 a piece of any length takes memory in proportion to its length. Cost: n log n at most for n symbols with the heap,

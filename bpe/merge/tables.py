@@ -82,3 +82,24 @@ class TokenBytes:
     offsets: NDArray[np.int64]
     ends_word: NDArray[np.uint8] | None
     mark_size: int
+
+
+@dataclass(frozen=True)
+class EventList:
+    """The splits between the merges of a PickyBPE model, and the lengths of its tokens.
+
+    Attributes:
+        split_at: int32, shape (m,): the index of each split among all events, ascending; those of merges are their
+            ranks.
+        tokens: int32, shape (m,): the token that is split.
+        offsets: int64, shape (m + 1,): split i makes it the tokens offsets[i] to offsets[i + 1] of
+        parts: int32.
+        width: uint32, shape (limit,): the symbols of each token.
+
+    """
+
+    split_at: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    parts: NDArray[np.int32]
+    width: NDArray[np.uint32]

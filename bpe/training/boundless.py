@@ -13,7 +13,7 @@ So both phases are learned one after the other, and step 4 is a merge of two lis
 supermerge needs it: no supermerge counts more than the word merge that made a part of it, and that one goes first.
 
 Sources: Schmidt et al., "Boundless Byte Pair Encoding" (2025, arXiv 2504.00178) and "Faster Superword Tokenization"
-(2026, arXiv 2604.05192). Not here: encoding (`bpe/encode/boundless.py`), the loop (`_trainer.pyx`).
+(2026, arXiv 2604.05192). Not here: encoding (`bpe/encode/models/boundless.py`), the loop (`_trainer.pyx`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.documents import arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
-from bpe.encode.boundless import MarkedEngine
+from bpe.encode.models.boundless import MarkedEngine
 from bpe.errors import counted
 from bpe.text.matching import compiled
 from bpe.training._trainer import Trainer

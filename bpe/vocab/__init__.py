@@ -4,7 +4,7 @@ Input is tokens, merges and settings, from a training or from a file; output is 
 in the order in which a tokenizer uses them:
 
 - `vocabulary.py` ids and bytes of all tokens in one buffer; `byte_letters.py` GPT-2's letters for bytes;
-- `spec.py` over `_spec.pyx`: the spec, and the check that its fields are consistent;
+- `spec.py` over `_spec.pyx`: the spec, and the check that its fields are consistent; `events.py` merges and deletions;
 - `special_tokens.py` finds special and added tokens in text, and says which of them are allowed;
 - `symbols.py` the tokens of single bytes or characters; `training_record.py` facts about a training;
 - `fingerprint.py` a hash of everything that determines ids;

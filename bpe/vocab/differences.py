@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bpe.errors import counted, shown
+from bpe.vocab.events import same_events
 from bpe.vocab.fingerprint import fingerprint
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
@@ -140,6 +141,8 @@ def _merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Itera
                 message += names[1]
             yield Difference("merges", "merges", message)
             return
+    if not same_events(a.events, b.events):
+        yield Difference("merges", "events", "other merges and deletions (PickyBPE)")
     if not _same_array(a.merge_ranks, b.merge_ranks):
         yield Difference("merges", "merge_ranks", "the same merges, with other ranks")
 

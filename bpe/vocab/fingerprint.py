@@ -47,6 +47,7 @@ def fingerprint(spec: TokenizerSpec) -> str:
         spec.merge_results.astype("<i4").tobytes(),
         ranks,
         ends_word,
+        *(() if spec.events is None else (spec.events.tobytes(),)),
     ):
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_int, counted, typed
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -28,6 +28,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
         ValueError: for a size greater than the vocabulary's, or smaller than the number of tokens without a merge.
 
     """
+    refuse_events(spec, "truncating")
     n_tokens = len(spec.vocabulary)
     size = check_int("vocab_size", size, 1)
     if size > n_tokens:
@@ -62,6 +63,7 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
         TypeError, ValueError: for anything but ids of this vocabulary, and for a token that the tokenizer requires.
 
     """
+    refuse_events(spec, "pruning")
     kept = np.asarray(spec.vocabulary.kinds != NONE)
     for number in _checked(spec, ids):
         kept[number] = False

@@ -19,6 +19,7 @@ from bpe.pretokenize.shapes import simplified
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.decoding import DecoderStep
+from bpe.vocab.events import Events, timeline
 from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
@@ -47,6 +48,7 @@ class TokenizerSpec:
             (rank files with tokens that have several splits). Merges of equal rank are applied from left to right.
         word_merges: with merges across words (BoundlessBPE), the number of merges within words, which come first; the
             others merge neighbouring pretokens that are one token each, and what they make. None: all are within words.
+        events: the merges and the deletions of a PickyBPE tokenizer, which then has no `merges`; else None.
         pretokenizer: the rule that splits text into words, or None; a name is accepted too.
         normalizer: the function applied to text before that, or None; a name is accepted too.
         special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
@@ -90,6 +92,7 @@ class TokenizerSpec:
     merge_results: NDArray[np.int32]
     merge_ranks: NDArray[np.int32] | None = None
     word_merges: int | None = None
+    events: Events | None = None
     pretokenizer: Pretokenizer | None = None
     normalizer: Normalizer | None = None
     special_tokens: Mapping[str, int] = field(default_factory=lambda: NO_SPECIALS)
@@ -179,6 +182,7 @@ def check_spec(spec: TokenizerSpec) -> None:
     if ranks is not None and len(ranks) and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
         raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
     check_word_merges(spec)
+    check_events(spec)
     _check_names(spec)
     _check_ends(spec)
     _check_symbol_options(spec)
@@ -253,6 +257,36 @@ def check_word_merges(spec: TokenizerSpec) -> None:
         raise ValueError(
             "a merge across words makes a token that another merge makes too, or is made of a token of a later one; "
             "each must make a new token of earlier ones"
+        )
+
+
+def check_events(spec: TokenizerSpec) -> None:
+    """Check the events of a PickyBPE tokenizer.
+
+    Raises:
+        TypeError: for events of another type.
+        ValueError: for events that `timeline` refuses, and settings that they cannot be used with.
+
+    """
+    if spec.events is None:
+        return
+    if not isinstance(spec.events, Events):
+        raise TypeError(f"events is {typed(spec.events)}; it must be a bpe.vocab.events.Events or None")
+    if spec.model != "byte" or spec.end_of_word is not None or spec.unk_token is not None:
+        raise ValueError("PickyBPE needs a byte model without end_of_word and unk_token; leave these out")
+    if spec.ignore_merges or spec.dropout or spec.merge_ranks is not None or spec.word_merges is not None:
+        raise ValueError("PickyBPE has no ignore_merges, dropout, merge_ranks and word_merges; leave these out")
+    if len(spec.merges) or spec.clip is not None:
+        raise ValueError("PickyBPE has its merges in events, and no clip; leave merges and clip empty")
+    timeline(spec.events, spec.vocabulary)
+
+
+def refuse_events(spec: TokenizerSpec, what: str) -> None:
+    """Raise ValueError if the tokenizer is a PickyBPE model; `what` cannot be done with one."""
+    if spec.events is not None:
+        raise ValueError(
+            f"{what} is not defined for a PickyBPE model, whose merges and deletions depend on each other; use a "
+            "tokenizer that was trained without deletions"
         )
 
 

@@ -6,13 +6,13 @@ tokenizers are saved in the same schema with types that `tokenizers` rejects:
 - model `bpe.BPE`: an end-of-word mark that is a symbol of its own, merges that share ranks, CLIP's start and end token,
   or a special token spelled like an ordinary one. Its vocab holds only the ordinary tokens; the ids of special tokens
   are in added_tokens, that of the unknown token in unk_id.
-- model `bpe.BoundlessBPE`: the same fields; the merges after the first `word_merges` join pretokens of one token each;
+- model `bpe.BoundlessBPE`: the same; the merges after the first `word_merges` join pretokens of one token each;
+- model `bpe.PickyBPE`: the same without `merges`; `events` lists merges and deletions of tokens in order;
 - normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (final sigma), `bpe.Replace` and `bpe.CharacterMap`;
 - pre_tokenizer `bpe.Regex`: a pattern of the `regex` package that may mean something else to Oniguruma, the engine of
   `tokenizers` (see `bpe/text/oniguruma.py`), or one with a prefix space. `bpe.Replace` holds such a pattern, too.
 
-(For an unknown type, `tokenizers` guesses it from the fields: `bpe.Strip` with Strip's fields would load as Strip.)
-
+For an unknown type, `tokenizers` guesses it from the fields: `bpe.Strip` with Strip's fields would load as Strip.
 The reader accepts these files and those that `tokenizers` writes for a byte-level or character-level BPE. It rejects
 anything unknown that could change ids; it ignores fields that affect only offsets (trim_offsets).
 
@@ -22,7 +22,7 @@ there. A file with another version than this release's is rejected; one without 
 The files: `reading.py` the whole file, with `kernel_lists.py` for its two long lists; `writing.py` with `lines.py` for
 the same, and `expressible.py` (what `tokenizers` can express); one module for each part: `added_tokens.py`,
 `normalizers.py`, `patterns.py`, `pretokenizers.py`, `post_processors.py`, `lengths.py` (truncation and padding),
-`model.py` with `model_write.py`, `decoders.py`; `spelling.py` has what they share.
+`model.py` with `model_write.py` and `events.py`, `decoders.py`; `spelling.py` has what they share.
 """
 
 from __future__ import annotations

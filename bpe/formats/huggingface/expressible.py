@@ -28,6 +28,8 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         return "it has the start and end token of CLIP's tokenize"
     if spec.word_merges is not None:
         return "it has merges across words (BoundlessBPE)"
+    if spec.events is not None:
+        return "it deletes tokens between merges (PickyBPE)"
     if spec.merge_ranks is not None:
         return "several of its merges share a rank"
     mark = None if spec.end_of_word is None else mark_text(spec)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
+from bpe.formats.huggingface.events import read_events
 from bpe.formats.huggingface.expressible import has_all_bytes, spelled_specials
 from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
 from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, known_id, token_id
@@ -20,7 +21,7 @@ from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, re
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
-from bpe.vocab.spec import Model, TokenizerSpec, check_word_merges
+from bpe.vocab.spec import Model, TokenizerSpec, check_events, check_word_merges
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
@@ -34,7 +35,10 @@ _OWN_MODEL = (
 )  # fmt: skip
 #: The model of BoundlessBPE: an own model, with the number of its merges within words.
 BOUNDLESS = "bpe.BoundlessBPE"
-_BOUNDLESS_MODEL = (*_OWN_MODEL, "word_merges")
+#: The model of PickyBPE: an own model without merges, with its events instead.
+PICKY = "bpe.PickyBPE"
+#: Own models: their fields.
+OWN_MODELS = {"bpe.BPE": _OWN_MODEL, BOUNDLESS: (*_OWN_MODEL, "word_merges"), PICKY: (*_OWN_MODEL, "events")}
 #: The most bytes of a prefix: each symbol of a text may need as many byte tokens.
 MAX_PREFIX = 64
 
@@ -42,7 +46,7 @@ MAX_PREFIX = 64
 def check_kind(model: object) -> None:
     """Reject unsupported model types first."""
     kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind not in ("BPE", "bpe.BPE", BOUNDLESS):
+    if kind != "BPE" and kind not in OWN_MODELS:
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
 
 
@@ -57,8 +61,8 @@ def read_model(
     flags: Mapping[str, frozenset[str]],
 ) -> TokenizerSpec:
     """The tokenizer that a model describes, without its post-processor."""
-    across = value.get("type") == BOUNDLESS
-    item = as_object(value, "model", _BOUNDLESS_MODEL if across else _OWN_MODEL if own else _MODEL)
+    across, picky = value.get("type") == BOUNDLESS, value.get("type") == PICKY
+    item = as_object(value, "model", OWN_MODELS[value["type"]] if own else _MODEL)
     model: Model = "byte" if byte else "char"
     unk = get_text(item, "model", "unk_token")
     prefix = _prefix(item, byte)
@@ -75,6 +79,7 @@ def read_model(
         merge_results=merge_results,
         merge_ranks=_ranks(item, len(merges)) if item.get("merge_ranks") is not None else None,
         word_merges=get(item, "model", "word_merges", int) if across else None,
+        events=read_events(get(item, "model", "events", list), vocabulary) if picky else None,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
         special_tokens=dict(added),
@@ -90,6 +95,8 @@ def read_model(
     )
     if across:
         make_at("model", lambda: check_word_merges(spec))
+    if picky:
+        make_at("model", lambda: check_events(spec))
     drops = not byte and unk is None and _drops_unknown(item, own)
     spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
     return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names, flags))

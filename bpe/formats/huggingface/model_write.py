@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bpe.formats.huggingface.events import write_events
 from bpe.formats.huggingface.expressible import has_all_bytes
-from bpe.formats.huggingface.model import BOUNDLESS
+from bpe.formats.huggingface.model import BOUNDLESS, PICKY
 from bpe.formats.huggingface.spelling import odd_ends
 from bpe.vocab.spec import TokenizerSpec
 
@@ -31,7 +32,7 @@ def raises_unknown(spec: TokenizerSpec) -> bool:
 
 
 def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
-    """The fields of model `bpe.BPE` or `bpe.BoundlessBPE`. Its vocab has no special tokens and no unknown token.
+    """The fields of an own model, such as `bpe.BPE`. Its vocab has no special tokens and no unknown token.
 
     Raises:
         ValueError: for a tokenizer with a subword prefix, or whose text can spell special tokens.
@@ -43,7 +44,7 @@ def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, A
             "that text can spell; a tokenizer.json cannot hold that together with settings that `tokenizers` lacks"
         )
     return {
-        "type": "bpe.BPE" if spec.word_merges is None else BOUNDLESS,
+        "type": PICKY if spec.events is not None else "bpe.BPE" if spec.word_merges is None else BOUNDLESS,
         "unk_token": spec.unk_token,
         "unk_id": next((number for number, name in special.items() if name == spec.unk_token), None),
         "fuse_unk": spec.fuse_unk,
@@ -56,5 +57,6 @@ def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, A
         "ends_word": odd_ends(spec),
         "clip": None if spec.clip is None else list(spec.clip),
         **({} if spec.word_merges is None else {"word_merges": int(spec.word_merges)}),
+        **({} if spec.events is None else {"events": write_events(spec.events, spec.vocabulary)}),
         "merge_ranks": None if spec.merge_ranks is None else spec.merge_ranks.tolist(),
     }

@@ -12,7 +12,7 @@ from bpe.formats.huggingface.decoders import read_decoder
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.kernel_lists import Located, UnusualError
 from bpe.formats.huggingface.lengths import read_padding, read_truncation
-from bpe.formats.huggingface.model import BOUNDLESS, check_kind, read_model
+from bpe.formats.huggingface.model import OWN_MODELS, check_kind, read_model
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
 from bpe.formats.huggingface.post_processors import read_post_processor
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
@@ -83,7 +83,7 @@ def _read(value: object, located: Located | None = None) -> TokenizerSpec:
     added, flags = read_added_tokens(top.get("added_tokens", []), normalizer)
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
-    own = type_of(top["model"], "model", "BPE") in ("bpe.BPE", BOUNDLESS)
+    own = type_of(top["model"], "model", "BPE") in OWN_MODELS
     if located is not None and own:
         raise UnusualError
     listed = None if located is None else located.lists(byte)

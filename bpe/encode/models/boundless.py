@@ -32,13 +32,6 @@ from bpe.vocab.spec import TokenizerSpec, words_only
 from bpe.vocab.vocabulary import NONE, Vocabulary, end_to_end
 
 
-def engine_of_spec(spec: TokenizerSpec, cache_memory: int = core.CACHE_MEMORY) -> Engine:
-    """The engine of a tokenizer, whatever its model is."""
-    if spec.word_merges is None:
-        return Engine(spec, cache_memory=cache_memory)
-    return BoundlessEngine(spec, cache_memory)
-
-
 class MarkedEngine(Engine):
     """An engine that gives some tokens another id where a whole pretoken is that token.
 

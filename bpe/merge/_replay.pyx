@@ -1,0 +1,203 @@
+"""Encoding with a PickyBPE model: its events, merges and deletions, done in order in one piece.
+
+Two arrays have the token that begins at each symbol of the piece and the one that ends there, or NO_TOKEN:
+
+    symbol    0    1    2    3               symbol    0    1    2    3
+    begins   low    -    -   er    split     begins   lo    -    w   er
+    ends      -    -   low   er   low →      ends      -   lo    w   er
+
+A queue holds, for each pair of neighbours and for each token, the next event that concerns it, by (event, position).
+What an event makes is concerned by later events only. An entry is out of date if its pair or token is no longer at its
+position; if it has come back, the entry is right again, since no event concerned it in between. So the queue does
+what going through all events does, each at all its occurrences from left to right.
+
+Cost: O(log n) for each merge and each split of a piece of n symbols. Not here: what the events are
+(`bpe/vocab/events.py`), and the symbols of a piece (`_merging.pyx`).
+"""
+
+import numpy as np
+
+from bpe.base._bounds cimport check_offsets
+from bpe.base._ids cimport Ids, reserve
+from bpe.base._interrupts cimport poll_if_due
+from bpe.base._memory cimport grown
+from bpe.base._types cimport NO_TOKEN, byte_t, token_t
+from bpe.merge._merge_queue cimport pop, push
+from bpe.merge._merge_table cimport NO_MERGE, find_pair
+from bpe.merge._merger cimport Merger
+from bpe.merge._merging cimport Alphabet, Scratch, symbols_of
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+cdef enum:
+    IDS_PER_STEP = 4          # as in _merging.pyx
+
+cdef extern from *:
+    """
+    #define BPE_NO_EVENT UINT32_MAX
+    """
+    const uint32_t NO_EVENT "BPE_NO_EVENT"
+
+cdef struct Event:
+    uint32_t left             # the pair that is merged, or the token that is split
+    uint32_t right            # NO_TOKEN for a split
+    uint32_t result           # the token, or the number of the split
+    uint32_t next             # the next event of the same pair or token, or NO_EVENT
+
+
+cdef class EventMerger(Merger):
+    """The tables of a PickyBPE model; immutable."""
+
+    cdef list arrays                  # the memory of what follows
+    cdef const uint32_t* width        # of each token, in symbols
+    cdef Event* events
+    cdef const uint32_t* first_split  # of each token, or NO_EVENT
+    cdef const int64_t* offsets       # of the parts of each split
+    cdef const int32_t* parts
+
+    def __init__(self, merges, symbols, events):
+        """Make the tables of a `MergeList`, whose ranks are the indices of events, a `SymbolTables` and an `EventList`.
+        """
+        cdef const int32_t[::1] parts = events.parts, split_at = events.split_at, tokens = events.tokens
+        cdef const int64_t[::1] offsets = events.offsets
+        cdef Py_ssize_t i
+        Merger.__init__(self, merges, symbols)
+        self.origins.ordered = False                       # nothing is known of what a token's own bytes become
+        check_offsets(offsets, tokens.shape[0], parts.shape[0])
+        check_events(merges, events)
+        n = len(merges.results) + tokens.shape[0]
+        table, first = np.zeros((n + 1, 4), dtype=np.uint32), np.full(merges.limit + 1, NO_EVENT, dtype=np.uint32)
+        table[merges.ranks, :2], table[merges.ranks, 2] = merges.pairs, merges.results
+        table[events.split_at, 0], table[events.split_at, 1] = events.tokens, NO_TOKEN
+        table[events.split_at, 2] = np.arange(len(events.tokens))
+        keys = table[:n, 0].astype(np.uint64) << np.uint64(32) | table[:n, 1]
+        order = np.argsort(keys, kind="stable")
+        before = order[: max(n - 1, 0)]                     # each with the next one in order[1:]
+        same = keys[order[1:]] == keys[before]
+        table[:, 3] = NO_EVENT
+        table[before[same], 3] = order[1:][same]
+        for i in range(tokens.shape[0] - 1, -1, -1):
+            first[tokens[i]] = split_at[i]
+        more = [np.append(np.asarray(each), each.dtype.type(0)) for each in (events.width, events.parts)]
+        self.arrays = [table, first, *more, np.array(offsets)]
+        cdef uint32_t[:, ::1] rows = table
+        cdef const uint32_t[::1] first_split = first, widths = more[0]
+        cdef const int32_t[::1] all_parts = more[1]
+        cdef const int64_t[::1] kept = self.arrays[4]
+        self.events, self.first_split, self.width = <Event*>&rows[0, 0], &first_split[0], &widths[0]
+        self.parts, self.offsets = &all_parts[0], &kept[0]
+
+    cdef int queue_pair(
+        self, Scratch* scratch, const token_t* begins, size_t at, size_t n, uint64_t now
+    ) except -1 nogil:
+        """Queue the next event of the pair at a position, after the event `now` - 1."""
+        cdef token_t left = begins[at]
+        cdef size_t after = at + self.width[left]
+        cdef uint64_t found
+        cdef uint32_t event
+        if after >= n or begins[after] == NO_TOKEN:
+            return 0
+        found = find_pair(&self.table.merges, left, begins[after])
+        if found == NO_MERGE:
+            return 0
+        event = <uint32_t>(found >> 32)
+        while event < now:
+            event = self.events[event].next
+        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_EVENT else 0
+
+    cdef int queue_token(self, Scratch* scratch, token_t token, size_t at, uint64_t now) except -1 nogil:
+        """Queue the next split of the token at a position."""
+        cdef uint32_t event = self.first_split[token]
+        while event < now:
+            event = self.events[event].next
+        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_EVENT else 0
+
+    cdef int do_event(
+        self, Scratch* scratch, token_t* begins, token_t* ends, size_t at, size_t n, uint32_t number
+    ) except -1 nogil:
+        """Do an event at a position, if it still has the pair or token; queue what follows."""
+        cdef const Event* event = &self.events[number]
+        cdef size_t after = at + self.width[event.left]
+        cdef uint64_t now = <uint64_t>number + 1
+        cdef int64_t i
+        cdef token_t part
+        if begins[at] != event.left:
+            return 0
+        if event.right != NO_TOKEN:
+            if after >= n or begins[after] != event.right:
+                return 0
+            begins[after] = ends[after - 1] = NO_TOKEN
+            begins[at] = ends[at + self.width[event.result] - 1] = event.result
+            self.queue_token(scratch, event.result, at, now)
+            self.queue_pair(scratch, begins, at, n, now)
+        else:
+            after = at
+            for i in range(self.offsets[event.result], self.offsets[event.result + 1]):
+                part = <token_t>self.parts[i]
+                begins[after] = part
+                after += self.width[part]
+                ends[after - 1] = part
+            after = at
+            for i in range(self.offsets[event.result], self.offsets[event.result + 1]):
+                part = <token_t>self.parts[i]
+                self.queue_token(scratch, part, after, now)
+                self.queue_pair(scratch, begins, after, n, now)
+                after += self.width[part]
+        if at > 0 and ends[at - 1] != NO_TOKEN:
+            self.queue_pair(scratch, begins, at - self.width[ends[at - 1]], n, now)
+        return 0
+
+    cdef int merge(
+        self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
+    ) except -1 nogil:
+        cdef const Alphabet* alphabet = &self.unmarked if earlier else &self.alphabet
+        cdef Py_ssize_t unknown_at = -1, n = symbols_of(alphabet, piece, size, scratch, &unknown_at), at
+        cdef uint64_t entry
+        cdef token_t* begins
+        cdef token_t* ends
+        unknown[0] |= unknown_at >= 0
+        if <size_t>n >= NO_TOKEN:
+            with gil:
+                raise ValueError(f"a piece of {n} symbols is too long to merge; at most 2**32 - 2 fit: split the text")
+        scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, 2 * n, sizeof(token_t))
+        begins, ends = scratch.symbols, scratch.symbols + n
+        scratch.queue.n = 0
+        for at in range(n):
+            ends[at] = begins[at]
+            if begins[at] != NO_TOKEN:
+                self.queue_pair(scratch, begins, at, n, 0)
+        scratch.watch.next -= n
+        while scratch.queue.n > 0:
+            entry = pop(&scratch.queue)
+            scratch.watch.next -= IDS_PER_STEP
+            poll_if_due(&scratch.watch, out.n)
+            self.do_event(scratch, begins, ends, <uint32_t>entry, n, <uint32_t>(entry >> 32))
+        reserve(out, n)
+        at = 0
+        while at < n:
+            out.data[out.n] = begins[at]
+            out.n += 1
+            at += self.width[begins[at]] if begins[at] != NO_TOKEN else 1
+        return 0
+
+
+cdef int check_events(merges, events) except -1:
+    """Raise ValueError unless events have tokens below the limit, and these keep their length in symbols."""
+    width, limit = events.width, merges.limit
+    tokens, parts, lengths = events.tokens, events.parts, np.diff(events.offsets)
+    given = np.concatenate((merges.ranks, events.split_at))
+    if len(width) != limit or not len(events.split_at) == len(tokens) == len(lengths):
+        raise ValueError(
+            f"there are {len(width)} lengths of {limit} tokens, {len(tokens)} splits and {len(lengths)} lists of parts"
+        )
+    if not np.array_equal(np.sort(given), np.arange(len(given))):
+        raise ValueError(f"the events do not have the indices from 0 to {len(given) - 1}")
+    for found in (tokens, parts):
+        if len(found) and (found.min() < 0 or found.max() >= limit):
+            raise ValueError(f"splits have tokens from {found.min()} to {found.max()}; they are from 0 to {limit - 1}")
+    if limit and width.min() < 1:
+        raise ValueError("a token has no symbol; each must have one at least")
+    if (lengths < 1).any() or not np.array_equal(width[merges.results], width[merges.pairs].sum(axis=1)):
+        raise ValueError("a merge changes the number of symbols, or a split has no parts")
+    if len(tokens) and not np.array_equal(np.add.reduceat(width[parts], events.offsets[: len(tokens)]), width[tokens]):
+        raise ValueError("a split changes the number of symbols")
+    return 0

@@ -1,0 +1,178 @@
+"""The events of a PickyBPE tokenizer: its merges, and the deletions of tokens between them.
+
+Encoding does the events in order: a merge at all occurrences of its pair, from left to right, a deletion at all
+occurrences of its token, which become the token's parts. Not here: encoding (`bpe/encode/models/picky.py`), and which
+tokens are deleted (`bpe/training/picky`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.errors import shown, typed
+from bpe.vocab.vocabulary import ORDINARY, Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events of a tokenizer in order. A token is an id of its vocabulary, or -1 - i for deleted token i.
+
+    A token may be deleted and made again, several times; it is a deleted one if it is deleted in the end. No id belongs
+    to these, which are numbered in the order in which they are first made.
+
+    Attributes:
+        pairs: int32, shape (n, 2): the two tokens of each merge.
+        results: int32, shape (n,): the token that each merge makes.
+        deletions: int32, shape (m, 2): the number of a merge, ascending, and the one of its two parts that is deleted
+            after it.
+
+    """
+
+    pairs: NDArray[np.int32]
+    results: NDArray[np.int32]
+    deletions: NDArray[np.int32]
+    _followed: list[tuple[Vocabulary, Timeline]] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.results) if isinstance(self.results, np.ndarray) else 0
+        _check_array("pairs", self.pairs, (n, 2))
+        _check_array("results", self.results, (n,))
+        _check_array("deletions", self.deletions, (*np.shape(self.deletions)[:1], 2))
+        numbers = self.deletions[:, 0]
+        if len(numbers) and (numbers[0] < 0 or numbers[-1] >= n or (numbers[1:] < numbers[:-1]).any()):
+            raise ValueError(
+                f"the deletions follow the merges {shown(numbers.tolist())}; these must ascend, from 0 to {n - 1}"
+            )
+
+    def tobytes(self) -> bytes:
+        """The events as bytes, for a fingerprint."""
+        arrays = (self.pairs, self.results, self.deletions)
+        return b"".join(len(each).to_bytes(8, "little") + each.astype("<i4").tobytes() for each in arrays)
+
+
+def _check_array(name: str, value: object, shape: tuple[int, ...]) -> None:
+    if not isinstance(value, np.ndarray) or value.dtype != np.int32 or value.shape != shape:
+        found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else typed(value)
+        raise TypeError(f"events.{name} is {found}; it must be an array of int32 of shape {shape}")
+    value.flags.writeable = False
+
+
+def same_events(a: Events | None, b: Events | None) -> bool:
+    """Whether the events of two tokenizers are equal."""
+    return (None if a is None else a.tobytes()) == (None if b is None else b.tobytes())
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What the events of a tokenizer do, one after the other.
+
+    Attributes:
+        deleted: the bytes of the deleted tokens.
+        merge_at: int32 (n,): the index of each merge among all events.
+        split_at: int32 (m,): that of each deletion.
+        offsets: int64 (m + 1,): the token of deletion i is split into parts offsets[i] to offsets[i + 1] of
+        parts: int32: tokens.
+
+    """
+
+    deleted: tuple[bytes, ...]
+    merge_at: NDArray[np.int32]
+    split_at: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    parts: NDArray[np.int32]
+
+
+def timeline(events: Events, vocabulary: Vocabulary) -> Timeline:
+    """Follow the events of a tokenizer. They keep the result: checking, encoding and saving all need it.
+
+    Raises:
+        ValueError: for events that cannot be those of a training: with tokens that do not exist at their time, with
+            results that do not spell their parts, or that leave other tokens than the vocabulary has.
+
+    """
+    for known, line in events._followed:
+        if known is vocabulary:
+            return line
+    state = _State(vocabulary, events)
+    deletions, at = events.deletions.tolist(), 0
+    splits: list[list[int]] = []
+    for number, ((left, right), result) in enumerate(zip(events.pairs.tolist(), events.results.tolist(), strict=True)):
+        state.merge(number, left, right, result)
+        while at < len(deletions) and deletions[at][0] == number:
+            token = deletions[at][1]
+            if token not in (left, right):
+                raise ValueError(f"token {token} is deleted after merge {number}, which it is no part of; it must be")
+            splits.append(state.delete(number, token))
+            at += 1
+    state.check_end()
+    follows = events.deletions[:, 0]
+    line = Timeline(
+        tuple(state.spelled[-1 - i] for i in range(state.n_deleted)),
+        np.arange(len(events.results), dtype=np.int32)
+        + np.searchsorted(follows, np.arange(len(events.results))).astype(np.int32),
+        (follows + 1 + np.arange(len(follows))).astype(np.int32),
+        offsets_of([len(parts) for parts in splits]),
+        np.array([part for parts in splits for part in parts], dtype=np.int32),
+    )
+    events._followed[:] = [(vocabulary, line)]
+    return line
+
+
+class _State:
+    """The tokens that exist after some of the events."""
+
+    def __init__(self, vocabulary: Vocabulary, events: Events) -> None:
+        self.spelled = dict(vocabulary.items(ORDINARY))
+        self._wanted = set(self.spelled)
+        self.live = self._wanted - set(events.results.tolist())
+        self._first: dict[int, tuple[int, int]] = {}
+        self.n_deleted = 0
+
+    def merge(self, number: int, left: int, right: int, result: int) -> None:
+        """Do a merge."""
+        for part in (left, right):
+            if part not in self.live:
+                raise ValueError(
+                    f"merge {number} has token {part}, which does not exist then; it must be an ordinary token of the "
+                    "vocabulary or the result of an earlier merge, and not be deleted"
+                )
+        spelled = self.spelled[left] + self.spelled[right]
+        if result == -1 - self.n_deleted:
+            self.n_deleted += 1
+            self.spelled[result] = spelled
+        if self.spelled.get(result) != spelled:
+            raise ValueError(f"merge {number} makes token {result}, which does not spell {shown(spelled)}; it must")
+        self._first.setdefault(result, (left, right))
+        self.live.add(result)
+
+    def delete(self, number: int, token: int) -> list[int]:
+        """Do a deletion; returns the tokens that the deleted one is split into."""
+        if token not in self.live or token not in self._first:
+            raise ValueError(
+                f"token {token} is deleted after merge {number}, but it does not exist then, or no merge has made it; "
+                "only a token that a merge has made can be deleted"
+            )
+        self.live.remove(token)
+        stack, parts = [token], []
+        while stack:
+            part = stack.pop()
+            if part in self.live:
+                parts.append(part)
+            else:
+                stack += reversed(self._first[part])
+        return parts
+
+    def check_end(self) -> None:
+        """Check that the tokens that exist now are those of the vocabulary."""
+        wrong = self.live ^ self._wanted
+        if wrong:
+            number = min(wrong, key=abs)
+            raise ValueError(
+                f"token {number}, {shown(self.spelled[number])}, "
+                + ("exists after all events, but has no id" if number in self.live else "is deleted by the events")
+                + "; the vocabulary must have the tokens that the events leave"
+            )
