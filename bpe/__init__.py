@@ -39,6 +39,7 @@ from bpe.training.adapting import adapt, prune
 from bpe.training.extend import extend
 from bpe.training.fair import ParityAware
 from bpe.training.merge_rules import MergeRules
+from bpe.training.picky.option import PickyBPE
 from bpe.training.seeds import Seeds
 from bpe.training.superwords import SuperWords
 from bpe.training.train import train
@@ -51,6 +52,7 @@ __all__ = [
     "IncrementalDecoder",
     "MergeRules",
     "ParityAware",
+    "PickyBPE",
     "Pretokenizer",
     "Progress",
     "Seeds",

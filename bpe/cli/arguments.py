@@ -394,6 +394,12 @@ def _add_train(train: Parser) -> None:
     _add_rules(train)
     _add_languages(train)
     _add_seeds(train)
+    option(
+        "--deletions",
+        metavar="X",
+        type=fraction,
+        help="delete a token when a merge takes this share of its occurrences, such as 0.9 (PickyBPE)",
+    )
     train.add_argument(
         "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"
     )

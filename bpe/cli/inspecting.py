@@ -73,15 +73,15 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
     named, always = tokenizer.special_tokens, engine_of(tokenizer).specials.always
     across = tokenizer.spec.word_merges
-    n_supers = len(tokenizer.merges) - (across or 0)
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
         "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model]
-        + (", BoundlessBPE" if across is not None else ""),
+        + (", BoundlessBPE" if across is not None else "")
+        + (", PickyBPE" if tokenizer.spec.events is not None else ""),
         "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
         if len(ids)
         else "empty",
-        "merges": len(tokenizer.merges) if across is None else f"{across} within words, {n_supers} across words",
+        "merges": _merges(tokenizer),
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
         "unknown token": tokenizer.unk_token or "none",
@@ -91,6 +91,14 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         "fingerprint": tokenizer.fingerprint,
         "longest tokens": plain(tokenizer.token_bytes(number) for number in longest),
     }
+
+
+def _merges(tokenizer: bpe.Tokenizer) -> int | str:
+    across, events = tokenizer.spec.word_merges, tokenizer.spec.events
+    if events is not None:
+        return f"{len(events.pairs)}, and {counted(len(events.deletions), 'deletion')} of a token"
+    n = len(tokenizer.merges)
+    return n if across is None else f"{across} within words, {n - across} across words"
 
 
 def _cutting(pretokenizer: bpe.Pretokenizer | None) -> str:

@@ -61,6 +61,8 @@ def train(args: argparse.Namespace) -> None:
         options["initial_alphabet"] = "corpus"
     superwords = _superwords(args)
     rules = _rules(args)
+    if hasattr(args, "deletions"):
+        options["deletions"] = bpe.PickyBPE(args.deletions)
     if rules is not None:
         options["rules"] = rules
     if args.trace:

@@ -1,6 +1,6 @@
 """One run of `train`: counting the corpus and learning, each kind of training with its checkpoints.
 
-Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `extend.py`, `parity.py`).
+Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `extend.py`, `parity.py`, `picky`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from bpe.training.extend import learn_more
 from bpe.training.fair import ParityAware
 from bpe.training.options import OnMerge, TrainOptions
 from bpe.training.parity import learn_fairly
+from bpe.training.picky.learning import learn_picky
+from bpe.training.picky.option import PickyBPE
 from bpe.training.seeds import Seeds, seeded
 from bpe.training.superwords import SuperWords, stage_two
 from bpe.training.trainer import initial_spec, learn, learn_with_counts
@@ -65,6 +67,12 @@ class Run:
         """Train on a corpus."""
         words, saved = self.counted(corpus, options, {}, self.checkpoint)
         return self._learn(words, corpus.given, options, saved)
+
+    def learn_picky(self, corpus: Corpus, deletions: PickyBPE, options: TrainOptions) -> tuple[TokenizerSpec, Training]:
+        """Train on a corpus, with deletions."""
+        words, saved = self.counted(corpus, options, {"deletions": deletions.to_json()}, self.checkpoint)
+        limits = self.limits(words, corpus.given)
+        return learn_picky(words, deletions, options, self.on_merge, self.progress, saved, **limits)
 
     def learn_superwords(
         self,

@@ -29,6 +29,7 @@ from bpe.training.boundless import check_boundless
 from bpe.training.fair import ParityAware
 from bpe.training.merge_rules import MergeRules
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
+from bpe.training.picky.option import PickyBPE, check_with_deletions
 from bpe.training.run import Corpus, CountSettings, Run, by_language
 from bpe.training.seeds import Seeds
 from bpe.training.superwords import SuperWords, check_superwords
@@ -93,6 +94,7 @@ def train(
     rules: MergeRules | None = None,
     fair: ParityAware | None = None,
     seeds: Seeds | None = None,
+    deletions: PickyBPE | None = None,
     first_id: int = 0,
     separator: str | None = None,
     per_line: bool = False,
@@ -148,6 +150,7 @@ def train(
         fair: share the merges out among languages, as this `bpe.ParityAware` says; files, texts or counts is then a
             mapping from the name of each language to its own.
         seeds: tokens that the vocabulary begins with, as this `bpe.Seeds` says.
+        deletions: delete tokens that longer ones use up, as this `bpe.PickyBPE` says; for byte models.
         first_id: the first id.
         separator: the string between the documents of a file, part of neither; None makes each file one document.
         per_line: make each line of a file a document, its newline included.
@@ -231,7 +234,7 @@ def train(
         raise TypeError(
             f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
         )
-    _check_kinds(fair, seeds, superwords, options.rules)
+    _check_kinds(fair, seeds, superwords, deletions, options)
     check_progress(progress)
     most = check_memory(max_memory)
     began = time.perf_counter()
@@ -252,6 +255,8 @@ def train(
         superwords = superwords if pretokenizer == "default" else replace(superwords, first_pretokenizer=pretokenizer)
         pair: Any = counts  # which `check_superwords` has checked
         spec, training = run.learn_superwords(superwords, source, pair, settings)
+    elif deletions is not None:
+        spec, training = run.learn_picky(part(files, texts, counts), deletions, options)
     else:
         spec, training = run.learn(part(files, texts, counts), options)
     training = replace(training, seconds=time.perf_counter() - began)
@@ -280,16 +285,18 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     return Tokenizer(truncated(spec, size), replace(training, stopped=None, merges=merges, curve=curve))
 
 
-def _check_kinds(fair: object, seeds: object, superwords: object, rules: MergeRules) -> None:
+def _check_kinds(fair: object, seeds: object, superwords: object, deletions: object, options: TrainOptions) -> None:
     """Check the types of the options that are classes, and that they go together."""
-    for name, value, kind in (("fair", fair, ParityAware), ("seeds", seeds, Seeds)):
+    for name, value, kind in (("fair", fair, ParityAware), ("seeds", seeds, Seeds), ("deletions", deletions, PickyBPE)):
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{kind.__name__} or None")
     if seeds is not None and getattr(superwords, "kind", None) == "boundless":
         raise ValueError('seeds and superwords of the kind "boundless" are given; leave one of them out')
     if fair is not None and superwords is not None:
         raise ValueError("fair and superwords are given; parity-aware training has one stage: leave one of them out")
-    if fair is not None and rules.veto is not None:
+    if deletions is not None:
+        check_with_deletions(options, {"fair": fair, "seeds": seeds, "superwords": superwords})
+    if fair is not None and options.rules.veto is not None:
         raise ValueError(
             "rules has a veto function, which parity-aware training does not ask; use other rules, or leave fair out"
         )

@@ -160,7 +160,7 @@ def _start_trainer(
     words = words_of(counts, options)
     if consume:
         counts.clear()
-    start, target = _start(words, options)
+    start, target = start_of(words, options)
     merges = max(target - len(start.tokens), 0)
     if options.num_merges is not None:
         merges = min(merges, options.num_merges)
@@ -188,14 +188,14 @@ def initial_spec(counts: WordCounts, parts: Sequence[Words], options: TrainOptio
         last[: len(each.last)] += each.last
     none = np.zeros(0, np.int64)
     words = Words(np.zeros(0, np.uint8), np.zeros(1, np.int64), none, inner, last, 0)
-    start, _ = _start(words, options)
+    start, _ = start_of(words, options)
     return _spec(counts, options, make_trainer(words, options, start, 0))
 
 
 # Words and alphabet ---------------------------------------------------------------------------------------------------
 
 
-def _start(words: Words, options: TrainOptions) -> tuple[Start, int]:
+def start_of(words: Words, options: TrainOptions) -> tuple[Start, int]:
     """(The tokens that training starts from, the most tokens that the result may have)."""
     alphabet = Alphabet(words, options)
     target = _target(options, alphabet)
@@ -295,7 +295,7 @@ def make_trainer(
             f"max_memory leaves {in_megabytes(memory)} for the pairs of {counted(words.symbols, 'symbol')}, too little "
             f"to track all of them; raise it by {in_megabytes(more)} for each language"
         )
-    rule = _merge_rule(options, every)
+    rule = merge_rule(options, every)
     return Trainer(
         words,
         start,
@@ -307,7 +307,7 @@ def make_trainer(
     )
 
 
-def _merge_rule(options: TrainOptions, every: bool) -> MergeRule:
+def merge_rule(options: TrainOptions, every: bool) -> MergeRule:
     """The options for the next merge, as the kernel takes them."""
     rules, veto = options.rules, options.rules.veto
     asked: Callable[[bytes, bytes, int], object] | None = veto
@@ -486,9 +486,23 @@ def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) 
 
 
 def _spec(counts: WordCounts, options: TrainOptions, trainer: MergeLearner) -> TokenizerSpec:
-    """The tokenizer that a trainer has learned; ids begin at `first_id`. Arrays only: tokens may be millions."""
+    """The tokenizer that a trainer has learned."""
+    return tokenizer_spec(counts, options, *trainer.vocabulary(), trainer.merges())
+
+
+def tokenizer_spec(
+    counts: WordCounts,
+    options: TrainOptions,
+    blob: bytes,
+    offsets: NDArray[np.int64],
+    ends: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+) -> TokenizerSpec:
+    """The tokenizer with these tokens and merges, as a `MergeLearner` gives them; ids begin at `first_id`.
+
+    Arrays only: tokens may be millions.
+    """
     first, lead = options.first_id, len(options.reserved)
-    blob, offsets, ends = trainer.vocabulary()
     most = 64 * len(ends) + 1_000_000 - len(ends)
     if first > most:
         raise ValueError(
@@ -503,7 +517,7 @@ def _spec(counts: WordCounts, options: TrainOptions, trainer: MergeLearner) -> T
     if options.end_of_word is not None:
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
         ends_word[first:] = ends
-    merges = (trainer.merges()[:, :3] + first).astype(np.int32)
+    merges = (rows[:, :3] + first).astype(np.int32)
     pairs, results = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
     special_ids = {name: first + i for i, name in enumerate(options.reserved)}
     return TokenizerSpec(

@@ -1,0 +1,569 @@
+"""The loop of PickyBPE: merge the best pair, then delete a part of it that is hardly left, and split what is left.
+
+Counts of pairs rise here where a token is split, and tokens shrink. So unlike `bpe/training/_trainer.pyx`, this kernel
+tracks every pair, keeps two arrays of cells, and never compacts them:
+
+    begins   | - | lo  -  w  | - | lo  -  w  e  r | -         the token whose first cell this is, or NONE
+    ends     | - | -   lo w  | - | -   lo w  e  r | -         the token whose last cell this is, or NONE
+
+A position in a list is of a token exactly if `begins` has the token there; one that is stale now may be right again
+after a split, and one may be in a list twice. A list with positions out of order is sorted before it is used, so that
+merges go from left to right.
+
+Each event, a merge or a split at one position, changes the counts at once. The queue is lazy, as in plain training: a
+pair whose count rose is pushed again, an entry with another count than its pair's is out of date.
+
+Cost: a few lookups of pairs for each occurrence that is merged or split, and some 5 bytes for each position in a list.
+Prefetching positions made Korean's merges 7.0 → 5.5 s, three positions in a node instead of one 5.5 → 3.9. Not here:
+what is deleted and why (`bpe/training/picky/option.py`).
+"""
+
+import numpy as np
+
+from bpe.base._memory cimport grown, prefetch
+from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.training._pair_heap cimport Entry, Heap, pop, push
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash
+from bpe.training._symbol_array cimport Symbols, class_of, free_symbols, write_symbols
+from bpe.training._token_table cimport Token, Tokens, add_token, free_tokens, joined, token_named
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcmp, memcpy
+
+cdef enum TieBreak:           # as in `TIE_BREAKS` of options.py
+    BY_ID = 0
+    BY_SMALLEST = 2
+    BY_GREATEST = 3
+
+cdef enum Stop:
+    NO_PAIRS = 1
+    RARE = 2                  # the best pair is below min_frequency
+
+cdef enum:
+    PER_NODE = 3
+    AHEAD = 16                # positions whose cells are prefetched before they are merged
+
+cdef struct Node:             # some positions of a list
+    cell_t positions[3]       # PER_NODE
+    uint32_t next             # the number of the next node, 0 at the end
+
+cdef struct Positions:        # a list in the order in which positions were added
+    uint32_t first            # the numbers of its nodes
+    uint32_t last
+    size_t n
+
+cdef struct PairState:        # what else is known of a pair
+    Positions positions
+    bint rose                 # its count rose in the present step
+    bint refused              # its token must not be made
+
+cdef struct TokenState:       # what else is known of a token
+    Positions positions       # of tokens that a merge makes
+    count_t count             # its occurrences
+    token_t left              # the parts of its first merge, or NO_TOKEN for a token that no merge makes
+    token_t right
+    bint deleted
+
+cdef struct MergeRow:
+    count_t left
+    count_t right
+    count_t token
+    count_t count
+    count_t removed           # by how many tokens the corpus became shorter
+
+cdef struct DeletionRow:
+    count_t merge             # the number of the merge before it
+    count_t token
+
+cdef struct Compared:         # what ties are decided by
+    const Tokens* tokens
+    const TrackedPairs* pairs
+
+
+cdef int compare_positions(const void* a, const void* b) noexcept nogil:
+    return (<const cell_t*>a)[0] > (<const cell_t*>b)[0] or -((<const cell_t*>a)[0] < (<const cell_t*>b)[0])
+
+
+cdef int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
+    cdef const Token* first = &tokens.items[a]
+    cdef const Token* second = &tokens.items[b]
+    cdef int found = memcmp(tokens.bytes + first.offset, tokens.bytes + second.offset, min(first.size, second.size))
+    return found if found else (first.size > second.size) - (first.size < second.size)
+
+
+cdef int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+    """Order two pairs as (left bytes, right bytes)."""
+    cdef const Compared* compared = <const Compared*>context
+    cdef const TrackedPair* first = &compared.pairs.items[a.pair]
+    cdef const TrackedPair* second = &compared.pairs.items[b.pair]
+    cdef int found = compare_tokens(compared.tokens, first.left, second.left)
+    return found if found else compare_tokens(compared.tokens, first.right, second.right)
+
+
+cdef bint smaller_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+    return compare_pairs(context, a, b) < 0
+
+
+cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+    return compare_pairs(context, a, b) > 0
+
+
+cdef class PickyLearner:
+    """The state of one training, which `bpe/training/trainer.py` drives as it does a `Trainer`."""
+
+    cdef Symbols symbols              # its cells are `begins`
+    cdef token_t* begins
+    cdef token_t* ends
+    cdef Tokens tokens
+    cdef TokenState* states           # by token
+    cdef size_t states_room
+    cdef size_t n_live                # tokens that are not deleted
+    cdef TrackedPairs pairs
+    cdef PairState* pair_states       # by pair
+    cdef size_t pair_states_room
+    cdef uint32_t* risen              # pairs whose count rose in the present step
+    cdef size_t n_risen
+    cdef size_t risen_room
+    cdef Node* nodes                  # of all lists; node 0 is not used
+    cdef size_t n_nodes
+    cdef size_t nodes_room
+    cdef uint32_t free_node           # the first of a list of nodes that are free
+    cdef cell_t* found                # the positions of the pair or token at work, ascending
+    cdef size_t found_room
+    cdef token_t* parts               # of the token at work, in its split
+    cdef size_t parts_room
+    cdef Heap heap
+    cdef Compared compared
+    cdef TieBreak tie_break
+    cdef count_t least                # the least count of a pair that is merged
+    cdef uint64_t max_length
+    cdef double threshold
+    cdef MergeRow* merged
+    cdef size_t n_merged
+    cdef size_t merged_room
+    cdef DeletionRow* deleted
+    cdef size_t n_deleted
+    cdef size_t deleted_room
+    cdef readonly tuple teams         # of threads: none
+    cdef readonly int stop
+
+    def __dealloc__(self):
+        free_symbols(&self.symbols)
+        free_tokens(&self.tokens)
+        free_pairs(&self.pairs)
+        free(self.ends)
+        free(self.states)
+        free(self.pair_states)
+        free(self.risen)
+        free(self.nodes)
+        free(self.found)
+        free(self.parts)
+        free(self.heap.entries)
+        free(self.merged)
+        free(self.deleted)
+
+    def __init__(self, words, start, rule, double threshold):
+        """Write the symbols, and count all pairs.
+
+        Args:
+            words: a `Words` of `words.py`.
+            start: a `Start` of `kernel_input.py`.
+            rule: a `MergeRule` of `kernel_input.py`; its rules for what tokens spell must be off.
+            threshold: a part of a merge is deleted from this share of its occurrences on.
+
+        """
+        cdef size_t i
+        self.tie_break = <TieBreak><int>rule.tie_break
+        self.least = max(<count_t>rule.min_frequency, 1)
+        self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
+        for token, ends_word, reserved, length in start.tokens:
+            add_token(&self.tokens, token, len(token), ends_word, reserved, length)
+        self.symbols.wide = True
+        write_symbols(&self.symbols, &self.tokens, words, start, True)
+        self.begins = <token_t*>self.symbols.cells
+        self.ends = <token_t*>malloc(self.symbols.n * sizeof(token_t))
+        if self.ends == NULL:
+            raise MemoryError(f"no memory for {self.symbols.n} symbols")
+        memcpy(self.ends, self.begins, self.symbols.n * sizeof(token_t))
+        for i in range(self.tokens.n):
+            self.add_state(<token_t>i, NO_TOKEN, NO_TOKEN)
+        self.n_live = self.tokens.n
+        self.compared.tokens, self.compared.pairs = &self.tokens, &self.pairs
+        self.heap.context = &self.compared
+        if self.tie_break == BY_SMALLEST:
+            self.heap.before = smaller_strings
+        elif self.tie_break == BY_GREATEST:
+            self.heap.before = greater_strings
+        with nogil:
+            self.count_pairs()
+
+    cdef int count_pairs(self) except -1 nogil:
+        cdef size_t p, k = 0
+        cdef token_t token
+        cdef count_t count
+        for p in range(1, self.symbols.n):
+            token = self.begins[p]
+            if token == NO_TOKEN:
+                continue
+            k = class_of(&self.symbols, <cell_t>p, k)
+            count = self.symbols.counts[k]
+            self.states[token].count += count
+            if self.begins[p + 1] != NO_TOKEN:
+                self.add_pair_at(token, self.begins[p + 1], count, p)
+        return self.push_risen()
+
+    # Lists ------------------------------------------------------------------------------------------------------------
+
+    cdef int append(self, Positions* positions, size_t position) except -1 nogil:
+        """Append a position to a list, which lies in memory that this does not move."""
+        cdef uint32_t node = positions.last
+        cdef size_t at = positions.n % PER_NODE
+        if at == 0:
+            node = self.free_node
+            if node:
+                self.free_node = self.nodes[node].next
+            else:
+                if self.n_nodes >= <size_t>0xFFFFFFFF:
+                    with gil:
+                        raise ValueError("the corpus has too many positions of pairs; train on less text")
+                self.nodes = <Node*>grown(self.nodes, &self.nodes_room, self.n_nodes + 1, sizeof(Node))
+                node = <uint32_t>self.n_nodes
+                self.n_nodes += 1
+            self.nodes[node].next = 0
+            if positions.n:
+                self.nodes[positions.last].next = node
+            else:
+                positions.first = node
+            positions.last = node
+        self.nodes[node].positions[at] = <cell_t>position
+        positions.n += 1
+        return 0
+
+    cdef size_t take(self, Positions* positions) except? 0xFFFFFFFF nogil:
+        """Move a list to `found`, in ascending order; returns its length."""
+        cdef uint32_t node = positions.first
+        cdef size_t n = 0, total = positions.n
+        cdef bint ascending = True
+        if total == 0:
+            return 0
+        self.found = <cell_t*>grown(self.found, &self.found_room, total, sizeof(cell_t))
+        while n < total:
+            self.found[n] = self.nodes[node].positions[n % PER_NODE]
+            ascending = ascending and (n == 0 or self.found[n - 1] <= self.found[n])
+            n += 1
+            if n % PER_NODE == 0:
+                node = self.nodes[node].next
+        self.nodes[positions.last].next = self.free_node
+        self.free_node = positions.first
+        positions.first = positions.last = positions.n = 0
+        if not ascending:
+            qsort(self.found, n, sizeof(cell_t), compare_positions)
+        return n
+
+    # Pairs ------------------------------------------------------------------------------------------------------------
+
+    cdef int add_pair_at(self, token_t left, token_t right, count_t count, size_t position) except -1 nogil:
+        """Add occurrences of a pair at a position."""
+        cdef uint64_t hashed = pair_hash(left, right)
+        cdef uint32_t number = NO_PAIR
+        cdef PairState* state
+        if self.pairs.n_slots:
+            number = find_pair(&self.pairs, left, right, hashed)
+        if number == NO_PAIR:
+            number = add_pair(&self.pairs, left, right, hashed)
+            self.pair_states = <PairState*>grown(
+                self.pair_states, &self.pair_states_room, self.pairs.n, sizeof(PairState)
+            )
+            self.pair_states[number] = PairState(positions=Positions(first=0, last=0, n=0), rose=False, refused=False)
+        state = &self.pair_states[number]
+        self.pairs.items[number].count += count
+        self.append(&state.positions, position)
+        if not state.rose:
+            state.rose = True
+            self.risen = <uint32_t*>grown(self.risen, &self.risen_room, self.n_risen + 1, sizeof(uint32_t))
+            self.risen[self.n_risen] = number
+            self.n_risen += 1
+        return 0
+
+    cdef void remove_pair(self, token_t left, token_t right, count_t count) noexcept nogil:
+        """Remove occurrences of a pair; their positions become stale."""
+        cdef uint32_t number = find_pair(&self.pairs, left, right, pair_hash(left, right))
+        if number != NO_PAIR:
+            self.pairs.items[number].count -= count
+
+    cdef Entry entry_of(self, uint32_t number) noexcept nogil:
+        """The queue's entry of a pair, as of now."""
+        cdef Entry entry
+        entry.count, entry.pair = self.pairs.items[number].count, number
+        entry.key = <uint64_t>self.pairs.items[number].left << 32 | self.pairs.items[number].right
+        return entry
+
+    cdef int push_risen(self) except -1 nogil:
+        """Enter the pairs whose counts rose into the queue."""
+        cdef size_t i
+        for i in range(self.n_risen):
+            self.pair_states[self.risen[i]].rose = False
+            if self.pairs.items[self.risen[i]].count >= self.least and not self.pair_states[self.risen[i]].refused:
+                push(&self.heap, self.entry_of(self.risen[i]))
+        self.n_risen = 0
+        return 0
+
+    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
+        """The pair to merge next; NO_PAIR where none is left, and `stop` says why."""
+        cdef Entry entry
+        cdef count_t count
+        while self.heap.size > 0:
+            entry = pop(&self.heap)
+            count = self.pairs.items[entry.pair].count
+            if self.pair_states[entry.pair].refused or count < self.least or count > entry.count:
+                continue                                   # or there is an entry with the higher count
+            if count < entry.count:
+                push(&self.heap, self.entry_of(entry.pair))
+            elif self.token_of(entry.pair) == NO_TOKEN:
+                self.pair_states[entry.pair].refused = True
+            else:
+                return entry.pair
+        self.stop = RARE if self.any_left() else NO_PAIRS
+        return NO_PAIR
+
+    cdef bint any_left(self) except -1 nogil:
+        """Whether pairs below min_frequency are left."""
+        cdef uint32_t i
+        for i in range(<uint32_t>self.pairs.n):
+            if self.pairs.items[i].count > 0 and not self.pair_states[i].refused and self.token_of(i) != NO_TOKEN:
+                return True
+        return False
+
+    # Tokens -----------------------------------------------------------------------------------------------------------
+
+    cdef int add_state(self, token_t token, token_t left, token_t right) except -1 nogil:
+        """The state of a new token, whose number is that of tokens so far."""
+        self.states = <TokenState*>grown(self.states, &self.states_room, <size_t>token + 1, sizeof(TokenState))
+        self.states[token] = TokenState(
+            positions=Positions(first=0, last=0, n=0), count=0, left=left, right=right, deleted=False
+        )
+        return 0
+
+    cdef token_t token_of(self, uint32_t number) except? 0xFFFFFFFF nogil:
+        """The token that a pair makes: one that was made before, `tokens.n` for a new one, NO_TOKEN if none may be."""
+        cdef const TrackedPair* pair = &self.pairs.items[number]
+        cdef Token first = self.tokens.items[pair.left], second = self.tokens.items[pair.right]
+        cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef token_t known
+        if <uint64_t>first.length + second.length > self.max_length or size > <uint64_t>0xFFFFFFFF:
+            return NO_TOKEN
+        known = token_named(&self.tokens, joined(&self.tokens, pair.left, pair.right), size)
+        if known == NO_TOKEN:
+            return <token_t>self.tokens.n
+        return NO_TOKEN if self.states[known].left == NO_TOKEN else known
+
+    cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
+        """Make a token part of the vocabulary, unless it is."""
+        cdef Token first = self.tokens.items[left], second = self.tokens.items[right]
+        if token == self.tokens.n:
+            add_token(
+                &self.tokens, joined(&self.tokens, left, right), <size_t>first.size + second.size, False, False,
+                first.length + second.length,
+            )
+            self.tokens.width[token] = self.tokens.width[left] + self.tokens.width[right]
+            self.add_state(token, left, right)
+            self.n_live += 1
+        elif self.states[token].deleted:
+            self.states[token].deleted = False
+            self.n_live += 1
+        return 0
+
+    # Merging and splitting --------------------------------------------------------------------------------------------
+
+    cdef int merge_at(self, size_t p, token_t a, token_t b, token_t c, count_t count) except -1 nogil:
+        """Make the tokens a and b at a position the token c."""
+        cdef size_t middle = p + self.tokens.width[a], after = middle + self.tokens.width[b]
+        cdef token_t left = self.ends[p - 1], right = self.begins[after]
+        self.remove_pair(a, b, count)
+        if left != NO_TOKEN:
+            self.remove_pair(left, a, count)
+            self.add_pair_at(left, c, count, p - self.tokens.width[left])
+        if right != NO_TOKEN:
+            self.remove_pair(b, right, count)
+            self.add_pair_at(c, right, count, p)
+        self.begins[middle] = self.ends[middle - 1] = NO_TOKEN
+        self.begins[p] = self.ends[after - 1] = c
+        return self.append(&self.states[c].positions, p)
+
+    cdef count_t merge(self, uint32_t number, token_t c) except -1 nogil:
+        """Merge a pair wherever it is, from left to right; returns how many occurrences of c that makes."""
+        cdef token_t a = self.pairs.items[number].left, b = self.pairs.items[number].right
+        cdef size_t i, p, k = 0, n = self.take(&self.pair_states[number].positions)
+        cdef count_t made = 0, count
+        for i in range(n):
+            p = self.found[min(i + AHEAD, n - 1)]
+            prefetch(&self.begins[p])
+            prefetch(&self.ends[p - 1])
+            p = self.found[i]
+            if self.begins[p] == a and self.begins[p + self.tokens.width[a]] == b:
+                k = class_of(&self.symbols, <cell_t>p, k)
+                count = self.symbols.counts[k]
+                self.merge_at(p, a, b, c, count)
+                made += count
+        self.states[a].count -= made
+        self.states[b].count -= made
+        self.states[c].count += made
+        return made
+
+    cdef size_t find_parts(self, token_t token) except 0 nogil:
+        """Write the tokens of the vocabulary that a deleted one is split into to `parts`; returns their number.
+
+        They are the parts of its first merge; those that are deleted, too, are split likewise.
+        """
+        cdef size_t n = 0, left = 1, room = self.tokens.width[token]
+        self.parts = <token_t*>grown(self.parts, &self.parts_room, 2 * room + 1, sizeof(token_t))
+        cdef token_t* stack = self.parts + room            # never more than the cells that are left to write
+        stack[0] = token
+        while left:
+            left -= 1
+            token = stack[left]
+            if self.states[token].deleted:
+                stack[left] = self.states[token].right
+                stack[left + 1] = self.states[token].left
+                left += 2
+            else:
+                self.parts[n] = token
+                n += 1
+        return n
+
+    cdef int split_at(self, size_t p, token_t token, size_t n, count_t count) except -1 nogil:
+        """Split a token at a position into the first n of `parts`."""
+        cdef size_t i, after = p + self.tokens.width[token]
+        cdef token_t left = self.ends[p - 1], right = self.begins[after], part
+        if left != NO_TOKEN:
+            self.remove_pair(left, token, count)
+        if right != NO_TOKEN:
+            self.remove_pair(token, right, count)
+        for i in range(n):
+            part = self.parts[i]
+            self.begins[p] = part
+            if left != NO_TOKEN:
+                self.add_pair_at(left, part, count, p - self.tokens.width[left])
+            if self.states[part].left != NO_TOKEN:
+                self.append(&self.states[part].positions, p)
+            p += self.tokens.width[part]
+            self.ends[p - 1] = part
+            left = part
+        if right != NO_TOKEN:
+            self.add_pair_at(left, right, count, p - self.tokens.width[left])
+        return 0
+
+    cdef count_t delete(self, token_t token, count_t made) except -1 nogil:
+        """Delete a token if the merge took enough of it; returns by how many tokens the corpus becomes longer."""
+        cdef TokenState* state = &self.states[token]
+        cdef size_t i, n, k = 0, n_parts
+        cdef count_t count, longer
+        cdef DeletionRow* row
+        if state.left == NO_TOKEN or <double>made / <double>(made + state.count) < self.threshold:
+            return 0
+        state.deleted = True
+        self.n_live -= 1
+        self.deleted = <DeletionRow*>grown(self.deleted, &self.deleted_room, self.n_deleted + 1, sizeof(DeletionRow))
+        row = &self.deleted[self.n_deleted]
+        row.merge, row.token = <count_t>self.n_merged - 1, token
+        self.n_deleted += 1
+        n = self.take(&state.positions)
+        n_parts = self.find_parts(token)
+        for i in range(n):
+            if self.begins[self.found[i]] == token:
+                k = class_of(&self.symbols, self.found[i], k)
+                self.split_at(self.found[i], token, n_parts, self.symbols.counts[k])
+        count = state.count
+        longer = count * <count_t>(n_parts - 1)
+        state.count = 0
+        for i in range(n_parts):
+            self.states[self.parts[i]].count += count
+        return longer
+
+    cdef int step(self, uint32_t number) except -1 nogil:
+        """Merge a pair, and delete what is hardly left of it."""
+        cdef TrackedPair pair = self.pairs.items[number]
+        cdef token_t token = self.token_of(number)
+        cdef count_t made
+        cdef MergeRow* row
+        self.make_token(pair.left, pair.right, token)
+        self.merged = <MergeRow*>grown(self.merged, &self.merged_room, self.n_merged + 1, sizeof(MergeRow))
+        row = &self.merged[self.n_merged]
+        row.left, row.right, row.token, row.count = pair.left, pair.right, token, pair.count
+        self.n_merged += 1
+        made = self.merge(number, token)
+        row.removed = made - self.delete(pair.left, made)
+        if pair.right != pair.left:
+            row.removed -= self.delete(pair.right, made)
+        return self.push_risen()
+
+    # For Python -------------------------------------------------------------------------------------------------------
+
+    def run(self, size_t most, size_t most_tokens):
+        """Learn up to `most` merges while there are fewer than `most_tokens` tokens, deleted ones not counted.
+
+        Returns:
+            A list of (left, right, token, count); shorter than `most` where `stop` is set or the tokens are enough.
+
+        """
+        cdef uint32_t number
+        cdef MergeRow* row
+        merges = []
+        while <size_t>len(merges) < most and self.n_live < most_tokens and not self.stop:
+            PyErr_CheckSignals()
+            with nogil:
+                number = self.best_pair()
+                if number != NO_PAIR:
+                    self.step(number)
+            if number != NO_PAIR:
+                row = &self.merged[self.n_merged - 1]
+                merges.append((row.left, row.right, row.token, row.count))
+        return merges
+
+    @property
+    def n_tokens(self):
+        """How many tokens there are that are not deleted."""
+        return self.n_live
+
+    def spelled(self, size_t token):
+        """The bytes of a token."""
+        if token >= self.tokens.n:
+            raise ValueError(f"token {token} does not exist; there are {self.tokens.n} tokens")
+        cdef Token* found = &self.tokens.items[token]
+        return self.tokens.bytes[found.offset : found.offset + found.size]
+
+    def merges(self):
+        """All merges learned: int64 (n, 4), each left, right, token, count."""
+        return np.ascontiguousarray(self.rows()[:, :4])
+
+    def removed(self):
+        """By how many tokens each merge, with its deletions, made the corpus shorter: int64 (n,)."""
+        return self.rows()[:, 4]
+
+    cdef object rows(self):
+        rows = np.empty((self.n_merged, 5), dtype=np.int64)
+        cdef int64_t[:, ::1] cells = rows
+        if self.n_merged:
+            memcpy(&cells[0, 0], self.merged, self.n_merged * sizeof(MergeRow))
+        return rows
+
+    def deletions(self):
+        """All deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
+        rows = np.empty((self.n_deleted, 2), dtype=np.int64)
+        cdef int64_t[:, ::1] cells = rows
+        if self.n_deleted:
+            memcpy(&cells[0, 0], self.deleted, self.n_deleted * sizeof(DeletionRow))
+        return rows
+
+    def vocabulary(self):
+        """All tokens, deleted ones too: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
+        cdef size_t i
+        offsets = np.zeros(self.tokens.n + 1, dtype=np.int64)
+        deleted = np.zeros(self.tokens.n, dtype=np.bool_)
+        cdef int64_t[::1] offset = offsets
+        cdef uint8_t[::1] is_deleted = deleted.view(np.uint8)
+        for i in range(self.tokens.n):
+            offset[i + 1] = self.tokens.items[i].offset + self.tokens.items[i].size
+            is_deleted[i] = self.states[i].deleted
+        return self.tokens.bytes[: self.tokens.n_bytes], offsets, deleted

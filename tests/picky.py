@@ -1,0 +1,138 @@
+"""Naive PickyBPE, the oracle of the tests, written from the definition in docs/careful_training.md.
+
+Every step counts all pairs and tokens anew; a text is encoded by doing all events, one after the other.
+
+>>> made = learn({b"abcd": 9, b"abce": 1}, 2, 0.9)
+>>> made.events
+[(b'a', b'b', 10), (b'ab', b'c', 10), b'ab', (b'abc', b'd', 9), b'abc', (b'a', b'b', 1)]
+>>> encoded(b"abcabcd", made.events)
+[b'ab', b'c', b'abcd']
+
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+#: A merge (left, right, count), or the token that is deleted.
+Event = tuple[bytes, bytes, int] | bytes
+
+
+@dataclass
+class Trained:
+    """The events of a training in order, the tokens that are not deleted, and those made, in the order of the first."""
+
+    events: list[Event] = field(default_factory=list)
+    live: set[bytes] = field(default_factory=set)
+    made: list[bytes] = field(default_factory=list)
+
+
+def merged(word: list[bytes], left: bytes, right: bytes) -> list[bytes]:
+    """A word with every occurrence of a pair merged, from left to right."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(word):
+        if word[at : at + 2] == [left, right]:
+            found.append(left + right)
+            at += 2
+        else:
+            found.append(word[at])
+            at += 1
+    return found
+
+
+def split(word: list[bytes], token: bytes, parts: list[bytes]) -> list[bytes]:
+    """A word with every occurrence of a token split."""
+    return [part for each in word for part in (parts if each == token else [each])]
+
+
+def parts_of(token: bytes, first: dict[bytes, tuple[bytes, bytes]], live: set[bytes]) -> list[bytes]:
+    """The tokens that a deleted token is split into."""
+    if len(token) == 1 or token in live:
+        return [token]
+    return [part for half in first[token] for part in parts_of(half, first, live)]
+
+
+def learn(
+    words: dict[bytes, int],
+    size: int,
+    threshold: float,
+    *,
+    specials: tuple[bytes, ...] = (),
+    least: int = 1,
+    longest: int | None = None,
+    tie_break: str = "id",
+    num_merges: int | None = None,
+) -> Trained:
+    """Learn until so many tokens beside the bytes are not deleted, or so many merges were made."""
+    state = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
+    numbers = {bytes([byte]): byte for byte in letters_in_order()}
+    result = Trained()
+    first: dict[bytes, tuple[bytes, bytes]] = {}
+    merges = 0
+    while len(result.live) < size if num_merges is None else merges < num_merges:
+        merges += 1
+        pairs: Counter[tuple[bytes, bytes]] = Counter()
+        for word, count in state:
+            for pair in pairwise(word):
+                pairs[pair] += count
+        allowed = [
+            pair
+            for pair, count in pairs.items()
+            if count >= least and b"".join(pair) not in specials and len(b"".join(pair)) <= (longest or 1 << 30)
+        ]
+        if not allowed:
+            break
+        most = max(pairs[pair] for pair in allowed)
+        best = [pair for pair in allowed if pairs[pair] == most]
+        if tie_break == "id":
+            left, right = min(best, key=lambda pair: (number_of(pair[0], numbers), number_of(pair[1], numbers)))
+        else:
+            left, right = (min if tie_break == "smallest" else max)(best)
+        token = left + right
+        if token not in first:
+            first[token] = (left, right)
+            numbers[token] = 256 + len(result.made)
+            result.made.append(token)
+        result.events.append((left, right, most))
+        result.live.add(token)
+        before = sum(word.count(token) * count for word, count in state)
+        state = [(merged(word, left, right), count) for word, count in state]
+        made = sum(word.count(token) * count for word, count in state) - before
+        for part in dict.fromkeys((left, right)):
+            remaining = sum(word.count(part) * count for word, count in state)
+            if len(part) > 1 and made / (made + remaining) >= threshold:
+                result.live.discard(part)
+                result.events.append(part)
+                parts = parts_of(part, first, result.live)
+                state = [(split(word, part, parts), count) for word, count in state]
+    return result
+
+
+def letters_in_order() -> list[int]:
+    """The bytes in the order of their ids in a byte-level tokenizer."""
+    return [*range(33, 127), *range(161, 173), *range(174, 256), *range(33), *range(127, 161), 173]
+
+
+def number_of(token: bytes, numbers: dict[bytes, int]) -> int:
+    """The number of a token by the order in which tokens are made, bytes first."""
+    return letters_in_order().index(token[0]) if len(token) == 1 else numbers[token]
+
+
+def encoded(word: bytes, events: list[Event]) -> list[bytes]:
+    """A word after all events."""
+    state = [bytes([byte]) for byte in word]
+    live: set[bytes] = set()
+    first: dict[bytes, tuple[bytes, bytes]] = {}
+    for event in events:
+        if isinstance(event, bytes):
+            live.discard(event)
+            state = split(state, event, parts_of(event, first, live))
+        else:
+            left, right, _ = event
+            first.setdefault(left + right, (left, right))
+            live.add(left + right)
+            state = merged(state, left, right)
+    return state
