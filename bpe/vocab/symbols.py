@@ -24,7 +24,7 @@ def unk_id(spec: TokenizerSpec) -> int:
     if spec.unk_token in spec.special_tokens:
         return spec.special_tokens[spec.unk_token]
     name = spec.unk_token.encode()
-    for number, token in spec.vocabulary.items():
+    for number, token in spec.vocabulary.items(longest=len(name), shortest=len(name)):
         if token == name:
             return number
     raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
@@ -64,12 +64,7 @@ def word_symbols(spec: TokenizerSpec) -> WordSymbols:
     first, only = inner, last
     if spec.subword_prefix:
         first, only = symbol_tables(spec, prefixed=False)[:2]
-    of_bytes = None
-    if spec.byte_fallback:
-        of_bytes = np.full(256, NO_TOKEN, dtype=np.uint32)
-        tokens = {token: number for number, token in _own_tokens(spec, 6, shortest=6)}
-        for byte, name in enumerate(BYTE_NAMES):
-            of_bytes[byte] = tokens.get(name.encode(), NO_TOKEN)
+    of_bytes = _byte_tokens(spec) if spec.byte_fallback else None
     return WordSymbols(inner, last, mark, first, only, of_bytes)
 
 
@@ -117,13 +112,23 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     return tables[0], tables[1], own_mark
 
 
-def _own_tokens(spec: TokenizerSpec, longest: int, shortest: int = 0) -> Iterator[tuple[int, bytes]]:
-    """(id, bytes) of the tokens that text can spell, of at least `shortest` and at most `longest` bytes."""
-    yield from spec.vocabulary.items(ORDINARY, longest, shortest)
+def _own_tokens(spec: TokenizerSpec, longest: int) -> Iterator[tuple[int, bytes]]:
+    """(id, bytes) of the tokens that text can spell, of at most `longest` bytes."""
+    yield from spec.vocabulary.items(ORDINARY, longest)
     for number in spec.text_specials:
         token = spec.vocabulary[number]
-        if shortest <= len(token) <= longest:
+        if len(token) <= longest:
             yield number, token
+
+
+def _byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
+    """The tokens of bytes, by byte. Of the ordinary tokens, only those that begin as these do become objects."""
+    vocabulary = spec.vocabulary
+    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths == len(BYTE_NAMES[0])))
+    first = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[numbers]]
+    numbers = numbers[first == ord(BYTE_NAMES[0][0])]
+    tokens = {vocabulary[number]: number for number in [*numbers.tolist(), *spec.text_specials]}
+    return np.array([tokens.get(name.encode(), NO_TOKEN) for name in BYTE_NAMES], dtype=np.uint32)
 
 
 def _table_of_characters(spec: TokenizerSpec) -> NDArray[np.uint32] | None:

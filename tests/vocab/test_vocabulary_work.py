@@ -20,6 +20,7 @@ from written import unspelled
 
 import bpe
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
+from bpe.vocab.symbols import BYTE_NAMES, word_symbols
 from bpe.vocab.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -516,3 +517,13 @@ def test_unreachable_special_and_unknown_tokens() -> None:
     assert some.unreachable().tolist() == []
     gone, _ = tok.prune([tok.token_id("l")])
     assert gone.unreachable().tolist() == []
+
+
+def test_tokens_of_bytes_are_found_among_tokens_of_their_length() -> None:
+    texts = ["<0x4Z> <0xAA> <0xAB <0x00>0 é"]
+    tok = bpe.train(texts=texts, vocab_size=300, byte_fallback=True, pretokenizer="metaspace")
+    assert tok.spec.byte_fallback
+    found = word_symbols(tok.spec).of_bytes
+    naive = {token: number for number, token in tok.spec.vocabulary.items()}
+    assert found is not None
+    assert found.tolist() == [naive[name.encode()] for name in BYTE_NAMES]
