@@ -4,6 +4,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.encode._encoder import Encoder
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 class PlanFields:
@@ -11,6 +13,7 @@ class PlanFields:
     has_no_names: bool
     prefix: str
     encode: Callable[[str], NDArray[np.uint32]]
+    kernel: Encoder | None
 
 class Call:
     @property
@@ -41,4 +44,4 @@ def call_of(
     kind: type[_Call], plan: PlanFields, texts: str | Sequence[str], ids: NDArray[np.uint32], bounds: list[int] | None
 ) -> _Call: ...
 def rows_of(kind: type[_Row], call: Call, n: int) -> list[_Row]: ...
-def with_fast_encode(method: _Method, call_kind: type[Call], row_kind: type[Row]) -> Callable[..., Any]: ...
+def with_fast_encode(method: _Method, row_kind: type[Row]) -> Callable[..., Any]: ...

@@ -33,7 +33,6 @@ from bpe.compat.encodings import Encoding, SequencePart
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
-    Call,
     PaddingRule,
     Plan,
     Rules,
@@ -55,7 +54,7 @@ _TEXT_TYPES = {str, np.str_}
 
 def _with_fast_encode(method: Any) -> Any:
     """Wrap `encode` in a fast path for plain texts, without a Python frame."""
-    return wraps(method)(with_fast_encode(method, Call, Encoding))
+    return wraps(method)(with_fast_encode(method, Encoding))
 
 
 class Tokenizer:
@@ -396,26 +395,21 @@ class Tokenizer:
         """As `encode_batch`; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
-    def encodings_of(
-        self, texts: list[str], add_special_tokens: bool, as_text: bool, truncation: Truncation | None = None
-    ) -> list[Encoding]:
-        """The encodings of texts without padding, and with this truncation, whatever is set.
+    def plan_of(
+        self, truncation: Truncation | None, padding: PaddingRule | None, *, add_special: bool, as_text: bool
+    ) -> Plan:
+        """How texts become encodings with other truncation and padding than this tokenizer's, which is not changed.
 
         Args:
-            texts: the texts.
-            add_special_tokens: as for `encode`.
-            as_text: whether special tokens in texts are text.
             truncation: how to truncate, or None.
+            padding: how to pad, or None.
+            add_special: whether to add the template's tokens.
+            as_text: whether special tokens in texts are text.
 
         """
         state = self._snapshot()
-        rules = state.rules
-        if truncation is None and rules.truncation is None and rules.padding is None and as_text == state.as_text:
-            plan = state.plan if add_special_tokens else state.bare_plan
-        else:
-            rules = Rules(rules.processor, truncation, known_ends=rules.known_ends)
-            plan = Plan(state.core, rules, add_special=add_special_tokens, as_text=as_text)
-        return plan.call(texts).encodings()
+        rules = Rules(state.rules.processor, truncation, padding, state.rules.known_ends)
+        return Plan(state.core, rules, add_special=add_special, as_text=as_text)
 
     async def async_encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True

@@ -20,6 +20,7 @@ from bpe.compat._rows import PlanFields, call_of, rows_of
 from bpe.compat.encodings import Encoding, FixedPart, Padding, Part, SequencePart, StoredColumns
 from bpe.compat.sequences import Core, TextSequence
 from bpe.errors import FormatError, shown
+from bpe.tokenizer import engine_of
 
 STRATEGIES = ("longest_first", "only_first", "only_second")
 DIRECTIONS = ("right", "left")
@@ -240,6 +241,7 @@ class Plan(PlanFields):
         n_template: the number of tokens that the template adds to each text.
         is_lazy: whether rows are left as they are until they are read: nothing is padded, and truncation cannot fail.
         encode: encodes a text without special tokens.
+        kernel: encodes a short one faster, or None.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """
@@ -255,6 +257,7 @@ class Plan(PlanFields):
         self.most = None if rule is None else rule.max_length - self.n_template
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.plain_encoder(as_text)
+        self.kernel = None if core.native is None else engine_of(core.native).fast_kernel
 
     @property
     def must_truncate(self) -> bool:
@@ -266,10 +269,14 @@ class Plan(PlanFields):
         """The ids of a text, without those of the template."""
         return self.core.encode(text, self.as_text)
 
+    def call_with(self, text: str, ids: NDArray[np.uint32]) -> Call:
+        """The call of one text whose ids are known."""
+        return call_of(Call, self, text, ids, None)
+
     def call(self, texts: list[str]) -> Call:
         """The rows of several texts."""
         if len(texts) == 1:
-            return call_of(Call, self, texts[0], self.ids(texts[0]), None)
+            return self.call_with(texts[0], self.ids(texts[0]))
         batch = self.core.encode_batch(texts, self.as_text)
         return call_of(Call, self, texts, batch.ids, batch.offsets.tolist())
 
@@ -339,7 +346,10 @@ def padded(encodings: list[Encoding], rule: PaddingRule | None) -> list[Encoding
         return encodings
     padding = rule.to(max(map(len, encodings)))
     for each in encodings:
-        each.pad(*padding)
+        if each.own is None and each.padding is None:
+            each.set_padding(padding)
+        else:
+            each.pad(*padding)
     return encodings
 
 

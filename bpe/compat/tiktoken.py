@@ -25,6 +25,7 @@ from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
 from bpe.compat.id_objects import id_objects
+from bpe.encode._fast_path import short_list
 from bpe.errors import check_int, typed
 from bpe.named import encodings
 from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
@@ -129,6 +130,7 @@ class Encoding:
         self._special_tokens: dict[str, int] = encoding.special_tokens  # type: ignore[assignment]
         self._tokenizer: Tokenizer = encoding.tokenizer
         self._engine = engine_of(encoding.tokenizer)
+        self._kernel = self._engine.fast_kernel
         self._decoder = decoder_of(encoding.tokenizer)
         self._special_token_values = set(encoding.special_tokens.values())
         #: What all names of special tokens begin with, and its first character: a text without them has none.
@@ -153,6 +155,9 @@ class Encoding:
             ValueError: for a byte that has no rank.
 
         """
+        ids = short_list(self._kernel, text, self._numbers)
+        if ids is not None and type(text) is str:
+            return ids
         if not isinstance(text, str):
             raise _no_str(text)
         return as_list(self._tokenizer.encode(text), self._numbers)
@@ -178,7 +183,8 @@ class Encoding:
             if len(text) > _LONG_TEXT:
                 return as_list(self._engine.encode_batch([text], 1, allowed).ids, self._numbers)
             return as_list(self._engine.encode(text, allowed), self._numbers)
-        return as_list(self._tokenizer.encode(text), self._numbers)
+        ids = short_list(self._kernel, text, self._numbers)
+        return as_list(self._tokenizer.encode(text), self._numbers) if ids is None else ids
 
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"

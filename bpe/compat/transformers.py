@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from bpe.compat.huggingface import Tokenizer
-from bpe.compat.processing import Truncation
+from bpe.compat.processing import PaddingRule, Plan, Truncation
 from bpe.errors import counted, typed
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
@@ -39,7 +39,9 @@ PROBES = (
     "<s></s><unk><pad><|endoftext|>[INST] [MASK]", "a" * 50 + " " * 20 + "!" * 30,
 )  # fmt: skip
 #: The options of calls that do not need transformers' own code.
-_SIMPLE = frozenset(("add_special_tokens", "truncation", "max_length"))
+_SIMPLE = frozenset(("add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
+#: The most plans that are kept for a tokenizer: one for each kind of call.
+_PLANS_KEPT = 64
 #: transformers' methods that warn of long texts and that decode one.
 _WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
@@ -64,6 +66,20 @@ class Acceleration:
     signature: Any = field(default=None, repr=False)
     thorough: Any = field(default=None, repr=False)
     exposed: bool = field(default=False, repr=False)
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, repr=False)
+
+    def plan(self, add_special: bool, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> Plan:
+        """How a call encodes: the arguments of `Truncation` and `PaddingRule`, or ()."""
+        key = (add_special, as_text, truncation, padding)
+        found = self.plans.get(key)
+        if found is None:
+            assert self.compat is not None
+            rules = (Truncation(*truncation) if truncation else None, PaddingRule(*padding) if padding else None)
+            found = self.compat.plan_of(*rules, add_special=add_special, as_text=as_text)
+            if len(self.plans) >= _PLANS_KEPT:
+                self.plans.clear()
+            self.plans[key] = found
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _nothing, ()  # computed again where it is needed
@@ -237,7 +253,9 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
             state = _state_of(self, originals)
             if state.encoding:
-                ids = _encoded(self, state, [text], options.get("add_special_tokens", True))[0].ids
+                add_special = bool(options.get("add_special_tokens", True))
+                plan = state.plan(add_special, bool(self.split_special_tokens), (), ())
+                ids: list[int] = plan.call([text]).encodings()[0].ids
                 if len(ids) > self.model_max_length:
                     getattr(self, _WARN)(ids, None, True)
                 return ids
@@ -249,8 +267,10 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
             return plain_plus(self, *args, **options)
         kind = options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
-            found = _tensors(plain_plus(_view(self, state), *args, **{**options, "return_tensors": None}), kind)
-            if found is not None:
+            found = plain_plus(_view(self, state), *args, **{**options, "return_tensors": None})
+            arrays = _tensors(found.data, kind)
+            if arrays is not None:
+                found.data.update(arrays)
                 return found
         return plain_plus(_view(self, state), *args, **options)
 
@@ -306,57 +326,81 @@ def _view(tokenizer: Any, state: Acceleration) -> Any:
     return view
 
 
-def _encoded(
-    tokenizer: Any, state: Acceleration, texts: list[str], add_special: bool, truncation: Any = None
-) -> list[Any]:
-    """Encodings without padding, as `_encode_plus` sets it for a plain call."""
-    assert state.compat is not None
-    return state.compat.encodings_of(texts, add_special, bool(tokenizer.split_special_tokens), truncation)
-
-
-def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> Truncation | bool | None:
-    """The truncation that a call asks for, as transformers understands it; False where its own code must decide."""
-    most, given = options.get("max_length"), options.get("truncation")
-    if most is None and not given:
+def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The truncation that a call asks for, as transformers understands it; None where its own code must decide."""
+    most, given, padding = options.get("max_length"), options.get("truncation"), options.get("padding", False)
+    if most is not None and (type(most) is not int or most < 0):
         return None
-    if type(most) is not int or most < 0 or given not in (None, True, "longest_first"):
-        return False
-    return Truncation(most, 0, "longest_first", tokenizer.truncation_side)
+    if given is None or given is False:
+        if padding is True and most is not None:  # it warns
+            return None
+        wanted = given is None and padding is False and most is not None
+    elif given is True or given == "longest_first":
+        if most is None:
+            return None
+        wanted = True
+    else:
+        return None
+    return (most, 0, "longest_first", tokenizer.truncation_side) if wanted else ()
+
+
+def _padding_of(tokenizer: Any, state: Acceleration, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The same for padding. The longest text of a call with one needs none."""
+    padding = options.get("padding", False)
+    if padding is False:
+        return ()
+    longest = padding is True or padding == "longest"
+    most = None if longest else options.get("max_length")
+    if not longest and (padding != "max_length" or most is None):
+        return None
+    token = tokenizer.pad_token
+    number = None if token is None or state.compat is None else state.compat.token_to_id(token)
+    if number is None:
+        return None
+    if longest and single:
+        return ()
+    return (tokenizer.padding_side, number, tokenizer.pad_token_type_id, token, most)
 
 
 def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[str, Any], batch_encoding: Any) -> Any:
-    """The result of a call with a text or a list of texts, and no padding; None for other arguments."""
-    single = type(text) is str
-    truncation = _truncation_of(tokenizer, options) if options else None
-    if truncation is False:
-        return None
+    """The result of a call with a text or a list of texts; None for other arguments."""
+    single, kind = type(text) is str, options.get("return_tensors")
     if not single and not (type(text) is list and all(type(each) is str for each in text)):
         return None
+    if kind not in (None, "np", "pt"):
+        return None
     state = _state_of(tokenizer, originals)
-    if not state.encoding:
+    truncation = _truncation_of(tokenizer, options) if options else ()
+    padding = _padding_of(tokenizer, state, single, options) if options else ()
+    if not state.encoding or truncation is None or padding is None:
         return None
     add_special = options.get("add_special_tokens", True)
-    encodings = _encoded(tokenizer, state, [text] if single else text, add_special, truncation)
+    plan = state.plan(bool(add_special), bool(tokenizer.split_special_tokens), truncation, padding)
+    encodings = plan.call([text] if single else text).encodings()
     names, longest = tokenizer.model_input_names, tokenizer.model_max_length
     rows = [each.ids for each in encodings]
     for ids in rows:
-        if truncation is None and len(ids) > longest:
+        if len(ids) > longest and options.get("max_length") is None:
             getattr(tokenizer, _WARN)(ids, None, True)
     data: dict[str, Any] = {"input_ids": rows}
     if "token_type_ids" in names:
         data["token_type_ids"] = [each.type_ids for each in encodings]
     if "attention_mask" in names:
-        data["attention_mask"] = [[1] * len(ids) for ids in rows]
+        masks = [each.attention_mask for each in encodings] if padding else [[1] * len(ids) for ids in rows]
+        data["attention_mask"] = masks
+    if kind is not None:
+        data = _tensors(data, kind)
+        return data and batch_encoding(data, encodings)
     if single:
         data = {name: rows[0] for name, rows in data.items()}
     return batch_encoding(data, encodings)
 
 
-def _tensors(encoded: Any, kind: str) -> Any:
-    """A result with lists as one with arrays or tensors of int64; None for rows of different lengths, and no rows."""
+def _tensors(data: dict[str, Any], kind: str) -> Any:
+    """Lists as arrays or tensors of int64; None for rows of different lengths, and no rows."""
     arrays = {}
-    for name, rows in encoded.data.items():
-        rows = rows if rows and isinstance(rows[0], list) else [rows]
+    for name, given in data.items():
+        rows = given if given and isinstance(given[0], list) else [given]
         if not isinstance(rows[0], list) or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
             return None
         if not isinstance(rows[0][0], int):
@@ -365,9 +409,8 @@ def _tensors(encoded: Any, kind: str) -> Any:
     if kind == "pt":
         import torch
 
-        arrays = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    encoded.data.update(arrays)
-    return encoded
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return arrays
 
 
 def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], originals: dict[str, Any]) -> Any:
@@ -417,12 +460,17 @@ def _state_of(tokenizer: Any, originals: dict[str, Any], decoding: bool = False)
 
 def _signature(backend: Any, decoding: bool = False) -> Any:
     """What is compared at each call to notice a change of the backend; a few microseconds."""
-    part = backend.decoder
-    found = (id(backend), backend.get_vocab_size(True), part and part.__getstate__())
+    decoder = backend.decoder
+    found = (id(backend), backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
     if decoding:
         return found
-    parts = (backend.post_processor, backend.pre_tokenizer, backend.normalizer)
-    return found + tuple([part if part is None else part.__getstate__() for part in parts])
+    post_processor, pre_tokenizer, normalizer = backend.post_processor, backend.pre_tokenizer, backend.normalizer
+    return (
+        *found,
+        None if post_processor is None else post_processor.__getstate__(),
+        None if pre_tokenizer is None else pre_tokenizer.__getstate__(),
+        None if normalizer is None else normalizer.__getstate__(),
+    )
 
 
 def _thorough(backend: Any) -> Any:

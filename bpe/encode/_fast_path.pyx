@@ -9,6 +9,7 @@ Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 
 cimport numpy as cnp
 
+from bpe.base._id_lists cimport list_of
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
@@ -64,14 +65,12 @@ def with_fast_encode(method):
 
     def encode(self, text, **options):
         cdef Encoder encoder
-        cdef Workspace space
         if are_plain(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
-                space = encoder.workspace()
-                if encode_short(encoder, space, text):
-                    return encoder.taken(space)
-                encoder.give_back(space)
+                ids = short_ids(encoder, text)
+                if ids is not None:
+                    return ids
         return method(self, text, **options)
 
     return encode
@@ -94,6 +93,31 @@ def with_fast_batch(method, kind):
         return method(self, texts, **options)
 
     return encode_batch
+
+
+cdef object short_ids(Encoder encoder, text):
+    """The ids of a short text as an array; None if `encode_short` does not take it."""
+    cdef Workspace space = encoder.workspace()
+    if encode_short(encoder, space, text):
+        return encoder.taken(space)
+    encoder.give_back(space)
+    return None
+
+
+def short_list(Encoder encoder, text, list numbers not None):
+    """The ids of a short text as a list; None if `encode_short` does not take it, or without an encoder.
+
+    `numbers` is `list(range(n))`, as for `as_list`.
+    """
+    cdef Workspace space
+    cdef list ids = None
+    if encoder is None:
+        return None
+    space = encoder.workspace()
+    if encode_short(encoder, space, text):
+        ids = list_of(space.out.data, <Py_ssize_t>space.out.n, numbers)
+    encoder.give_back(space)
+    return ids
 
 
 cdef bint are_plain(dict options, bint batch) except -1:

@@ -265,6 +265,17 @@ def test_wrong_arguments_are_refused(tok: Tokenizer) -> None:
     assert tok.decode([10_000_000, 257]) == tok.decode([257])
 
 
+def test_the_call_of_one_text_is_made_once() -> None:
+    """An encoding of one text keeps its ids until its call is asked for, which all columns share from then on."""
+    tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    for add_special_tokens in (True, False):
+        found = tok.encode("lowest é" * 40, add_special_tokens=add_special_tokens)
+        assert found.call is found.call
+        assert found.call.texts == "lowest é" * 40
+        assert found.call.ids.tolist() == found.ids == tok.native.encode("lowest é" * 40).tolist()
+        assert len(found.tokens) == len(found.ids)
+
+
 def test_threads_see_whole_configurations() -> None:
     """Each result is that of one configuration, while another thread changes all of them."""
     made = Tokenizer.from_str(shape("llama3"))

@@ -91,6 +91,17 @@ def test_batches_are_the_texts_one_by_one(texts) -> None:
     assert enc.decode_bytes_batch(rows) == [text.encode() for text in texts]
 
 
+def test_short_texts_of_other_types() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    enc = small()
+    for encode in (enc.encode_ordinary, enc.encode):
+        assert encode(Text("low lower")) == encode("low lower")
+        with pytest.raises(TypeError, match="str"):
+            encode(b"low lower")  # type: ignore[arg-type]
+
+
 def test_surrogates_are_replaced_except_for_numpy() -> None:
     enc = small()
     assert enc.encode("\ud83d\ude00") == enc.encode("😀")

@@ -105,6 +105,49 @@ def test_encoding_and_decoding(both: tuple[Any, Any]) -> None:
     assert fast.convert_ids_to_tokens([0, 3]) == own.convert_ids_to_tokens([0, 3])
 
 
+#: Calls that need none of transformers' own code, and whether they are those of a tokenizer that pads.
+DIRECT: list[tuple[dict[str, Any], bool]] = [
+    ({}, False),
+    ({"truncation": True, "max_length": 4}, False),
+    ({"truncation": False, "max_length": 4}, False),
+    ({"padding": True}, True),
+    ({"padding": "longest", "truncation": "longest_first", "max_length": 5}, True),
+    ({"padding": "max_length", "max_length": 12}, True),
+    ({"padding": "max_length", "max_length": 9, "truncation": True, "add_special_tokens": False}, True),
+]
+
+
+@pytest.mark.parametrize("tensors", [None, "np", "pt"])
+@pytest.mark.parametrize(("options", "pads"), DIRECT)
+def test_usual_calls_do_without_the_code_of_transformers(
+    both: tuple[Any, Any], options: dict[str, Any], pads: bool, tensors: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tensors == "pt":
+        pytest.importorskip("torch")
+    own, fast = both
+    if pads and own.pad_token is None:
+        pytest.skip("has no padding token")
+    if tensors and not own.encode("the low"):
+        pytest.skip("gives no ids: transformers decides what an empty array is")
+    inputs = ["the lowest price", ["the low"], ["low", "the lowest price é"]][: 3 if pads or tensors is None else 2]
+    for side in ("right", "left"):
+        monkeypatch.setattr(own, "padding_side", side)
+        monkeypatch.setattr(fast, "padding_side", side)
+        expected = [own(each, return_tensors=tensors, **options) for each in inputs]
+        with monkeypatch.context() as patch:
+            patch.setattr(type(fast), "_encode_plus", None)
+            found = [fast(each, return_tensors=tensors, **options) for each in inputs]
+        for one, other in zip(expected, found, strict=True):
+            assert_same(one, other)
+
+
+def test_a_call_that_warns_still_does(both: tuple[Any, Any]) -> None:
+    own, fast = both
+    if own.pad_token is not None:
+        with pytest.warns(UserWarning, match="max_length"):
+            fast("low", padding=True, max_length=3)
+
+
 @pytest.mark.parametrize("tensors", [None, "np", "pt"])
 def test_batches(both: tuple[Any, Any], tensors: str | None) -> None:
     own, fast = both

@@ -1,0 +1,6 @@
+"""Lists of ids for other kernels."""
+
+from bpe.base._types cimport token_t
+
+
+cdef list list_of(const token_t* ids, Py_ssize_t n, list numbers)
