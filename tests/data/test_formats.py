@@ -270,6 +270,22 @@ def test_a_document_too_long_for_megatron(tmp_path: Path, monkeypatch: pytest.Mo
     assert FORMATS["megatron"].writer(tmp_path, "y", np.dtype("<u2")).discard() is None
 
 
+def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its encoder would need too much memory; Arrow, with the same columns, needs none."""
+    monkeypatch.setattr(columns, "_PARQUET_DOCUMENT", 5)  # instead of 2**27
+    for form in ("parquet", "arrow"):
+        writer = FORMATS[form].writer(tmp_path, form, np.dtype("<u2"))
+        writer.write(np.arange(5), np.array([5]))
+        if form == "parquet":
+            with pytest.raises(ValueError, match="6 tokens or more; parquet holds documents of at most 5: use native"):
+                writer.write(np.arange(6), np.array([6]))
+        else:
+            writer.write(np.arange(6), np.array([6]))
+        writer.finish()
+    assert READERS["parquet"](tmp_path / "parquet.parquet") == [[0, 1, 2, 3, 4]]
+    assert READERS["arrow"](tmp_path / "arrow.arrow") == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
+
+
 def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
     writer = FORMATS["llmc"].writer(tmp_path, "x", np.dtype("<u2"))
     writer.tokens = 2**31 - 2  # type: ignore[misc]
