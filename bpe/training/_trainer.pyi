@@ -2,7 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._team import Team
-from bpe.training.kernel_input import MergeRule, Start, Tuning
+from bpe.training.kernel_input import NextMerge, Start, Tuning
 from bpe.training.words import Words
 
 class Trainer:
@@ -14,7 +14,7 @@ class Trainer:
         self,
         words: Words,
         start: Start,
-        rule: MergeRule,
+        rule: NextMerge,
         merges: int,
         *,
         memory: int = 0,

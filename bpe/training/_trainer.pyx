@@ -163,7 +163,7 @@ cdef class Trainer:
         Args:
             words: a `Words` of `words.py`: `blob`, the words' bytes; `offsets` (n + 1,) in it; `counts` (n,); `order`.
             start: a `Start` of `kernel_input.py`: what the bytes spell, and the first tokens.
-            rule: a `MergeRule` of `kernel_input.py`: `tie_break` is a TieBreak.
+            rule: a `NextMerge` of `kernel_input.py`: `tie_break` is a TieBreak.
             merges: how many are to be learned in all; an estimate is enough.
             memory: bytes for lists, table and queue; 0 chooses by the size of the corpus.
             strict: never take more than these.

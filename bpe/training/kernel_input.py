@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 #: The kernel's symbols have 16 bits while there are fewer tokens than this, and then 32.
 NARROW = 65000
-#: The most strings of `MergeRule.forbidden`; the kernel has room for as many.
+#: The most strings of `NextMerge.forbidden`; the kernel has room for as many.
 MOST_FORBIDDEN = 64
 #: `Start.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
 ENCODED = 2
@@ -46,7 +46,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class MergeRule:
+class NextMerge:
     """Which pair is merged next.
 
     Attributes:

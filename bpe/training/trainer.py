@@ -30,7 +30,7 @@ from bpe.text.character_sets import script_bytes
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
-from bpe.training.kernel_input import NARROW, MergeRule, Start, Tuning
+from bpe.training.kernel_input import NARROW, NextMerge, Start, Tuning
 from bpe.training.merge_rules import Veto
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Extent, Words, words_of
@@ -295,7 +295,7 @@ def make_trainer(
             f"max_memory leaves {in_megabytes(memory)} for the pairs of {counted(words.symbols, 'symbol')}, too little "
             f"to track all of them; raise it by {in_megabytes(more)} for each language"
         )
-    rule = merge_rule(options, every)
+    rule = next_merge(options, every)
     return Trainer(
         words,
         start,
@@ -307,13 +307,13 @@ def make_trainer(
     )
 
 
-def merge_rule(options: TrainOptions, every: bool) -> MergeRule:
+def next_merge(options: TrainOptions, every: bool) -> NextMerge:
     """The options for the next merge, as the kernel takes them."""
     rules, veto = options.rules, options.rules.veto
     asked: Callable[[bytes, bytes, int], object] | None = veto
     if veto is not None and options.chars:
         asked = partial(_with_str, veto)
-    return MergeRule(
+    return NextMerge(
         TIE_BREAKS.index(options.tie_break),
         options.min_frequency,
         options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,

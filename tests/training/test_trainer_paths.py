@@ -221,7 +221,7 @@ def trainer_of(
 ) -> Trainer:
     counts = np.array(list(words.values()), dtype=np.int64)
     start = kernel_input.Start(kernel_input.ENCODED if table is None else 0, tokens, table, table, 0xFFFFFFFF)
-    rule = kernel_input.MergeRule(TIE_BREAKS.index(tie_break))
+    rule = kernel_input.NextMerge(TIE_BREAKS.index(tie_break))
     given = learning.Words(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
     tuning = kernel_input.Tuning(**{"threads": 1, **switches})
     return Trainer(given, start, rule, 1000, memory=tuning.memory or 0, strict=tuning.strict, tuning=tuning)

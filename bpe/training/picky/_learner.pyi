@@ -2,13 +2,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._team import Team
-from bpe.training.kernel_input import MergeRule, Start
+from bpe.training.kernel_input import NextMerge, Start
 from bpe.training.words import Words
 
 class PickyLearner:
     teams: tuple[Team, ...]
     stop: int
-    def __init__(self, words: Words, start: Start, rule: MergeRule, threshold: float) -> None: ...
+    def __init__(self, words: Words, start: Start, rule: NextMerge, threshold: float) -> None: ...
     def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]: ...
     @property
     def n_tokens(self) -> int: ...

@@ -169,7 +169,7 @@ cdef class PickyLearner:
         Args:
             words: a `Words` of `words.py`.
             start: a `Start` of `kernel_input.py`.
-            rule: a `MergeRule` of `kernel_input.py`; its rules for what tokens spell must be off.
+            rule: a `NextMerge` of `kernel_input.py`; its rules for what tokens spell must be off.
             threshold: a part of a merge is deleted from this share of its occurrences on.
 
         """

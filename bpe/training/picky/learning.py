@@ -19,7 +19,7 @@ from bpe.training.checkpoint import Checkpoint
 from bpe.training.options import OnMerge, TrainOptions
 from bpe.training.picky._learner import PickyLearner
 from bpe.training.picky.option import PickyBPE
-from bpe.training.trainer import merge_rule, run_merges, start_of, tokenizer_spec, training_of
+from bpe.training.trainer import next_merge, run_merges, start_of, tokenizer_spec, training_of
 from bpe.training.words import Extent, Words, words_of
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
@@ -66,7 +66,7 @@ def _start(
     start, target = start_of(words, options)
     if max_memory is not None:
         _check_memory(words, max_memory)
-    learner = PickyLearner(words, start, merge_rule(options, every=True), deletions.threshold)
+    learner = PickyLearner(words, start, next_merge(options, every=True), deletions.threshold)
     return learner, target, len(words.counts), words.extent(options)
 
 
