@@ -20,6 +20,7 @@ cdef class Delivery:
     cdef Ids* spare           # unused buffers, for later parts
     cdef Py_ssize_t n_spare
     cdef Ids ids
+    cdef size_t most          # the ids that memory of the pool is to be taken for; 0 if it is not, or has been
     cdef ResultPool pool
     cdef Block block          # the pool's memory that `ids` points into, if the result is large
 

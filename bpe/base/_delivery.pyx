@@ -34,13 +34,12 @@ cdef class Delivery:
     def __cinit__(self, Py_ssize_t n_parts, size_t most, ResultPool pool):
         """`most`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
         self.n_parts, self.pool = n_parts, pool
+        self.most = most if most > LARGE else 0
         self.lock = PyThread_allocate_lock()
         self.parcels = <Parcel*>calloc(n_parts, sizeof(Parcel))
         self.spare = <Ids*>calloc(n_parts, sizeof(Ids))
         if self.lock == NULL or self.parcels == NULL or self.spare == NULL:
             raise MemoryError(f"no memory for a list of {n_parts} parts")
-        if most > LARGE:
-            large_output(&self.ids, pool, &self.block, most)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -74,6 +73,9 @@ cdef class Delivery:
                 PyThread_release_lock(self.lock)
                 try:
                     if parcel.ids.n:                       # without ids, `data` may be NULL
+                        if self.most:                      # a job without ids leaves the pool as it is
+                            large_output(&self.ids, self.pool, &self.block, self.most)
+                            self.most = 0
                         reserve(&self.ids, parcel.ids.n)
                         memcpy(self.ids.data + self.ids.n, parcel.ids.data, parcel.ids.n * sizeof(token_t))
                         self.ids.n += parcel.ids.n

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,23 @@ def test_kept_memory_is_used_again(spec: bpe.TokenizerSpec) -> None:
     assert tok.count_tokens(text) == len(expected)
     assert pool.kept == 15 * MB
     assert np.array_equal(tok.encode(text), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_files_use_kept_memory_again(spec: bpe.TokenizerSpec, threads: int, tmp_path: Path) -> None:
+    tok, pool = tokenizer(spec, 10 * MB)
+    text, expected = text_of(tok, 0, 6 * MB)
+    path = tmp_path / "text.txt"
+    path.write_text(text)
+    addresses = set()
+    for _ in range(3):
+        result = tok.encode_files(path, threads=threads).ids
+        assert np.array_equal(result, expected)
+        assert pool.kept == 0
+        addresses.add(result.ctypes.data)
+        del result
+        assert pool.kept == 15 * MB
+    assert len(addresses) == 1
 
 
 def test_results_outlive_their_tokenizer(spec: bpe.TokenizerSpec) -> None:
