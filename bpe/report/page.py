@@ -17,7 +17,6 @@ from string import Template
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe._version import __version__
 from bpe.base.atomic_files import atomic_write
@@ -28,11 +27,11 @@ from bpe.report import measures, vocabularies
 from bpe.report.charts import line_chart, spaced
 from bpe.report.panels import Panels, beginning
 from bpe.report.parts import columns, note, scrolled, section
+from bpe.report.subjects import Subject, Tokenizers, named_subjects
 from bpe.show.html import Heading, Html, escaped, table
 from bpe.show.metrics import Facts, by_tokenizer
-from bpe.tokenizer import Tokenizer, check_tokenizer, compression_by_size
+from bpe.tokenizer import compression_by_size
 
-Tokenizers = Tokenizer | Sequence[Tokenizer] | Mapping[str, Tokenizer]
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]
 
 #: The bytes of text that are drawn as tokens: of a text at most and at least, and of all texts in all tokenizers.
@@ -58,7 +57,8 @@ def write_page(
 
     Args:
         path: the file to write; it appears whole or not at all.
-        tokenizers: one, several, or several by name.
+        tokenizers: one, a list of them, or several by name: all that `bpe.evaluate` takes. Of tokenizers of other
+            packages, merges and settings are left out.
         evaluation: what `bpe.evaluate` returned for the same tokenizers in the same order, or its `to_dict()`; None
             leaves out the intervals and all metrics but the number of tokens.
         texts: the texts to draw: a str or bytes, several, or by name a text or the documents of a corpus. The beginning
@@ -66,7 +66,7 @@ def write_page(
             beginning is enough.
 
     Raises:
-        TypeError: for anything but tokenizers of this package.
+        TypeError: for anything but tokenizers.
         ValueError: without a tokenizer, or for an evaluation of another number of tokenizers.
         OSError: if the file cannot be written.
 
@@ -88,7 +88,7 @@ def page_html(
     tokenizers: Tokenizers, evaluation: Evaluated | Mapping[str, Any] | None = None, texts: Texts = ()
 ) -> str:
     """The page of `write_page` as a str."""
-    named = named_tokenizers(tokenizers)
+    named = named_subjects(tokenizers)
     corpora = _named_texts(texts)
     values = {} if evaluation is None else evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
     facts = by_tokenizer(values, list(named)) if values else {}
@@ -152,20 +152,6 @@ def json_in_html(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def named_tokenizers(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
-    """Tokenizers by distinct names."""
-    if isinstance(tokenizers, Mapping):
-        named = dict(tokenizers)
-    else:
-        several = [tokenizers] if isinstance(tokenizers, Tokenizer) else list(tokenizers)
-        named = {f"tokenizer {i}" if len(several) > 1 else "tokenizer": each for i, each in enumerate(several, 1)}
-    if not named:
-        raise ValueError("there is no tokenizer; give at least one")
-    for each in named.values():
-        check_tokenizer(each)
-    return named
-
-
 class Usage:
     """How often each tokenizer uses each of its tokens: as an evaluation counted, or else in the texts of the page.
 
@@ -184,17 +170,17 @@ class Usage:
 
     def __init__(
         self,
-        tokenizers: Mapping[str, Tokenizer],
+        tokenizers: Mapping[str, Subject],
         texts: Mapping[str, list[bytes]],
         facts: Mapping[str, Facts],
         results: Sequence[Any],
     ) -> None:
         self.sizes = {name: sum(map(len, documents)) for name, documents in texts.items()}
-        self.counts = {name: np.zeros(each.n_vocab, dtype=np.int64) for name, each in tokenizers.items()}
+        self.counts = {name: np.zeros(each.limit, dtype=np.int64) for name, each in tokenizers.items()}
         self.totals: dict[str, dict[str, int]] = {text: {} for text in texts}
         known = {text: [_corpus_of(each, text, len(texts)) for each in facts.values()] for text in texts}
         for (name, each), result in zip(tokenizers.items(), results, strict=False):
-            counted = result.counts[: each.n_vocab]
+            counted = result.counts[: each.limit]
             self.counts[name][: len(counted)] = counted
         for (name, each), (text, documents) in product(tokenizers.items(), texts.items()):
             if facts and all(known[text]):
@@ -202,7 +188,7 @@ class Usage:
                 self.totals[text][name], self.sizes[text] = found["tokens"], found["bytes"]
                 if results:
                     continue
-            counts, self.totals[text][name] = _counts(each, documents)
+            counts, self.totals[text][name] = each.counts(documents)
             if not results:
                 self.counts[name] += counts
 
@@ -231,15 +217,6 @@ def _corpus_of(facts: Facts, text: str, n_texts: int) -> Facts:
     return found
 
 
-def _counts(tokenizer: Tokenizer, documents: list[bytes]) -> tuple[NDArray[np.int64], int]:
-    """How often each id occurs in documents, and the number of tokens, with those that have no id."""
-    try:
-        ids = tokenizer.encode_batch(documents).ids
-    except ValueError:  # symbols without an id
-        return np.zeros(tokenizer.n_vocab, np.int64), sum(len(tokenizer.tokens(each)) for each in documents)
-    return np.bincount(ids, minlength=tokenizer.n_vocab), len(ids)
-
-
 def _named_texts(texts: Texts) -> dict[str, list[bytes]]:
     """Each text's or corpus's documents as bytes, by name."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
@@ -258,20 +235,25 @@ def _documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
     return [bytes(to_bytes(each)) for each in value]
 
 
-def _overview(tokenizers: Mapping[str, Tokenizer]) -> Html:
-    rows = [
-        [
-            Heading(name),
-            {"byte": "byte-level", "char": "character-level"}[each.model],
-            each.vocab_size,
-            len(each.merges),
-            "none" if each.pretokenizer is None else each.pretokenizer.name or "own pattern",
-            each.fingerprint[:12],
-        ]
-        for name, each in tokenizers.items()
-    ]
+def _overview(tokenizers: Mapping[str, Subject]) -> Html:
+    rows = [[Heading(name), each.kind, each.vocab_size, *_settings(each)] for name, each in tokenizers.items()]
     head = ["tokenizer", "model", "tokens", "merges", "pretokenizer", "fingerprint"]
-    return scrolled("the tokenizers", table(head, rows))
+    others = [name for name, each in tokenizers.items() if each.own is None]
+    said = (
+        f"Of {', '.join(others)}, this page knows tokens and ids only, since another package encodes with it: merges, "
+        "compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most packages' "
+        "files."
+    )
+    return Html(scrolled("the tokenizers", table(head, rows)) + (note(said) if others else ""))
+
+
+def _settings(tokenizer: Subject) -> list[str | int]:
+    """The number of merges, the pretokenizer and the fingerprint."""
+    own = tokenizer.own
+    if own is None:
+        return ["not known", "not known", "not known"]
+    pretokenizer = "none" if own.pretokenizer is None else own.pretokenizer.name or "own pattern"
+    return [len(own.merges), pretokenizer, own.fingerprint[:12]]
 
 
 def _verdicts(
@@ -302,7 +284,7 @@ def _drawn(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> 
         yield panels.of(documents, most=most, totals=usage.totals[name], n_bytes=usage.sizes[name])
 
 
-def _charts(tokenizers: Mapping[str, Tokenizer], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
+def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
     figures = []
     ordered = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
     if any(len(each) for each in ordered.values()):
@@ -310,15 +292,16 @@ def _charts(tokenizers: Mapping[str, Tokenizer], usage: Usage, corpora: Mapping[
         labels = ("rank by frequency", "occurrences in the texts")
         figures.append(line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
     figures.append(vocabularies.lengths_chart(tokenizers))
+    own = {name: each.own for name, each in tokenizers.items() if each.own is not None}
     share = _MEASURED // max(1, len(corpora))
     sample = b"\n".join(beginning(b"\n".join(_first(documents, share)), share) for documents in corpora.values())
-    if sample.strip():
-        sizes = {name: compression_by_size(each, sample) for name, each in tokenizers.items()}
+    if sample.strip() and own:
+        sizes = {name: compression_by_size(each, sample) for name, each in own.items()}
         title = "Compression by vocabulary size, by truncation"
         figures.append(line_chart(title, sizes, ("vocabulary size", "bytes per token"), log_x=True))
     curves = {
         name: [(merges, ratio) for merges, _, ratio in each.training.curve]
-        for name, each in tokenizers.items()
+        for name, each in own.items()
         if each.training is not None and each.training.curve
     }
     if curves:

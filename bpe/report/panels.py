@@ -8,17 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bpe.base.spelling import spell
 from bpe.errors import counted
+from bpe.report.subjects import Details, Subject
 from bpe.show.html import Html, Token, escaped, hexadecimal, number, one, table, token_table, tokens_html
-from bpe.tokenizer import Tokenizer, drawn, drawn_rows, merge_tree_of
 
 #: The tokens that the table under a panel lists.
 _LISTED = 200
-#: The longest spelling of a token that the details show.
-_LONGEST = 80
-#: What the script knows of a token: its spelling, its rank, and the two tokens that its merge joins.
-Details = list[Any]
 
 
 def beginning(text: bytes, most: int) -> bytes:
@@ -45,7 +40,7 @@ class Panels:
 
     """
 
-    def __init__(self, tokenizers: Mapping[str, Tokenizer]) -> None:
+    def __init__(self, tokenizers: Mapping[str, Subject]) -> None:
         self._tokenizers = tokenizers
         self._seen: dict[str, set[int]] = {name: set() for name in tokenizers}
 
@@ -75,12 +70,12 @@ class Panels:
             parts.append(beginning(document, left))
         made = []
         for index, (name, tokenizer) in enumerate(self._tokenizers.items()):
-            rows = [drawn_rows(tokenizer, part) for part in parts]
+            rows = [tokenizer.rows(part) for part in parts]
             drawn_size = sum(map(len, parts))
             if totals is not None:
                 total = totals[name]
             else:
-                total = sum(map(len, rows)) if drawn_size == size else sum(map(tokenizer.count_tokens, documents))
+                total = sum(map(len, rows)) if drawn_size == size else tokenizer.count(documents)
             made.append(self._panel(index, name, rows, total, size, drawn_size))
         return Html(f'<div class="columns">{"".join(made)}</div>')
 
@@ -110,15 +105,7 @@ class Panels:
     def details(self) -> dict[str, dict[str, Details]]:
         """By a tokenizer's number and by id: the spelling, rank and parts of every token shown, and of their parts."""
         seen = enumerate(self._seen.items())
-        return {str(index): dict(_details(self._tokenizers[name], ids)) for index, (name, ids) in seen}
-
-
-def _details(tokenizer: Tokenizer, ids: Iterable[int]) -> Iterable[tuple[str, Details]]:
-    tree, vocabulary = merge_tree_of(tokenizer), tokenizer.spec.vocabulary
-    for number_ in sorted(tree.with_parts(ids)):
-        spelled = spell(vocabulary[number_][: 2 * _LONGEST])
-        spelled = spelled if len(spelled) <= _LONGEST else spelled[: _LONGEST - 1] + "…"
-        yield str(number_), [spelled, tree.rank(number_), *(tree.parts(number_) or ())]
+        return {str(index): self._tokenizers[name].details(ids) for index, (name, ids) in seen}
 
 
 def plural(value: int, noun: str) -> str:
@@ -130,11 +117,11 @@ def plural(value: int, noun: str) -> str:
     return counted(value, noun).replace(str(value), number(value), 1)
 
 
-def examples(tokenizer: Tokenizer, ids: Iterable[int], counts: Any = None) -> Html:
+def examples(tokenizer: Subject, ids: Iterable[int], counts: Any = None) -> Html:
     """A table of tokens that do not follow one another, with how often each occurs."""
     head = ["token", "id", "bytes", *([] if counts is None else ["occurrences"])]
     rows = [
         [Html(one(token.data)), token.id, hexadecimal(token.data), *([] if counts is None else [int(counts[token.id])])]
-        for token in drawn(tokenizer, ids)
+        for token in tokenizer.drawn(ids)
     ]
     return Html(table(head, rows))

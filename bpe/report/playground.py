@@ -22,9 +22,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bpe._version import __version__
-from bpe.report.page import Tokenizers, frame, named_tokenizers, policy
+from bpe.report.page import frame, policy
 from bpe.report.panels import Panels
-from bpe.tokenizer import Tokenizer
+from bpe.report.subjects import Subject, Tokenizers, named_subjects
 
 #: The largest body of a request, in bytes.
 MOST_BYTES = 1 << 20
@@ -39,7 +39,7 @@ class Playground(ThreadingHTTPServer):
     """A server that shows a text in several tokenizers while it is typed; `serve_forever` runs it.
 
     Args:
-        tokenizers: one, several, or several by name.
+        tokenizers: one, a list of them, or several by name: all that `bpe.evaluate` takes.
         host: the address to listen on.
         port: the port; 0 for any that is free.
         network: whether `host` may be an address that other machines reach.
@@ -67,7 +67,7 @@ pass network=True
                 f"host is {host!r}, which other machines may reach; it must be a loopback address such as 127.0.0.1, "
                 "or pass network=True"
             )
-        self.tokenizers: Mapping[str, Tokenizer] = named_tokenizers(tokenizers)
+        self.tokenizers: Mapping[str, Subject] = named_subjects(tokenizers)
         self.network = network
         self.host = host
         self.address_family: AddressFamily = AF_INET6 if ":" in host else AF_INET

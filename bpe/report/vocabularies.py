@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from bpe.report.charts import column_chart
 from bpe.report.panels import examples
 from bpe.report.parts import columns, note, panel, scrolled
+from bpe.report.subjects import Subject
 from bpe.show.html import Heading, Html, number, table
-from bpe.tokenizer import Tokenizer
 from bpe.vocab.differences import setting_differences
-from bpe.vocab.vocabulary import ORDINARY
 
 Counts = Mapping[str, NDArray[np.int64]]
 
@@ -44,28 +43,29 @@ _SCRIPT = regex.compile("|".join(f"(?P<g{i}>{pattern})" for i, pattern in enumer
 _PARTIAL, _REST = "parts of characters", "punctuation, space and others"
 
 
-def lengths_chart(tokenizers: Mapping[str, Tokenizer]) -> Html:
+def lengths_chart(tokenizers: Mapping[str, Subject]) -> Html:
     """How many tokens have each length."""
     series = {}
     for name, tokenizer in tokenizers.items():
-        lengths = tokenizer.token_byte_lengths
+        lengths = tokenizer.lengths
         found = np.bincount(np.minimum(lengths[lengths > 0], _LONGEST), minlength=_LONGEST + 1)
         series[name] = [int(n) for n in found[1 : _LONGEST + 1]]
     groups = [*map(str, range(1, _LONGEST)), f"{_LONGEST}+"]
     return column_chart("Length of tokens", groups, series, ("bytes in a token", "tokens"))
 
 
-def script_counts(tokenizer: Tokenizer) -> dict[str, int]:
+def script_counts(tokenizer: Subject) -> dict[str, int]:
     """How many tokens of the vocabulary have letters of each script.
 
     >>> import bpe
-    >>> tok = bpe.train(counts={"한": 2}, vocab_size=258)
+    >>> from bpe.report.subjects import subject_of
+    >>> tok = subject_of(bpe.train(counts={"한": 2}, vocab_size=258))
     >>> {name: n for name, n in script_counts(tok).items() if n and name in ("Korean", "parts of characters")}
     {'Korean': 1, 'parts of characters': 129}
     """
     names = list(SCRIPTS)
     found = dict.fromkeys([*names, _REST, _PARTIAL], 0)
-    for _, token in tokenizer.spec.vocabulary.items(ORDINARY):
+    for token in map(tokenizer.token, tokenizer.ordinary.tolist()):
         text = token.decode("utf-8", "replace")
         if "\ufffd" in text and "\ufffd".encode() not in token:
             found[_PARTIAL] += 1
@@ -101,13 +101,13 @@ def scripts_table(scripts: Mapping[str, Mapping[str, int]]) -> Html:
     )
 
 
-def extremes(tokenizers: Mapping[str, Tokenizer], counts: Counts) -> Html:
+def extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
     """The longest tokens of each vocabulary, and the rarest in the texts."""
     panels = []
     for name, tokenizer in tokenizers.items():
-        lengths, uses = tokenizer.token_byte_lengths, counts[name]
-        longest = [i for i in np.argsort(-lengths.astype(np.int64), kind="stable")[:_SHOWN].tolist() if lengths[i]]
-        ordinary = np.flatnonzero(tokenizer.spec.vocabulary.kinds == ORDINARY)
+        lengths, uses = tokenizer.lengths, counts[name]
+        longest = [i for i in np.argsort(-lengths, kind="stable")[:_SHOWN].tolist() if lengths[i]]
+        ordinary = tokenizer.ordinary
         used = ordinary[uses[ordinary] > 0]
         rarest = used[np.argsort(uses[used], kind="stable")[:_SHOWN]].tolist()
         unused = len(ordinary) - len(used)
@@ -126,7 +126,7 @@ def extremes(tokenizers: Mapping[str, Tokenizer], counts: Counts) -> Html:
     return columns(*panels)
 
 
-def differences_of(tokenizers: Mapping[str, Tokenizer], counts: Counts) -> Html:
+def differences_of(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
     """For each two vocabularies: how many tokens they share, and what only one of them has."""
     made = []
     for (a, first), (b, second) in combinations(tokenizers.items(), 2):
@@ -139,7 +139,7 @@ def differences_of(tokenizers: Mapping[str, Tokenizer], counts: Counts) -> Html:
             most_used = only[np.argsort(-uses[only], kind="stable")[:_SHOWN]].tolist()
             title = f"Only in {name}: {number(len(only))}"
             panels.append(panel(title, scrolled(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
-        settings = setting_differences(first.spec, second.spec, (a, b))
+        settings = setting_differences(first.own.spec, second.own.spec, (a, b)) if first.own and second.own else []
         rows = [[Heading(each.field), each.message] for each in settings]
         said = note(f"{a} and {b} share {number(len(shared))} tokens. Those that only one has are listed by their use.")
         made += [said, columns(*panels)]
@@ -148,6 +148,6 @@ def differences_of(tokenizers: Mapping[str, Tokenizer], counts: Counts) -> Html:
     return Html("".join(made))
 
 
-def _ids(tokenizer: Tokenizer) -> dict[bytes, int]:
+def _ids(tokenizer: Subject) -> dict[bytes, int]:
     """The ordinary tokens with their ids."""
-    return {token: i for i, token in tokenizer.spec.vocabulary.items(ORDINARY)}
+    return {tokenizer.token(i): i for i in tokenizer.ordinary.tolist()}

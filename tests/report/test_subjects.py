@@ -1,0 +1,107 @@
+"""Pages and the playground for tokenizers of other packages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe.report import Playground, page_html
+from bpe.report.subjects import named_subjects, subject_of
+
+TEXTS = ["low lower lowest", "한국어 한국", "👩\u200d💻 <b>&amp;"]
+
+
+class Simple:
+    """A tokenizer with only what is needed, of two bytes each."""
+
+    def __init__(self, vocab: dict[Any, int]) -> None:
+        self.vocab = vocab
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        pairs = ([data[i : i + 2] for i in range(0, len(data), 2)] for data in map(str.encode, texts))
+        return [[self.vocab[pair] for pair in row] for row in pairs]
+
+
+@pytest.fixture(scope="module")
+def tok() -> bpe.Tokenizer:
+    return bpe.train(texts=TEXTS * 4, vocab_size=290)
+
+
+@pytest.fixture(scope="module")
+def simple() -> Simple:
+    pairs = [text.encode()[i : i + 2] for text in TEXTS for i in range(0, len(text.encode()), 2)]
+    return Simple({pair: i for i, pair in enumerate(dict.fromkeys(pairs))})
+
+
+def hugging_face(tok: bpe.Tokenizer) -> Any:
+    tokenizers = pytest.importorskip("tokenizers")
+    with TemporaryDirectory() as folder:
+        tok.save(Path(folder) / "tokenizer.json", format="huggingface")
+        return tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+
+
+def encoding(tok: bpe.Tokenizer) -> Any:
+    tiktoken = pytest.importorskip("tiktoken")
+    ranks = {tok.spec.vocabulary[i]: i for i in range(tok.n_vocab)}
+    return tiktoken.Encoding("small", pat_str=r"(?s).+", mergeable_ranks=ranks, special_tokens={"<|end|>": 400})
+
+
+def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None:
+    documents = [text.encode() for text in TEXTS]
+    own, other = subject_of(tok), subject_of(hugging_face(tok))
+    assert (own.limit, own.vocab_size, own.lengths.tolist()) == (other.limit, other.vocab_size, other.lengths.tolist())
+    assert own.ordinary.tolist() == other.ordinary.tolist()
+    for text in documents:
+        assert [token[:2] for token in own.rows(text)] == [token[:2] for token in other.rows(text)]
+    counts, total = own.counts(documents)
+    assert np.array_equal(other.counts(documents)[0], counts)
+    assert other.count(documents) == other.counts(documents)[1] == own.count(documents) == total
+    assert other.details([260]) == {"260": [own.details([260])["260"][0], None]}
+    assert own.drawn([5])[0][:2] == other.drawn([5])[0][:2]
+
+
+def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> None:
+    several = {"own": tok, "hf": hugging_face(tok), "tiktoken": encoding(tok), "simple": simple}
+    page = page_html(several, bpe.evaluate(several, texts=TEXTS), {"text": TEXTS})
+    assert "Of hf, tiktoken, simple, this page knows tokens and ids only" in page
+    assert page.count(">not known<") == 9
+    assert "left out" not in page_html(tok, texts=TEXTS)
+    boxes = re.findall(r'data-tokens="(\d)"', page)
+    assert boxes == ["0", "1", "2", "3"]
+    assert "<b>" not in re.sub(r"<b>(?=\d)", "", page)
+    alone = page_html(simple, texts=TEXTS)
+    assert "Tokenizer report: tokenizer" in alone
+
+
+def test_the_playground_takes_them_too(tok: bpe.Tokenizer) -> None:
+    with Playground([tok, hugging_face(tok)], port=0) as server:
+        html, details = server.panels("lowest 한국")
+    assert set(details) == {"0", "1"}
+    own, other = html.split('data-tokens="1"')
+    ids = tok.encode("lowest 한국").tolist()
+    for part in (own, other):
+        assert [int(number) for number in re.findall(r'data-i="(\d+)"', part)] == ids
+
+
+def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
+    class Lower(Simple):
+        def encode_batch(self, texts: list[str]) -> list[list[int]]:
+            return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
+
+    found = subject_of(Lower({"low": 3})).rows(b"LOW and low")
+    assert [(token.data, token.id) for token in found] == [(b"low", 3), (b"low", 3)]
+
+
+def test_what_is_no_tokenizer_is_refused(tok: bpe.Tokenizer) -> None:
+    with pytest.raises(ValueError, match="there is no tokenizer"):
+        named_subjects([])
+    with pytest.raises(TypeError, match=r"'a\.json', a path; load it first"):
+        named_subjects([tok, "a.json"])
+    with pytest.raises(TypeError, match=r"must be a bpe\.Tokenizer, a tokenizer of tokenizers"):
+        named_subjects(5)
