@@ -319,8 +319,8 @@ class Tokenizer:
 
     @property
     def model(self) -> BPE:
-        """The settings of the model."""
-        return BPE(self._state.core.model)
+        """The settings of the model, which may be changed there."""
+        return BPE(self._state.core.model, self)
 
     @model.setter
     def model(self, model: Any) -> None:

@@ -64,26 +64,44 @@ class AddedToken:
 
 
 class BPE:
-    """The settings of a model, as the attributes of `tokenizers.models.BPE`. Read-only."""
+    """The settings of a model, as the attributes of `tokenizers.models.BPE`.
 
-    def __init__(self, model: Model | None = None) -> None:
-        self._model = model or Model({"type": "BPE"}, b"{}", b"[]")
+    Args:
+        model: the model; None for one without tokens.
+        owner: the tokenizer whose model follows when a setting is changed here, or None.
+
+    """
+
+    _model: Model
+    _owner: Any
+
+    def __init__(self, model: Model | None = None, owner: Any = None) -> None:
+        vars(self).update(_model=model or Model({"type": "BPE"}, b"{}", b"[]"), _owner=owner)
 
     def __getattr__(self, name: str) -> Any:
-        model = self.__dict__.get("_model")
-        if model is None or name.startswith("__"):
+        if name.startswith("_") or "_model" not in vars(self):
             raise AttributeError(name)
+        return self._settings(name)[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        vars(self)["_model"] = replace(self._model, settings=self._settings(name) | {name: value})
+        if self._owner is not None:
+            self._owner.model = self
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        """All settings; AttributeError if `name` is none of them."""
         defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
-        settings = {**defaults, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, **model.settings}
+        switches = dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), False)
+        settings = {"type": "BPE", **defaults, **switches, **self._model.settings}
         if name not in settings or name == "type":
             raise AttributeError(f"a BPE model has no attribute {name!r}; it has {', '.join(settings)}")
-        return settings[name]
+        return settings
 
     def __getstate__(self) -> bytes:
         return self._model.json()
 
     def __setstate__(self, state: bytes) -> None:
-        self._model = model_of(state)
+        vars(self).update(_model=model_of(state), _owner=None)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token of the model."""

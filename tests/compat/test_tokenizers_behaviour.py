@@ -1,0 +1,325 @@
+"""What `tokenizers`' own tests for BPE describe: each test runs with that package and with `bpe.compat.huggingface`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe.compat.huggingface as ours
+
+theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+
+WORDS = ["we", "sail", "at", "dawn", "crew"]
+
+
+@pytest.fixture(params=["tokenizers", "bpe"])
+def lib(request: Any) -> SimpleNamespace:
+    """The classes of one of the two packages."""
+    if request.param == "tokenizers":
+        return SimpleNamespace(
+            Tokenizer=theirs.Tokenizer, AddedToken=theirs.AddedToken, DecodeStream=theirs.decoders.DecodeStream
+        )
+    return SimpleNamespace(Tokenizer=ours.Tokenizer, AddedToken=ours.AddedToken, DecodeStream=ours.DecodeStream)
+
+
+def of_words(lib: SimpleNamespace) -> Any:
+    """A tokenizer without a vocabulary, and with a few added tokens."""
+    tok = lib.Tokenizer(theirs.models.BPE())
+    assert tok.add_tokens(WORDS) == len(WORDS)
+    return tok
+
+
+def of_bytes(lib: SimpleNamespace) -> Any:
+    """A byte-level tokenizer of bytes alone, after "<s>" and "</s>"."""
+    letters = sorted(theirs.pre_tokenizers.ByteLevel.alphabet())
+    tok = lib.Tokenizer(theirs.models.BPE({letter: number for number, letter in enumerate(letters)}, []))
+    tok.pre_tokenizer = theirs.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = theirs.decoders.ByteLevel()
+    assert tok.add_special_tokens(["<s>", "</s>"]) == 2
+    return tok
+
+
+def test_added_tokens_without_a_vocabulary(lib: SimpleNamespace) -> None:
+    tok = of_words(lib)
+    found = tok.encode("we sail at dawn")
+    assert (found.tokens, found.ids) == (["we", "sail", "at", "dawn"], [0, 1, 2, 3])
+    assert found.overflowing == []
+    assert tok.encode("we sail", "crew").tokens == ["we", "sail", "crew"]
+    assert tok.encode(["we", "sail"], is_pretokenized=True).tokens == ["we", "sail"]
+    assert [each.ids for each in tok.encode_batch(["we", ("we", "crew")])] == [[0], [0, 4]]
+    assert tok.get_vocab() == {word: number for number, word in enumerate(WORDS)}
+    assert tok.get_vocab(with_added_tokens=False) == {}
+    assert (tok.get_vocab_size(), tok.get_vocab_size(with_added_tokens=False)) == (5, 0)
+    assert tok.decode([0, 1, 2, 3]) == "we sail at dawn"
+    assert tok.decode_batch([[0, 1], [4]]) == ["we sail", "crew"]
+
+
+def test_adding_tokens_of_both_kinds(lib: SimpleNamespace) -> None:
+    tok = of_words(lib)
+    given = [lib.AddedToken("sea"), lib.AddedToken("salt", normalized=False), lib.AddedToken()]
+    assert [each.normalized for each in given[:2]] == [True, False]
+    assert tok.add_tokens(given) == 2  # an empty one is ignored
+    special = [lib.AddedToken("<a>"), lib.AddedToken("<b>", normalized=True), lib.AddedToken()]
+    assert tok.add_special_tokens(special) == 2
+    assert [(each.special, each.normalized) for each in special[:2]] == [(True, False), (True, True)]
+    assert tok.add_tokens(["we"]) == 0
+    numbers = [tok.token_to_id(name) for name in ("sea", "salt", "<a>", "<b>", "absent")]
+    assert numbers == [5, 6, 7, 8, None]
+    flags = {number: each.special for number, each in tok.get_added_tokens_decoder().items()}
+    assert flags == {**dict.fromkeys(range(7), False), 7: True, 8: True}
+    assert tok.decode([0, 7, 1], skip_special_tokens=True) == "we sail"
+    assert tok.decode([0, 7, 1], skip_special_tokens=False) == "we <a> sail"
+
+
+SINGLE: list[Any] = [
+    ["we sail", "at dawn"],
+    ("we sail", "at dawn"),
+    np.array(["we sail", "at dawn"]),
+    np.array(["we sail", "at dawn"], dtype=object),
+]
+PAIRS: list[Any] = [
+    [("we sail", "crew"), ("at dawn", "crew")],
+    [["we sail", "crew"], ["at dawn", "crew"]],
+    (("we sail", "crew"), ("at dawn", "crew")),
+    np.array([["we sail", "crew"], ["at dawn", "crew"]]),
+]
+SPLIT: list[Any] = [
+    [["we", "sail"], ["at", "dawn"]],
+    (("we", "sail"), ("at", "dawn")),
+    np.array([["we", "sail"], ["at", "dawn"]], dtype=object),
+]
+SPLIT_PAIRS: list[Any] = [
+    [(["we", "sail"], ["crew"]), (["at", "dawn"], ["crew"])],
+    [[["we", "sail"], ["crew"]], [["at", "dawn"], ["crew"]]],
+    ((("we", "sail"), ("crew",)), (("at", "dawn"), ("crew",))),
+    np.array([[["we", "sail"], ["crew"]], [["at", "dawn"], ["crew"]]], dtype=object),
+]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "split", "pairs"),
+    [
+        *[(each, False, False) for each in SINGLE],
+        *[(each, False, True) for each in PAIRS],
+        *[(each, True, False) for each in SPLIT],
+        *[(each, True, True) for each in SPLIT_PAIRS],
+    ],
+)
+def test_inputs_of_every_type(lib: SimpleNamespace, inputs: Any, split: bool, pairs: bool) -> None:
+    expected = [["we", "sail"], ["at", "dawn"]]
+    found = of_words(lib).encode_batch(inputs, is_pretokenized=split)
+    assert [each.tokens for each in found] == [[*row, "crew"] if pairs else row for row in expected]
+    assert [each.n_sequences for each in found] == [2 if pairs else 1] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "split", "message"),
+    [
+        (([["we", "sail"]],), False, "TextInputSequence must be str"),
+        (("we", [["crew"]]), False, "TextInputSequence must be str"),
+        (("we", ["crew"]), False, "TextInputSequence must be str"),
+        (("we",), True, "InputSequence must be Union"),
+        (("we", ["crew"]), True, "InputSequence must be Union"),
+        ((["we"], "crew"), True, "InputSequence must be Union"),
+    ],
+)
+def test_malformed_inputs(lib: SimpleNamespace, arguments: tuple[Any, ...], split: bool, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        of_words(lib).encode(*arguments, is_pretokenized=split)
+
+
+def test_truncation_and_its_settings(lib: SimpleNamespace) -> None:
+    tok = of_words(lib)
+    tok.enable_truncation(2)
+    assert tok.encode("we sail at dawn").tokens == ["we", "sail"]
+    assert [each.tokens for each in tok.encode("we sail at dawn").overflowing] == [["at", "dawn"]]
+    assert tok.encode("we sail at", "crew").tokens == ["we", "crew"]
+    tok.enable_truncation(**{**tok.truncation, "direction": "left"})
+    assert tok.encode("we sail at dawn").tokens == ["at", "dawn"]
+    assert tok.encode("we sail at", "crew").tokens == ["at", "crew"]
+    assert tok.truncation == {"max_length": 2, "stride": 0, "strategy": "longest_first", "direction": "left"}
+    tok.no_truncation()
+    assert tok.truncation is None
+    assert len(tok.encode("we sail at dawn")) == 4
+
+
+def test_padding_and_its_settings(lib: SimpleNamespace) -> None:
+    tok = of_words(lib)
+    tok.enable_padding()
+    assert tok.encode("we sail").tokens == ["we", "sail"]
+    assert [len(each) for each in tok.encode_batch(["we", "we sail at dawn"])] == [4, 4]
+    tok.enable_padding(length=4, pad_id=3, pad_token="<pad>", direction="left")
+    found = tok.encode("we", "crew")
+    assert found.tokens == ["<pad>", "<pad>", "we", "crew"]
+    assert (found.ids, found.attention_mask, found.special_tokens_mask) == ([3, 3, 0, 4], [0, 0, 1, 1], [1, 1, 0, 0])
+    settings = tok.padding
+    tok.no_padding()
+    assert tok.padding is None
+    tok.enable_padding(**settings)
+    assert tok.padding == settings
+
+
+def test_post_processing_encodings(lib: SimpleNamespace) -> None:
+    tok = of_words(lib)
+    tok.enable_truncation(2)
+    tok.enable_padding(length=4)
+    one, other = tok.encode("we sail at dawn"), tok.encode("crew")
+    assert tok.post_process(one).tokens == ["we", "sail", "[PAD]", "[PAD]"]
+    assert tok.post_process(one, other).tokens == ["we", "crew", "[PAD]", "[PAD]"]
+
+
+def test_templates_can_be_left_out(lib: SimpleNamespace) -> None:
+    tok = of_bytes(lib)
+    tok.post_processor = theirs.processors.RobertaProcessing(
+        ("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>"))
+    )
+    assert tok.encode("ab c").tokens == ["<s>", "a", "b", "Ġ", "c", "</s>"]
+    assert tok.encode("ab c", add_special_tokens=False).tokens == ["a", "b", "Ġ", "c"]
+    assert (tok.num_special_tokens_to_add(False), tok.num_special_tokens_to_add(True)) == (2, 4)
+
+
+def test_positions_in_a_pair(lib: SimpleNamespace) -> None:
+    tok = of_bytes(lib)
+    tok.pre_tokenizer = theirs.pre_tokenizers.Sequence(
+        [theirs.pre_tokenizers.Whitespace(), theirs.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tok.post_processor = theirs.processors.BertProcessing(
+        ("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>"))
+    )
+    one, pair = tok.encode("ab é"), tok.encode("ab é", "c?")
+    assert one.sequence_ids == [None, 0, 0, 0, 0, None]
+    assert pair.sequence_ids == [None, 0, 0, 0, 0, None, 1, 1, None]
+    assert (one.n_sequences, pair.n_sequences) == (1, 2)
+    assert [pair.token_to_sequence(i) for i in (0, 1, 5, 6, 8, 1200)] == [None, 0, None, 1, None, None]
+    assert [pair.word_to_tokens(i) for i in (0, 1, 7)] == [(1, 3), (3, 5), None]
+    assert [pair.word_to_tokens(i, 1) for i in (0, 1, 2)] == [(6, 7), (7, 8), None]
+    assert [one.word_to_chars(0), one.word_to_chars(1), pair.word_to_chars(1, 1)] == [(0, 2), (3, 4), (1, 2)]
+    assert [pair.token_to_chars(i) for i in (0, 1, 3, 4, 5, 7)] == [None, (0, 1), (3, 4), (3, 4), None, (1, 2)]
+    assert [pair.token_to_word(i) for i in (0, 2, 4, 5, 6, 7)] == [None, 0, 1, None, 0, 1]
+    assert [pair.char_to_token(i) for i in (0, 2, 3)] == [1, None, 3]
+    assert [pair.char_to_token(i, 1) for i in (0, 1, 2)] == [6, 7, None]
+    assert [pair.char_to_word(i) for i in (1, 2, 3)] == [0, None, 1]
+    assert pair.char_to_word(1, 1) == 1
+
+
+def test_an_encoding_is_truncated_and_pickled(lib: SimpleNamespace) -> None:
+    found = of_bytes(lib).encode("abc")
+    same = pickle.loads(pickle.dumps(found))
+    assert (same.tokens, same.offsets) == (found.tokens, found.offsets)
+    with pytest.raises(ValueError, match="Invalid truncation direction value : up"):
+        found.truncate(2, 1, "up")
+    found.truncate(2, 1, "right")
+    assert found.tokens == ["a", "b"]
+    assert found.overflowing[0].tokens == ["b", "c"]
+
+
+def test_streams_of_ids(lib: SimpleNamespace) -> None:
+    tok = of_words(lib)
+    stream = lib.DecodeStream(skip_special_tokens=False)
+    assert [stream.step(tok, number) for number in (0, 1)] == ["we", " sail"]
+    other = copy.copy(stream)
+    assert [stream.step(tok, 2), other.step(tok, 3), stream.step(tok, 3)] == [" at", " dawn", " dawn"]
+    assert lib.DecodeStream(ids=[0, 1, 2]).step(tok, 3) == " dawn"
+    assert lib.DecodeStream().step(tok, [0, 1, 2]) == "we sail at"
+
+
+def test_streams_of_parts_of_characters(lib: SimpleNamespace) -> None:
+    tok = of_bytes(lib)
+    first, *rest = ids = tok.encode("อั").ids
+    assert len(ids) == 6
+    stream = lib.DecodeStream()
+    assert [stream.step(tok, number) for number in ids] == [None, None, "อ", None, None, "ั"]
+    assert lib.DecodeStream().step(tok, ids) == "อั"
+    stream = lib.DecodeStream()
+    assert stream.step(tok, [first]) is None
+    assert stream.step(tok, rest) == "อั"
+    assert lib.DecodeStream(ids[:5]).step(tok, ids[5]) == "อั"  # the text of these ids is incomplete
+
+
+def test_special_tokens_as_text(lib: SimpleNamespace) -> None:
+    tok = of_bytes(lib)
+    tok.add_tokens(["<w>"])
+    assert tok.encode_special_tokens is False
+    assert tok.encode("a<s><w>").tokens == ["a", "<s>", "<w>"]
+    tok.encode_special_tokens = True
+    assert tok.encode_special_tokens is True
+    assert tok.encode("a<s><w>").tokens == ["a", "<", "s", ">", "<w>"]
+
+
+def test_components_are_removed(lib: SimpleNamespace) -> None:
+    tok = of_bytes(lib)
+    tok.normalizer = theirs.normalizers.Lowercase()
+    assert tok.encode("AB").tokens == ["a", "b"]
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        setattr(tok, name, None)
+        assert getattr(tok, name) is None
+    assert tok.encode("AB").tokens == ["A", "B"]
+    assert tok.decode(tok.encode("AB").ids) == "A B"
+
+
+def test_the_settings_of_the_model_are_set_in_place(lib: SimpleNamespace) -> None:
+    tok = lib.Tokenizer(theirs.models.BPE({"a": 0, "?": 1, "aa": 2}, [("a", "a")], unk_token="?"))
+    assert tok.encode("aaxx").tokens == ["aa", "?", "?"]
+    model = tok.model
+    model.fuse_unk = True  # each text is another one: `tokenizers` keeps the results of words
+    assert (tok.model.fuse_unk, tok.encode("aaxxx").tokens) == (True, ["aa", "?"])
+    model.unk_token = "a"
+    assert (tok.model.unk_token, tok.encode("x?").ids) == ("a", [0, 1])
+    model.dropout = 1.0
+    assert tok.encode("aaaa").ids == [0] * 4
+    model.dropout = None
+    assert tok.encode("aaaaa").ids == [2, 2, 0]
+    with pytest.raises(AttributeError):
+        _ = model.unknown
+
+
+def test_files_there_and_back(lib: SimpleNamespace, tmp_path: Path) -> None:
+    tok = of_bytes(lib)
+    tok.enable_padding(length=6)
+    tok.enable_truncation(5)
+    for pretty in (False, True):
+        tok.save(str(tmp_path / "tokenizer.json"), pretty)
+        text = (tmp_path / "tokenizer.json").read_text()
+        assert ("\n" in text, text) == (pretty, tok.to_str(pretty))
+        for same in (
+            lib.Tokenizer.from_file(str(tmp_path / "tokenizer.json")),
+            lib.Tokenizer.from_str(text),
+            lib.Tokenizer.from_buffer(text.encode()),
+            pickle.loads(pickle.dumps(tok)),
+            copy.deepcopy(tok),
+        ):
+            assert json.loads(same.to_str()) == json.loads(tok.to_str())
+            assert same.encode("abc def").ids == tok.encode("abc def").ids
+    for text in ("", "{", "{}", '{"model": 3}', '{"version": "1.0", "model": {"type": "BPE", "vocab": 3}}'):
+        with pytest.raises(Exception):  # noqa: B017, PT011  # tokenizers raises Exception itself
+            lib.Tokenizer.from_str(text)
+
+
+def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("hop hopped hopping 12\nhop hops 34\n" * 9)
+    made = []
+    for source in ("file", "iterator", "lists"):
+        tok = lib.Tokenizer(theirs.models.BPE(unk_token="[UNK]", continuing_subword_prefix="##"))
+        tok.pre_tokenizer = theirs.pre_tokenizers.Sequence(
+            [theirs.pre_tokenizers.Whitespace(), theirs.pre_tokenizers.Digits(individual_digits=True)]
+        )
+        trainer = theirs.trainers.BpeTrainer(special_tokens=["[UNK]"], show_progress=False, vocab_size=40)
+        lines = (tmp_path / "words.txt").read_text().splitlines(True)
+        if source == "file":
+            tok.train([str(tmp_path / "words.txt")], trainer)
+        else:
+            tok.train_from_iterator(iter(lines) if source == "iterator" else [lines[:5], lines[5:]], trainer, length=18)
+        assert tok.encode("hopped 12 é").tokens[-3:] == ["1", "2", "[UNK]"]
+        assert "".join(tok.encode("hopping").tokens).replace("##", "") == "hopping"
+        assert lib.Tokenizer.from_str(tok.to_str()).encode("hops").ids == tok.encode("hops").ids
+        made.append(tok.get_vocab())
+    assert made[0] == made[1] == made[2]
+    with pytest.raises(Exception, match="UnigramTrainer can only train a Unigram"):
+        lib.Tokenizer(theirs.models.BPE()).train([], theirs.trainers.UnigramTrainer(show_progress=False))
