@@ -42,6 +42,8 @@ PROBES = (
 _SIMPLE = frozenset(("add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
 #: The most plans that are kept for a tokenizer: one for each kind of call.
 _PLANS_KEPT = 64
+#: Characters: a shorter text takes less time without acceleration where transformers' own code must run, as measured.
+_SHORT, _SHORT_WITH_OFFSETS = 150, 1000
 #: transformers' methods that warn of long texts and that decode one.
 _WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
@@ -263,7 +265,7 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _state_of(self, originals)
-        if not state.encoding:
+        if not state.encoding or _is_short(options):
             return plain_plus(self, *args, **options)
         kind = options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
@@ -316,6 +318,16 @@ def _load_batch_encoding() -> Any:
 
 
 # Calls ----------------------------------------------------------------------------------------------------------------
+
+
+def _is_short(options: dict[str, Any]) -> bool:
+    """Whether a call is for one text, or pair, so short that transformers takes less time with the tokenizer's own
+    backend: what is computed for each call here costs more than it saves.
+    """
+    text, pair = options.get("text"), options.get("text_pair")
+    if type(text) is not str or not (pair is None or type(pair) is str):
+        return False
+    return len(text) + len(pair or "") < (_SHORT_WITH_OFFSETS if options.get("return_offsets_mapping") else _SHORT)
 
 
 def _view(tokenizer: Any, state: Acceleration) -> Any:

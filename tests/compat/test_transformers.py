@@ -14,6 +14,7 @@ import pytest
 
 import bpe
 from bpe import compat
+from bpe.compat import transformers as transformers_module
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers import acceleration_of
 
@@ -139,6 +140,28 @@ def test_usual_calls_do_without_the_code_of_transformers(
             found = [fast(each, return_tensors=tensors, **options) for each in inputs]
         for one, other in zip(expected, found, strict=True):
             assert_same(one, other)
+
+
+def test_short_calls_of_transformers_code_use_its_own_backend(
+    both: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, fast = both
+    views: list[Any] = []
+    view = transformers_module._view
+    monkeypatch.setattr(transformers_module, "_view", lambda *given: views.append(given) or view(*given))
+    for length, pair, options, is_short in (
+        (20, "the low", {}, True),
+        (200, "the low", {}, False),
+        (20, None, {"return_offsets_mapping": True}, True),
+        (200, None, {"return_offsets_mapping": True}, True),
+        (2000, None, {"return_offsets_mapping": True}, False),
+    ):
+        views.clear()
+        text = ("the lowest price é " * 200)[:length]
+        assert_same(own(text, pair, **options), fast(text, pair, **options))
+        assert bool(views) is not is_short
+    fast(["low"], ["the low"])
+    assert views
 
 
 def test_a_call_that_warns_still_does(both: tuple[Any, Any]) -> None:
