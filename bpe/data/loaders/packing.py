@@ -129,9 +129,10 @@ class Packed(Rows):
         self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.statistics: dict[str, int] = {}
         self._counts = np.array([self._count(number) for number in range(self._window_order.n)], dtype=np.int64)
+        self._n_rows = int(self._counts.sum())
 
     def __len__(self) -> int:
-        return int(self._counts.sum())
+        return self._n_rows
 
     def __repr__(self) -> str:
         return (

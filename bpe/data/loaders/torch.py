@@ -78,11 +78,12 @@ class RowSampler:
 
     def __iter__(self) -> Iterator[list[Key]]:
         self._next, self._yielded = self._start, 0
+        n_rows = len(self._rows)
         while self._plan.batches_from(self._next) != 0:
             numbers = range(*self._plan.part(self._next))
             self._next = self._plan.row_after(self._next, 1)
             self._yielded += 1
-            yield [divmod(number, len(self._rows)) for number in numbers]
+            yield [divmod(number, n_rows) for number in numbers]
 
     def __len__(self) -> int:
         """The number of batches of the next iteration. A run without end raises TypeError."""
