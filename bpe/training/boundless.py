@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
@@ -119,7 +120,7 @@ def learn_boundless(
     """
     assert options.vocab_size is not None
     began = time.perf_counter()
-    runs = count_runs(words.spec, superwords.eligible, source, options.special_tokens, threads, progress)
+    runs = count_runs(words.spec, superwords.eligible, source, options.special_tokens, threads, progress, max_memory)
     base = len(words.spec.vocabulary) - len(words.counts)
     more = options.vocab_size - base
     options = replace(word_options(superwords, options), vocab_size=options.vocab_size)
@@ -161,8 +162,14 @@ def count_runs(
     special_tokens: Iterable[str],
     threads: int,
     progress: ProgressLike,
+    max_memory: int | None = None,
 ) -> Words:
-    """The distinct runs of eligible pretokens in a corpus: as words of uint32 token numbers, which begin at 0."""
+    """The distinct runs of eligible pretokens in a corpus: as words of uint32 token numbers, which begin at 0.
+
+    Raises:
+        ValueError: for runs with too many tokens, or once the process exceeds `max_memory`.
+
+    """
     engine, table = MarkedEngine(spec, eligible_tokens(spec, pattern)), WordTable()
     first_id = int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
     number_of = engine.marked - np.uint32(first_id)
@@ -180,6 +187,11 @@ def count_runs(
             numbers = number_of[np.where(marked, ids - np.uint32(engine.first), 0)] if len(number_of) else ids
             table.count_spans(numbers.view(np.uint8), 4 * starts[kept], 4 * ends[kept], position)
             position += numbers.nbytes
+            if max_memory is not None and (held := resident()) > max_memory:
+                raise ValueError(
+                    f"max_memory is {in_megabytes(max_memory)}, but with {counted(len(table), 'distinct run')} of "
+                    f"words, and more to come, the process has {in_megabytes(held)}; raise it, or train on less text"
+                )
             bar(size)
     blob, offsets, counts, _ = table.arrays()
     symbols = len(blob) // 4

@@ -370,6 +370,19 @@ def test_checkpoint_of_the_word_phase(tmp_path: Path) -> None:
     assert bpe.train(**options, checkpoint=tmp_path / "saved") == bpe.train(**options)
 
 
+def test_runs_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting runs ends once the process exceeds `max_memory`; a limit that it keeps changes nothing."""
+    options: dict[str, Any] = {
+        "texts": ["by the sea", "the end of the sea"] * 9,
+        "vocab_size": 320,
+        "superwords": bpe.SuperWords(kind="boundless"),
+    }
+    assert bpe.train(**options, max_memory="4G") == bpe.train(**options)
+    monkeypatch.setattr(boundless, "resident", lambda: 1 << 40)
+    with pytest.raises(ValueError, match=r"max_memory is .*, but with \d+ distinct runs of words"):
+        bpe.train(**options, max_memory="4G")
+
+
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = random.Random(5)
     (tmp_path / "corpus").write_text(text_of(chosen, 2000, WORDS), encoding="utf-8", newline="")
