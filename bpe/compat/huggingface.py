@@ -510,16 +510,16 @@ class Tokenizer:
             core = self._snapshot().core
             by_id = {each.id: each for each in core.added}
             ids, vocab, names = dict(core.added_ids), core.model.vocab, set(core.special)
+            following = max(max(ids.values(), default=-1) + 1, len(vocab))  # the id of the next new token
             for token in tokens:
                 fields = added_fields(token, special)
                 content = fields["content"]
                 number = ids.get(content, vocab.get(content))
-                if number is None:
-                    number = max(max(ids.values(), default=-1) + 1, len(vocab))
-                made = Added(number, **fields)
-                if not content or by_id.get(number) == made:
+                made = Added(following if number is None else number, **fields)
+                if not content or by_id.get(made.id) == made:
                     continue
-                ids[content], by_id[number] = number, made
+                ids[content], by_id[made.id] = made.id, made
+                following += number is None
                 names |= {content} if made.special else set()
                 count += 1
             if count:

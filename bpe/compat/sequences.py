@@ -131,7 +131,7 @@ class Core:
         self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
         self._own_decoding = spec.model == "byte" and all(
-            bytes_or_utf8(each.content) == native.token_bytes(each.id) for each in self.added
+            bytes_or_utf8(each.content) == spec.vocabulary[each.id] for each in self.added
         )
 
     @property

@@ -78,6 +78,20 @@ def test_adding_tokens_of_both_kinds(lib: SimpleNamespace) -> None:
     assert tok.decode([0, 7, 1], skip_special_tokens=False) == "we <a> sail"
 
 
+def test_ids_of_new_tokens(lib: SimpleNamespace) -> None:
+    tok = lib.Tokenizer(theirs.models.BPE({"a": 0, "b": 7, "c": 2}, []))
+    assert tok.add_tokens(["new", "b", "newer", "new", "b", "newest"]) == 4
+    assert [tok.token_to_id(name) for name in ("new", "b", "newer", "newest")] == [3, 7, 4, 5]
+    assert tok.add_tokens(["last"]) == 1  # its id follows those of all added tokens
+    assert tok.token_to_id("last") == 8
+
+
+def test_many_added_tokens() -> None:
+    tok = of_words(SimpleNamespace(Tokenizer=ours.Tokenizer))
+    assert tok.add_tokens([f"<{number}>" for number in range(100_000)]) == 100_000  # minutes if each looks at all
+    assert [tok.token_to_id(name) for name in ("<0>", "<99999>")] == [5, 100_004]
+
+
 SINGLE: list[Any] = [
     ["we sail", "at dawn"],
     ("we sail", "at dawn"),
