@@ -21,7 +21,7 @@ from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables
 from bpe.pretokenize._piece_scanner import PieceRules
-from bpe.pretokenize.unit_rules import Units
+from bpe.pretokenize.unit_rules import UNDIVIDED, Units, is_number
 from bpe.vocab.vocabulary import Vocabulary
 
 #: With a smaller share of low merges, segments are long, and the general way is as fast.
@@ -62,7 +62,9 @@ def superwords_of(
         highs = HighMerges(low, high)
     except ValueError:
         return None
-    rules = PieceRules(*_byte_rules(before[:n_low], after[:n_low]), *(units or ()))
+    kind, classes = units or (UNDIVIDED, None)
+    apart = _digits_apart(merges, vocabulary, before, after, units)
+    rules = PieceRules(*_byte_rules(before[:n_low], after[:n_low]), kind, classes, apart)
     return Superwords(Merger(low, symbols), highs, rules)
 
 
@@ -98,6 +100,30 @@ def _first_across_words(
         if last and not last.isspace():
             return int(number)
     return len(merges.ranks)
+
+
+def _digits_apart(
+    merges: MergeList,
+    vocabulary: Vocabulary,
+    before: NDArray[np.uint8],
+    after: NDArray[np.uint8],
+    units: Units | None,
+) -> bool:
+    """Whether no merge joins an ASCII digit and a character that is no number, such as `1` and `½`."""
+    if units is None or units.classes is None:
+        return False
+    is_digit = np.isin(np.arange(256), range(48, 58))
+    for number in np.flatnonzero(is_digit[before] != is_digit[after]).tolist():
+        left, right = merges.pairs[number].tolist()
+        if is_digit[before[number]]:
+            start, end = vocabulary.offsets[right : right + 2].tolist()
+            other = bytes(vocabulary.blob[start : min(end, start + 4)]).decode(errors="ignore")[:1]
+        else:
+            start, end = vocabulary.offsets[left : left + 2].tolist()
+            other = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
+        if not other or not is_number(units, other):
+            return False
+    return True
 
 
 def _byte_rules(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -8,4 +8,5 @@ class PieceRules:
         after: NDArray[np.uint8],
         unit: int = ...,
         classes: NDArray[np.uint8] | None = None,
+        digits_apart: bool = False,
     ) -> None: ...

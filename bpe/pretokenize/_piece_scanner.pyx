@@ -42,10 +42,14 @@ follow_vector_level(bpe_use_level_cuts)
 
 cdef class PieceRules:
 
-    def __init__(self, const byte_t[::1] group, const byte_t[::1] after, int unit=UNDIVIDED, classes=None):
+    def __init__(
+        self, const byte_t[::1] group, const byte_t[::1] after, int unit=UNDIVIDED, classes=None,
+        bint digits_apart=False,
+    ):
         """Cut between the bytes a and b where `group[a] & after[b]` is not 0: two arrays of 256.
 
-        `classes` has the class of each code point below CLASSES unless the text is undivided.
+        `classes` has the class of each code point below CLASSES unless the text is undivided. With `digits_apart`, no
+        merge joins an ASCII digit and a character that is no number.
         """
         cdef Py_ssize_t i
         if group.shape[0] != 256 or after.shape[0] != 256:
@@ -54,7 +58,7 @@ cdef class PieceRules:
             raise ValueError(f"unit is {unit}; it must be from 0 to 2")
         for i in range(256):
             self.cuts.group[i], self.cuts.after[i] = group[i], after[i]
-        self.units.unit = unit
+        self.units.unit, self.units.digits_apart = unit, digits_apart
         if unit == UNDIVIDED:
             return
         self.classes = classes
@@ -168,6 +172,23 @@ cdef Py_ssize_t group_end(
     return pos
 
 
+cdef Py_ssize_t few_digits_end(
+    const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
+    """The end of a number of one to three ASCII digits at `pos` if it needs no unit of its own; else `pos`.
+
+    Numbers are many in code, and each unit is encoded by itself. A number is one group then, and no merge crosses its
+    ends.
+    """
+    cdef Py_ssize_t at = pos, length
+    if rules.digits_apart:
+        while at < end and at <= pos + 3 and c"0" <= text[at] <= c"9":
+            at += 1
+        if at <= pos + 3 and not class_of(rules, text, at, end, &length) & NUMBER:
+            return at
+    return pos
+
+
 cdef Py_ssize_t signs_end(const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """The end of `\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]{2,}[\\r\\n/]*| +(?!\\S)` at `pos`, or `pos`."""
     cdef Py_ssize_t length, n, at, after
@@ -193,16 +214,18 @@ cdef Py_ssize_t unit_end(
     const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
     """The end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
-    cdef Py_ssize_t at = pos, length
+    cdef Py_ssize_t at = pos, few, length
     if rules.unit == UNDIVIDED:
         return end
     if rules.unit == NUMBERS and class_of(rules, text, pos, end, &length) & NUMBER:
-        return group_end(rules, state, text, pos, end)
+        at = few_digits_end(rules, text, pos, end)
+        if at == pos:
+            return group_end(rules, state, text, pos, end)
     if rules.unit == SIGNS:
         at = signs_end(rules, text, pos, end)
         if at > pos:
             return at
-    while True:
+    while at < end:
         class_of(rules, text, at, end, &length)            # no match starts here
         at += length
         if at < end and text[at] < 0xC0:
@@ -210,6 +233,10 @@ cdef Py_ssize_t unit_end(
         if at >= end:
             return end
         if rules.unit == NUMBERS and class_of(rules, text, at, end, &length) & NUMBER:
-            return at
+            few = few_digits_end(rules, text, at, end)
+            if few == at:
+                return at
+            at = few
         if rules.unit == SIGNS and signs_end(rules, text, at, end) > at:
             return at
+    return end

@@ -16,7 +16,6 @@ from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.text.character_sets import codes
-from bpe.text.oniguruma import masked
 
 #: What divides a text, as in `_piece_scanner.pyx`.
 UNDIVIDED, NUMBERS, SIGNS = 0, 1, 2
@@ -63,10 +62,16 @@ def units_of(pretokenizer: Pretokenizer | None) -> Units | None:
     return None
 
 
+def is_number(units: Units, char: str) -> bool:
+    """Whether a character is a number to a pretokenizer that divides text at numbers."""
+    code = ord(char)
+    return units.classes is not None and code < _CLASSES and bool(units.classes[code] & _NUMBER)
+
+
 @cache
 def _classes() -> NDArray[np.uint8]:
-    """The classes of code points as the `regex` package has them, for text that is masked as for matching."""
-    text = masked(np.arange(_CLASSES, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass"))
+    """The classes of code points, as the `regex` package has them; those that are not in Unicode 16 have none."""
+    text = np.arange(_CLASSES, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
     classes = np.zeros(_CLASSES, dtype=np.uint8)
     for expression, bit in (
         (r"\d+", _DIGIT),
@@ -76,5 +81,6 @@ def _classes() -> NDArray[np.uint8]:
     ):
         for match in regex.finditer(expression, text):
             classes[slice(*match.span())] |= bit
+    classes[[code for code in codes("UNASSIGNED") if code < _CLASSES]] = 0
     classes.flags.writeable = False
     return classes
