@@ -10,7 +10,8 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef extern from "bpe/merge/_high_merges.h" nogil:
     ctypedef struct HighTable "bpe_high_table":
         const uint64_t* slots
-        size_t mask
+        uint32_t last_line
+        int shift
         const uint32_t* filter
         uint32_t filter_mask
 
@@ -34,4 +35,5 @@ cdef class HighMerges:
         Scratch* scratch,
         Ids* out,              # IN and OUT: the ids are appended
     ) except? 0xFFFFFFFF nogil
+    cdef size_t segment_end(self, const token_t* low, size_t end, size_t n) noexcept nogil
     cdef int merge_segment(self, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil

@@ -11,7 +11,8 @@ neighbouring low tokens that no high merge joins in this way stay apart, so the 
 A segment is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
 merge makes a low token, which `ordered` says.
 
-Cost: one look-up in a Bloom filter for each pair of low tokens, two or three in a table for each that is joined.
+Cost: one look-up in a Bloom filter for each pair of low tokens, one in a table for each that is joined, and as many
+again for what merging makes new neighbours. They take most of the time, so a block of tokens takes each step together.
 """
 
 import numpy as np
@@ -42,18 +43,21 @@ from libc.string cimport memcpy, memset
 cdef extern from "bpe/merge/_high_merges.h" nogil:
     enum:
         NEVER "BPE_NEVER"
+        LINE "BPE_LINE"
         FEW "BPE_FEW"
-        PAIRS "BPE_PAIRS"
+        BLOCK "BPE_BLOCK"
         TOKEN_BITS "BPE_TOKEN_BITS"
+    ctypedef struct Block "bpe_high_block":
+        token_t* tokens
+        uint16_t* long_starts
+        uint16_t* long_sizes
+        size_t n_long
+        size_t last
     void insert "bpe_high_insert"(HighTable* table, token_t left, token_t right, token_t result)
-    size_t find_joined "bpe_find_joined"(
-        const HighTable* table, const token_t* low, size_t n, uint16_t* joined, token_t* results
-    )
-    size_t merge_few "bpe_merge_few"(
-        const HighTable* table, const token_t* low, const token_t* given, size_t n, token_t* out
-    )
+    bint is_joined "bpe_is_joined"(const HighTable* table, token_t left, token_t right)
+    void merge_block "bpe_merge_block"(const HighTable* table, const token_t* low, size_t n, Block* block)
+    size_t without_holes "bpe_without_holes"(const token_t* tokens, size_t n, token_t* out)
     void bpe_use_level_pairs(int level) noexcept
-    token_t find_merge "bpe_high_merge"(const HighTable* table, token_t left, token_t right)
 
 follow_vector_level(bpe_use_level_pairs)
 
@@ -81,7 +85,7 @@ cdef class HighMerges:
 
     cdef fill(self, const int[:, ::1] pairs, const int[::1] results, Py_ssize_t limit):
         """Fill the table: every pair that has a merge, and every pair of leaves that a merge joins."""
-        cdef size_t size = 16, bits = 1024
+        cdef size_t size = 2 * LINE, bits = 1024
         cdef Py_ssize_t i, n = results.shape[0]
         cdef uint64_t[::1] slots
         cdef uint32_t[::1] words
@@ -90,10 +94,12 @@ cdef class HighMerges:
             size *= 2
         while bits < <size_t>n * FILTER_BITS and bits < MAX_FILTER:
             bits *= 2
-        slots = np.full(size, ~np.uint64(0), dtype=np.uint64)
+        spacious = np.full(size + LINE, ~np.uint64(0), dtype=np.uint64)
+        slots = spacious[-(spacious.ctypes.data // 8) % LINE :]  # at a cache line
         words = np.zeros(bits // 32, dtype=np.uint32)
         self.arrays = slots, words
-        self.table.slots, self.table.mask = &slots[0], size - 1
+        self.table.slots, self.table.last_line = &slots[0], <uint32_t>(size // LINE - 1)
+        self.table.shift = 32 - (size // LINE - 1).bit_length()
         self.table.filter, self.table.filter_mask = &words[0], <uint32_t>(bits // 32 - 1)
         first = np.arange(limit, dtype=np.int32)
         last = np.arange(limit, dtype=np.int32)
@@ -128,57 +134,44 @@ cdef class HighMerges:
 
         The last segment may go on after them, and is left out, unless its unit ends.
         """
-        cdef token_t results[PAIRS]            # of the pairs that are joined
-        cdef uint16_t joined[PAIRS + 16]       # their numbers in the block
-        cdef size_t start = 0, end = known if known else 1     # of a segment that may go on
-        cdef size_t at = end, count, n_joined, i, run, first
-        reserve(out, n + FEW)
-        while at < n:                          # `at`: the second token of a block's first pair
-            count = min(n - at, <size_t>PAIRS)
-            n_joined = find_joined(&self.table, low + at, count, joined, results)
-            i = 0
-            while i < n_joined:
-                run = i + 1
-                while run < n_joined and joined[run] == joined[run - 1] + 1:
-                    run += 1
-                first = at + joined[i] - 1
-                if first + 1 > end:            # a new segment
-                    if end - start > 1:
-                        self.merge_segment(low + start, end - start, scratch, out)
-                    else:
-                        append(low, start, end, out)
-                    append(low, end, first, out)
-                    start = first
-                end = first + 1 + (run - i)
-                if end < at + count and first == start and end - start <= FEW:
-                    out.n += merge_few(&self.table, low + start, results + i, end - start, out.data + out.n)
-                    start = end
-                    end += 1
-                i = run
-            at += count
-            if end < at:
-                if end - start > 1:
-                    self.merge_segment(low + start, end - start, scratch, out)
-                else:
-                    append(low, start, end, out)
-                append(low, end, at - 1, out)
-                start, end = at - 1, at
-        if ends and n:
-            self.merge_segment(low + start, end - start, scratch, out)
-            start = end
-        return start
+        cdef Block block
+        cdef size_t at = 0, count, whole, done, start, end, i
+        while at < n:
+            count = min(n - at, <size_t>BLOCK)
+            merge_block(&self.table, low + at, count, &block)
+            whole = count if ends and at + count == n else block.last
+            if whole == 0:                     # one segment
+                end = self.segment_end(low, max(at + count, known), n)
+                if end == n and not ends:
+                    return at
+                self.merge_segment(low + at, end - at, scratch, out)
+                at = end
+                continue
+            reserve(out, count + 16)
+            done = 0
+            for i in range(block.n_long):
+                start = block.long_starts[i]
+                if start == whole:
+                    break
+                out.n += without_holes(block.tokens + done, start - done, out.data + out.n)
+                done = start + block.long_sizes[i]
+                self.merge_segment(low + at + start, done - start, scratch, out)
+                reserve(out, count + 16)
+            out.n += without_holes(block.tokens + done, whole - done, out.data + out.n)
+            at += whole
+        return at
+
+    cdef size_t segment_end(self, const token_t* low, size_t end, size_t n) noexcept nogil:
+        """The end of a segment that has the token before `end`."""
+        while end < n and is_joined(&self.table, low[end - 1], low[end]):
+            end += 1
+        return end
 
     cdef int merge_segment(self, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil:
         """Append the ids of a segment of any length."""
         cdef const Merges* merges = &self.merges.merges
-        cdef token_t results[FEW]
         cdef Row row
-        cdef size_t i
-        if n <= FEW:
-            for i in range(n - 1):
-                results[i] = find_merge(&self.table, low[i], low[i + 1])
-            out.n += merge_few(&self.table, low, results, n, out.data + out.n)
-            return 0
+        reserve(out, n)
         if n <= SHORT:
             row_of_symbols(&row, merges, low, n)
             merge_row(merges, &row)
@@ -190,11 +183,3 @@ cdef class HighMerges:
             return 0
         n = merge_in_passes(merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(merges, scratch.symbols, n, scratch, out)
-
-
-cdef inline void append(const token_t* low, size_t start, size_t end, Ids* out) noexcept nogil:
-    """Append tokens that are segments of their own, for which there is room."""
-    cdef size_t i
-    for i in range(start, end):
-        out.data[out.n] = low[i]
-        out.n += 1

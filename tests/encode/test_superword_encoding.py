@@ -119,16 +119,36 @@ def test_every_way_of_encoding_gives_the_same_ids(kind: str, level: int, tmp_pat
     assert found <= level
 
 
-def test_long_rows_of_joined_tokens() -> None:
-    """Low tokens that are all joined, in numbers that need every way of merging, and across chunks."""
+@pytest.mark.parametrize("level", [0, 3])
+def test_long_rows_of_joined_tokens(level: int) -> None:
+    """Low tokens that are all joined, in numbers that need every way of merging, and across blocks and chunks."""
     texts = ["a a a a b a b b a a c a b\n" * 3] * 5
     tok = bpe.train(texts=texts, vocab_size=272, superwords=SuperWords(262, max_words=None))
     assert engine_of(tok).kernel.high is not None
     chosen = random.Random(1)
-    for n in (2, 3, 11, 12, 13, 64, 65, 300, 1500):
-        for letters in ("a", "abc"):
-            data = " ".join(chosen.choices(letters, k=n)).encode()
-            assert tok.encode(data).tolist() == merged(tok, data)
+    found = set_vector_level(level)
+    try:
+        for n in (2, 3, 23, 24, 25, 64, 65, 256, 257, 400):
+            for letters in ("a", "abc"):
+                text = f"c c\n{' '.join(chosen.choices(letters, k=n))}"
+                assert tok.encode(text).tolist() == merged(tok, text.encode())
+    finally:
+        set_vector_level(3)
+    assert found <= level
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_short_numbers_with_and_without_merges_across_their_ends(apart: bool) -> None:
+    """Numbers of one to three digits are no units of their own if no merge joins them to anything else."""
+    texts = ["a 12 b 345 x7 1½ 2½ 6789 end\n", "12 b 345 x7\n"] * 4
+    units = SuperWords.paper(300, max_words=None, forbidden=())
+    tok = bpe.train(texts=texts, vocab_size=310, superwords=units if apart else SuperWords(300, max_words=None))
+    tok = bpe.Tokenizer.from_spec(replace(tok.spec, pretokenizer=units.pretokenizer))
+    assert engine_of(tok).kernel.high is not None
+    chosen = random.Random(1)
+    parts = ["a ", "12", " b ", "345", " x", "7", "½", "\u0663", "é", "語", "6789", "\n", "1", " end"]
+    for text in ("".join(chosen.choices(parts, k=k)) for k in range(1, 60)):
+        assert tok.encode(text).tolist() == merged(tok, text.encode())
 
 
 @pytest.mark.parametrize("pretokenizer", [SuperWords.paper(300).pretokenizer, SuperWords.v2(300).pretokenizer, STEPS])
