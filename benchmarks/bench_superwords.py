@@ -1,24 +1,33 @@
 """The time and memory of training superwords on a whole corpus, beside plain training to the same size.
 
-    python benchmarks/bench_superwords.py [FILE…] [--vocab-size N] [--transition N] [--repeat N] [-o OUT.json]
+    python benchmarks/bench_superwords.py [FILE…] [--vocab-size N] [--transition N] [--repeat N] [--encoding]
+                                          [-o OUT.json]
 
 Every measurement runs in a new process with two threads, from the file to the tokenizer. The kinds of units are
 alternated, and the table shows medians; bytes per token are those of the first 10 MB, which one thread then encodes
 twice, in so many MB per second of its processor time: cold and warm. Without FILE, the shared English
 corpus is used.
+
+A second table shows the same for the two published SuperBPE vocabularies, where they are in ../shared, beside
+`tokenizers` and gigatoken if they are installed. All have one thread; the run fails if `tokenizers` has other ids.
+With --encoding, there is no training.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from peers import SEPARATOR
+from check_superword_encoding import VOCABULARIES, published
+from peers import SEPARATOR, THREAD_VARIABLES
 from report import at_least, corpora, keep, machine, middle, table
 
 KINDS = ("plain", "lines", "paper", "v2")
@@ -44,27 +53,53 @@ print(json.dumps({
 }))
 """
 
+ENCODING_CHILD = """
+import hashlib, json, sys, time
+from peers import SEPARATOR, TOKENIZERS, Vocab, flat
+peer, path, file = json.loads(sys.argv[1])
+text = open(path, "rb").read(10 << 20).decode(errors="ignore")
+texts, library = text.split(SEPARATOR), TOKENIZERS[peer]()
+tok, speeds = library.load_json(Vocab("", "", file), 1), []
+for _ in range(2):
+    began = time.process_time()
+    found = library.corpus(tok, "batch", path, texts)
+    speeds.append(len(text.encode()) / (time.process_time() - began) / 1e6)
+ids, lengths = flat(found)
+output = hashlib.sha256(ids.tobytes() + lengths.tobytes()).hexdigest()
+print(json.dumps({"cold": speeds[0], "warm": speeds[1], "ratio": len(text.encode()) / len(ids), "output": output}))
+"""
+
 
 def main() -> None:
-    """Measure, print a table, write JSON."""
+    """Measure, print tables, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab-size", type=at_least(257), default=100_000)
     parser.add_argument("--transition", type=at_least(257), default=80_000)
     parser.add_argument("--repeat", type=at_least(1), default=5)
+    parser.add_argument("--encoding", action="store_true", help="only encode, with published vocabularies")
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder, ("english",)):
-            for turn in range(options.repeat):
-                for kind in KINDS:
-                    call = json.dumps([kind, str(path), options.vocab_size, options.transition, SEPARATOR])
-                    done = subprocess.run(
-                        [sys.executable, "-c", CHILD, call], check=True, capture_output=True, text=True
-                    )
-                    rows.append({"corpus": path.name, "kind": kind, **json.loads(done.stdout)})
-                    print(f"{turn + 1}/{options.repeat} {path.name} {kind}", file=sys.stderr)
+        paths = corpora(options.files, folder, ("english",))
+        if not options.encoding:
+            rows += trainings(paths, options)
+        encodings = published_encodings(paths, Path(folder), options.repeat)
+    keep(options.output, rows + encodings)
+    if any(not row["equal"] for row in encodings if row["kind"] == "tokenizers"):
+        raise SystemExit("the ids of `tokenizers` differ")
+
+
+def trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measure training, and print a table."""
+    rows: list[dict[str, Any]] = []
+    for path in paths:
+        for turn in range(options.repeat):
+            for kind in KINDS:
+                call = [kind, str(path), options.vocab_size, options.transition, SEPARATOR]
+                rows.append({"corpus": path.name, "kind": kind, **child(CHILD, call)})
+                print(f"{turn + 1}/{options.repeat} {path.name} {kind}", file=sys.stderr)
     print(
         f"{machine()}; {options.vocab_size} tokens, superwords from {options.transition}; median of {options.repeat}\n"
     )
@@ -78,7 +113,58 @@ def main() -> None:
             if (chosen := [row for row in rows if (row["corpus"], row["kind"]) == (corpus, kind)])
         ],
     )
-    keep(options.output, rows)
+    return rows
+
+
+def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[dict[str, Any]]:
+    """Measure encoding with the published vocabularies, and print a table; nothing where they are absent."""
+    rows: list[dict[str, Any]] = []
+    if not VOCABULARIES.is_dir():
+        print(f"\n{VOCABULARIES} is absent: no encoding with published vocabularies")
+        return rows
+    files = dict(published(folder))
+    ours: dict[str, Any] = {}
+    libraries = [name for name in ("bpe", "tokenizers", "gigatoken") if importlib.util.find_spec(name)]
+    for turn in range(repeat):
+        for (name, file), path, library in itertools.product(files.items(), paths, libraries):
+            try:
+                found = child(ENCODING_CHILD, [library, str(path), str(file)])
+            except subprocess.CalledProcessError as error:
+                if library in ("bpe", "tokenizers"):
+                    raise
+                print(f"{library} does not load {name}: {error.stderr.splitlines()[-1]}", file=sys.stderr)
+                continue
+            ours = found if library == "bpe" else ours
+            equal = found["output"] == ours["output"]
+            rows.append({"corpus": path.name, "vocabulary": name, "kind": library, "equal": equal, **found})
+            print(f"{turn + 1}/{repeat} {path.name} {name} {library}", file=sys.stderr)
+    groups = dict.fromkeys((row["corpus"], row["vocabulary"], row["kind"]) for row in rows)
+    print(f"\n{machine()}; one thread; median of {repeat}\n")
+    table(
+        ("corpus", "vocabulary", "library", "encoding, MB/s", "again", "bytes per token", "ids"),
+        [
+            (
+                *group,
+                *(f"{middle(chosen, field):.{digits}f}" for field, digits in (("cold", 1), ("warm", 1), ("ratio", 2))),
+                "the same" if all(row["equal"] for row in chosen) else "others",
+            )
+            for group in groups
+            if (chosen := [row for row in rows if (row["corpus"], row["vocabulary"], row["kind"]) == group])
+        ],
+    )
+    return rows
+
+
+def child(code: str, call: list[Any]) -> dict[str, Any]:
+    """What a new process prints, which finds the adapters of libraries, and gives them one thread."""
+    here = str(Path(__file__).resolve().parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
+    if code == ENCODING_CHILD:
+        environment |= dict.fromkeys(THREAD_VARIABLES, "1")
+    command = [sys.executable, "-c", code, json.dumps(call)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # some libraries print
+    return result
 
 
 #: The columns of the table, and their decimals.

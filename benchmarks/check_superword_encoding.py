@@ -73,7 +73,8 @@ def main() -> None:
         for path in corpora(options.files, folder):
             with path.open("rb") as file:
                 texts[path.name] = file.read(options.size << 20).decode(errors="ignore").split(SEPARATOR)
-        for name, ours, theirs in published(Path(folder)):
+        for name, path in published(Path(folder)):
+            ours, theirs = loaded(path)
             for corpus, documents in texts.items():
                 wrong += report(f"{name}, {corpus}", ours, theirs, documents)
         for corpus, documents in texts.items():
@@ -94,18 +95,19 @@ def hostile() -> list[str]:
     return ["".join(chosen.choices(PARTS, k=length)) for length in lengths]
 
 
-def published(folder: Path) -> Iterator[tuple[str, bpe.Tokenizer, tokenizers.Tokenizer]]:
-    """(name, ours, theirs) of the published vocabularies, both from one tokenizer.json."""
+def published(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The names of the published vocabularies with each way of dividing text, and a tokenizer.json of each."""
     for name in ("superbpe_t180k", "superbpe_t80k"):
         for part in ("vocab.json", "merges.txt"):
             (folder / part).write_bytes(gzip.decompress((VOCABULARIES / f"{name}_{part}.gz").read_bytes()))
-        tok = bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", None)
-        tok.save(folder / "tokenizer.json")
-        value = json.loads((folder / "tokenizer.json").read_bytes())
+        path = folder / f"{name}.json"
+        bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", None).save(path)
+        value = json.loads(path.read_bytes())
         for kind, steps in STEPS.items():
             value["pre_tokenizer"] = steps
-            (folder / "tokenizer.json").write_text(json.dumps(value))
-            yield f"{name} {kind}", *loaded(folder / "tokenizer.json")
+            path = folder / f"{name}_{kind}.json"
+            path.write_text(json.dumps(value))
+            yield f"{name} {kind}", path
 
 
 def loaded(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
