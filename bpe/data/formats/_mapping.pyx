@@ -44,3 +44,7 @@ cdef class Mapping:
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, <char*>self.memory + self.lead, self.length - self.lead, 1, flags)
+
+    def view(self):
+        """The bytes, read-only; they stay mapped while the view exists."""
+        return memoryview(self)

@@ -227,7 +227,7 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
     if not count:
         return np.empty(0, dtype=dtype)
     with open(path, "rb") as file:
-        return np.frombuffer(memoryview(Mapping(file.fileno(), start, count * dtype.itemsize)), dtype=dtype)
+        return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
 
 def numbers_in(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:

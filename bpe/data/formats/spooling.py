@@ -65,7 +65,7 @@ class Spool:
                 if not self.length:
                     return np.empty(0, dtype=self.dtype)
                 mapping = Mapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
-                return np.frombuffer(memoryview(mapping), dtype=self.dtype)
+                return np.frombuffer(mapping.view(), dtype=self.dtype)
         finally:
             self.discard()
 
