@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpe.errors import FormatError, shown
 from bpe.formats._json_tokens import value_end
@@ -22,8 +22,7 @@ _VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(NamedTuple):
     """An added token: its id, its name and its flags."""
 
     id: int
@@ -36,12 +35,12 @@ class Added:
 
     def to_json(self) -> dict[str, Any]:
         """The object in a tokenizer.json."""
-        return {"id": self.id, "content": self.content} | {flag: getattr(self, flag) for flag in FLAGS}
+        return self._asdict()
 
     @property
     def flags(self) -> tuple[bool, ...]:
         """The flags in the order of `FLAGS`."""
-        return tuple(getattr(self, flag) for flag in FLAGS)
+        return self[2:]
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,8 +130,9 @@ class Core:
         self._skipped[skipped] = True
         self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
+        blob, bounds = spec.vocabulary.blob, spec.vocabulary.offsets.tolist()
         self._own_decoding = spec.model == "byte" and all(
-            bytes_or_utf8(each.content) == spec.vocabulary[each.id] for each in self.added
+            bytes_or_utf8(each.content) == blob[bounds[each.id] : bounds[each.id + 1]] for each in self.added
         )
 
     @property

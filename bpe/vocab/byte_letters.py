@@ -14,6 +14,12 @@ def letter_bytes() -> dict[str, int]:
 
 
 @cache
+def _latin() -> dict[int, str]:
+    """For `str.translate`: the character of Latin-1 with the byte of each letter, and one outside it for no letter."""
+    return dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for letter, byte in letter_bytes().items()}
+
+
+@cache
 def byte_alphabet() -> tuple[int, ...]:
     """The 256 bytes sorted by the code points of their letters, which is the order of their ids.
 
@@ -39,10 +45,9 @@ def bytes_or_utf8(token: str) -> bytes:
     >>> bytes_or_utf8("Ġhi"), bytes_or_utf8("Ġ hi")
     (b' hi', b'\\xc4\\xa0 hi')
     """
-    letters = letter_bytes()
     try:
-        return bytes([letters[letter] for letter in token])
-    except KeyError:
+        return token.translate(_latin()).encode("latin-1")
+    except UnicodeEncodeError:
         return token.encode()
 
 
