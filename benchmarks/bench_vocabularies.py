@@ -1,0 +1,225 @@
+"""Which vocabulary suits a corpus: training time, bytes per token and encoding speed of several kinds.
+
+    python benchmarks/bench_vocabularies.py [FILE…] [--vocab-size N] [--held MB] [-o OUT.json] [--plot FOLDER]
+
+The last `--held` megabytes of each file are kept from training; bytes per token are those of this text, and one thread
+encodes it twice: a first pass with a new tokenizer, and a second. Three tables:
+
+- every kind of vocabulary, trained on each file alone with two threads, from the file to the tokenizer;
+- plain vocabularies of several sizes, one training for each file;
+- one vocabulary for all files together, the same number of bytes of each: plain, weighted, and parity-aware.
+
+Every measurement runs in a new process; kinds are alternated, and the tables show medians of `--repeat` runs. Without
+FILE, the shared corpora are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from report import SEPARATOR, at_least, corpora, keep, machine, middle, table
+
+import bpe
+
+#: Kinds of vocabularies: what each is called in the tables, and the units that a merge may not leave.
+KINDS = {
+    "plain": "words",
+    "lines": "whole lines, from 80% of the size",
+    "paper": "SuperBPE's units, from 80% of the size",
+    "boundless": "runs of whole words",
+}
+#: How one vocabulary can serve several corpora.
+SHARES = ("plain", "weights", "parity")
+FRACTIONS = (16, 8, 4, 2, 1)
+
+
+def main() -> None:
+    """Measure, print three tables, write JSON and plots."""
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(child(*json.loads(sys.argv[2]))))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
+    parser.add_argument("--vocab-size", type=at_least(4096), default=64_000)
+    parser.add_argument("--held", type=at_least(1), default=10, metavar="MB", help="text to encode; default 10")
+    parser.add_argument("--repeat", type=at_least(1), default=3)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the three tables as SVG files")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [halves(path, options.held << 20, Path(folder)) for path in corpora(options.files, folder)]
+        rows = measured(parts, options.vocab_size, options.repeat)
+    print(f"{machine()}; {options.vocab_size} tokens; {options.held} MB of each corpus encoded\n")
+    show(rows)
+    keep(options.output, rows)
+    if options.plot:
+        draw(rows, options.plot)
+
+
+def halves(path: Path, held: int, folder: Path) -> tuple[str, str]:
+    """Files with the documents to train on and with those kept from training, about `held` bytes."""
+    data = path.read_bytes()
+    at = data.rfind(SEPARATOR, 0, max(len(data) - held, 0))
+    if at < 0:
+        raise SystemExit(f"{path} has no document end before its last {held} bytes: lower --held")
+    train, test = folder / f"{path.stem}.train", folder / f"{path.stem}.test"
+    train.write_bytes(data[:at])
+    test.write_bytes(data[at + len(SEPARATOR) :])
+    return str(train), str(test)
+
+
+def measured(parts: list[tuple[str, str]], size: int, repeat: int) -> list[dict[str, Any]]:
+    """The rows of all tables."""
+    calls = [("kind", kind, [part], size) for part in parts for kind in KINDS]
+    calls += [("sizes", "plain", [part], size) for part in parts]
+    calls += [("share", share, parts, size) for share in SHARES]
+    rows = []
+    for turn in range(repeat):
+        for what, how, chosen, tokens in calls:
+            call = [sys.executable, __file__, "--child", json.dumps([what, how, chosen, tokens])]
+            done = subprocess.run(call, check=True, capture_output=True, text=True)
+            rows += json.loads(done.stdout)
+            print(f"{turn + 1}/{repeat} {what} {how} {Path(chosen[0][0]).stem}", file=sys.stderr)
+    return rows
+
+
+def child(what: str, how: str, parts: list[tuple[str, str]], size: int) -> list[dict[str, Any]]:
+    """Train once, and measure each tokenizer on the text kept from training."""
+    sizes = [size // fraction for fraction in FRACTIONS] if what == "sizes" else [size]
+    began = time.perf_counter()
+    toks = shared(how, parts, size) if what == "share" else alone(how, parts[0][0], sizes)
+    took = time.perf_counter() - began
+    rows = []
+    for tok, tokens in zip(toks, sizes, strict=True):
+        for train, test in parts:
+            texts = Path(test).read_bytes().decode().split(SEPARATOR.decode())
+            total, speeds = sum(len(text.encode()) for text in texts), []
+            for _ in range(2):
+                began = time.thread_time()
+                ids = len(tok.encode_batch(texts, threads=1).ids)
+                speeds.append(total / (time.thread_time() - began) / 1e6)
+            row = {"what": what, "how": how, "corpus": Path(train).stem, "size": tokens, "seconds": took}
+            rows.append(row | {"bytes per token": total / ids, "first": speeds[0], "second": speeds[1]})
+    return rows
+
+
+def alone(kind: str, path: str, sizes: list[int]) -> list[bpe.Tokenizer]:
+    """Tokenizers of one kind, trained on one file."""
+    transition = sizes[-1] * 4 // 5
+    makers: dict[str, Callable[[], bpe.SuperWords]] = {
+        "lines": lambda: bpe.SuperWords(transition),
+        "paper": lambda: bpe.SuperWords.paper(transition),
+        "boundless": lambda: bpe.SuperWords(kind="boundless"),
+    }
+    options: dict[str, Any] = {"files": path, "separator": SEPARATOR.decode(), "threads": 2}
+    if kind in makers:
+        options["superwords"] = makers[kind]()
+    if len(sizes) == 1:
+        return [bpe.train(vocab_size=sizes[0], **options)]
+    return bpe.train(vocab_size=sizes, **options)
+
+
+def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokenizer]:
+    """One tokenizer for all files: trained on their sum, on a weighted sum, or by parity.
+
+    The same number of bytes is taken of each file but for `weights`, which takes them whole and weighs the words so
+    that each file counts as much as the largest one.
+    """
+    least = min(Path(train).stat().st_size for train, _ in parts)
+    counts = {}
+    for train, _ in parts:
+        data = Path(train).read_bytes()
+        cut = len(data) if how == "weights" else data.rfind(SEPARATOR, 0, least + 1)
+        texts = data[: cut if cut > 0 else least].split(SEPARATOR)
+        counts[Path(train).stem] = bpe.count_words(texts=texts, threads=2)
+    if how == "parity":
+        ratios = dict.fromkeys(counts, 1.0)
+        return [bpe.train(counts=counts, vocab_size=size, fair=bpe.ParityAware(ratios=ratios), threads=2)]
+    most = max(Path(train).stat().st_size for train, _ in parts)
+    together = bpe.WordCounts()
+    for train, _ in parts:
+        weight = most / Path(train).stat().st_size if how == "weights" else 1
+        together.merge(counts[Path(train).stem], weight=weight)
+    return [bpe.train(counts=together, vocab_size=size, threads=2)]
+
+
+def chosen(rows: Iterable[dict[str, Any]], **wanted: object) -> list[dict[str, Any]]:
+    """The rows that have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the tables."""
+    names = list(dict.fromkeys(row["corpus"] for row in rows))
+    head = ("corpus", "vocabulary", "training, s", "bytes per token", "first pass, MB/s", "second pass, MB/s")
+    fields = (("seconds", 1), ("bytes per token", 2), ("first", 0), ("second", 0))
+    lines = []
+    for name in names:
+        for kind in KINDS:
+            runs = chosen(rows, what="kind", how=kind, corpus=name)
+            lines.append((name, kind, *(f"{middle(runs, field):.{digits}f}" for field, digits in fields)))
+    table(head, lines)
+    print("\nBytes per token by vocabulary size\n")
+    sizes = sorted({row["size"] for row in chosen(rows, what="sizes")})
+    table(("corpus", *(f"{size:,}" for size in sizes)), [(name, *ratios(rows, name, sizes)) for name in names])
+    print("\nOne vocabulary for all: bytes per token\n")
+    per = [
+        (how, *(f"{middle(chosen(rows, what='share', how=how, corpus=name), 'bytes per token'):.2f}" for name in names))
+        for how in SHARES
+    ]
+    table(("training", *names), per)
+
+
+def ratios(rows: list[dict[str, Any]], name: str, sizes: list[int]) -> list[str]:
+    """Bytes per token at each size."""
+    found = [chosen(rows, what="sizes", corpus=name, size=size) for size in sizes]
+    return [f"{middle(runs, 'bytes per token'):.2f}" for runs in found]
+
+
+def draw(rows: list[dict[str, Any]], folder: Path) -> None:
+    """Write kinds.svg, sizes.svg and share.svg."""
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "bpe", "svg.fonttype": "none", "font.family": "sans-serif"})
+    folder.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(row["corpus"] for row in rows))
+    grouped = {
+        "kinds": ("kind", list(KINDS), "Bytes per token by kind of vocabulary"),
+        "share": ("share", list(SHARES), "One vocabulary for all: bytes per token"),
+    }
+    for file, (what, ways, title) in grouped.items():
+        figure, axes = plt.subplots(figsize=(7, 3.5))
+        width = 0.8 / len(ways)
+        for index, how in enumerate(ways):
+            heights = [middle(chosen(rows, what=what, how=how, corpus=name), "bytes per token") for name in names]
+            axes.bar([at + index * width for at in range(len(names))], heights, width, label=how)
+        axes.set_xticks([at + 0.4 - width / 2 for at in range(len(names))], names)
+        finish(figure, axes, title, folder / f"{file}.svg")
+    figure, axes = plt.subplots(figsize=(7, 3.5))
+    sizes = sorted({row["size"] for row in chosen(rows, what="sizes")})
+    for name in names:
+        axes.plot(sizes, [float(value) for value in ratios(rows, name, sizes)], marker="o", label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    finish(figure, axes, "Bytes per token by vocabulary size", folder / "sizes.svg")
+
+
+def finish(figure: Any, axes: Any, title: str, path: Path) -> None:
+    """Label a figure and write it, the same bytes for the same figures."""
+    axes.set_title(title)
+    axes.set_ylabel("bytes per token")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
