@@ -192,8 +192,10 @@ def _next_group(
 ) -> Group | None:
     """Encode the next group; None if there are no more blocks."""
     grouping.begin()
+    # Memory for the largest group each time, which the next one uses again. Where it grew with the groups, clearing it
+    # took 0.1 s more for 110 MB.
     part = engine.encode_blocks(
-        grouping, threads, grouping.most, allowed=allowed, around=around, most=sys.maxsize, ahead=not regular
+        grouping, threads, MOST, allowed=allowed, around=around, most=sys.maxsize, ahead=not regular
     )
     return None if part is None else grouping.end(part)
 
