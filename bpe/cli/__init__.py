@@ -5,8 +5,8 @@ which a command line meets them:
 
 - `arguments.py` the arguments of every command, for argparse;
 - `commands.py` runs a command and reports errors; `parsing.py` is the parser, with error messages that name flags;
-- `training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`, `evaluating.py`, `reporting.py` the
-  commands, which call the library's functions;
+- `training.py` (with `fairness.py`, its flags for languages and seeds), `encoding.py`, `shards.py`, `inspecting.py`,
+  `converting.py`, `evaluating.py`, `reporting.py` the commands, which call the library's functions;
 - `files.py` their inputs and outputs;
 - `demo.py` `bpe demo`: a vocabulary in steps, on `samples/scripts.txt`;
 - `manual.py` a manual page, `completion.py` scripts for shells, both made from the parser.

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Any
 
 import bpe
-from bpe.cli.files import check_output, log_skipped, output, say, sources_of
+from bpe.cli.files import check_output, corpus_in, log_skipped, output, say
 from bpe.cli.reporting import beginning_of, divided, holds_tokenizer, loaded_by_name, named
 from bpe.corpus.sources import Sources
 from bpe.errors import counted
@@ -29,11 +29,11 @@ _MOST_CHECKED = 8 << 20
 def evaluate(args: argparse.Namespace) -> None:
     """Print the metrics of tokenizers on corpora, or write them to a file."""
     form, out = _form(args)
-    tokenizers, files = divided(args.paths, args.tokenizers)
-    if not tokenizers:
-        args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
+    tokenizers, files = divided(args)
     if not files:
         args.parser.error("all of PATHS are tokenizers; name files with text too")
+    if form == "html" and "-" in files:
+        args.parser.error("for a page, a text is read twice, so it cannot be stdin; name a file")
     inputs = [*named(tokenizers).values(), *named(files).values()]
     check_output(out, inputs)
     loaded, corpora = loaded_by_name(tokenizers), _corpora(args, files)
@@ -85,7 +85,7 @@ def _corpora(args: argparse.Namespace, files: list[str]) -> dict[str, Sources]:
     by_name = named(files)
     if len(files) == 1 and files[0] == next(iter(by_name.values())):
         by_name = {"": files[0]}
-    return {name: sources_of(argparse.Namespace(**{**vars(args), "files": [path]})) for name, path in by_name.items()}
+    return {name: corpus_in(args, path) for name, path in by_name.items()}
 
 
 def _morphemes(path: str) -> list[list[str]]:
@@ -110,9 +110,7 @@ def _csv(found: bpe.Evaluation) -> str:
 
 def sanity_check(args: argparse.Namespace) -> int:
     """Check tokenizers; the exit status is 1 if one has a defect."""
-    tokenizers, files = divided(args.paths, args.tokenizers)
-    if not tokenizers:
-        args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
+    tokenizers, files = divided(args)
     defects = 0
     loaded = loaded_by_name(tokenizers)
     for name, tokenizer in loaded.items():
@@ -124,8 +122,7 @@ def sanity_check(args: argparse.Namespace) -> int:
                 say(f"allowed  {each.check}: {each.message}")
             else:
                 say(str(each))
-        bad = [each for each in findings if each.check not in args.allow]
-        defects += failed(bad)
+        defects += failed([each for each in findings if each.check not in args.allow])
     if defects:
         log.warning("%s of %d failed", counted(defects, "tokenizer"), len(loaded))
     return 1 if defects else 0
@@ -135,7 +132,7 @@ def _documents(args: argparse.Namespace, files: list[str]) -> Iterator[bytes]:
     """The first documents of files, up to some bytes."""
     left = _MOST_CHECKED
     for path in named(files).values():
-        found: Any = sources_of(argparse.Namespace(**{**vars(args), "files": [path]})).documents()
+        found: Any = corpus_in(args, path).documents()
         with closing(found) as documents:
             for document in documents:
                 yield document[:left]

@@ -11,30 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import bpe
-from bpe.cli.files import check_inputs, error_context, sources_of
+from bpe.cli.files import check_inputs, error_context, given_flags, holds_counts, sources_of
 from bpe.corpus.sources import Sources
-from bpe.count.word_counts import MAGIC, WordCounts
+from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError
+from bpe.training.options import default_pretokenizer
 from bpe.vocab.byte_letters import letter_bytes
 
 #: The flags that need --language, as attributes.
 _NEED_LANGUAGES = ("dev", "ratio", "global_merges", "window", "alpha")
 
 
-def holds_counts(path: str) -> bool:
-    """Whether a path is a file of word counts."""
-    if not Path(path).is_file():  # a pipe can be read only once
-        return False
-    with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
 def corpus_by_language(args: argparse.Namespace) -> tuple[dict[str, Any], list[Sources]]:
     """(`files=` or `counts=` for `bpe.train`, the sources among them), from --language; empty without that."""
     if not args.languages:
-        for name in _NEED_LANGUAGES:
-            if getattr(args, name) not in (None, []):
-                args.parser.error(f"--{name.replace('_', '-')} needs --language")
+        for flag in given_flags(args, _NEED_LANGUAGES):
+            args.parser.error(f"{flag} needs --language")
         return {}, []
     if args.files or args.counts is not None or args.superwords is not None:
         args.parser.error("--language names the corpus; leave FILES, --counts and --superwords out")
@@ -61,7 +53,7 @@ def fair_options(
             settings |= {"pretokenizer": first.pretokenizer, "normalizer": first.normalizer}
         elif "pretokenizer" not in settings:
             chars = options.get("model", "char" if options.get("byte_fallback") else "byte") == "char"
-            settings["pretokenizer"] = "whitespace" if chars else "gpt2"
+            settings["pretokenizer"] = default_pretokenizer(chars)
         specials = args.special_tokens if first is None else first.special_tokens
         dev = {
             name: each

@@ -12,7 +12,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -23,6 +23,7 @@ from bpe.base.utf8 import check_device
 from bpe.cli.parsing import in_flags
 from bpe.corpus.reading import checked_encoding_errors
 from bpe.corpus.sources import Sources
+from bpe.count.word_counts import MAGIC
 from bpe.data.formats import FORMATS
 from bpe.errors import FormatError, counted
 from bpe.formats import id_files as idfiles
@@ -76,10 +77,13 @@ def _same_file(target: Path, name: str) -> bool:
 
 def outputs_of(args: argparse.Namespace) -> list[str]:
     """The files that the command writes when it succeeds."""
-    path = getattr(args, "output", None)
+    path, size = getattr(args, "output", None), getattr(args, "vocab_size", None)
     if getattr(args, "format", None) in FORMATS or not isinstance(path, str):
         return []  # a folder; its command says what is finished
-    return [] if path is None else [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
+    if isinstance(size, list):
+        start, extension = os.path.splitext(path)
+        return [f"{start}-{each}{extension}" for each in size]
+    return [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
 
 
 def identity(path: str) -> tuple[int, ...] | None:
@@ -123,6 +127,38 @@ def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, 
     return sources if part is None else sources.part(*part)
 
 
+def corpus_in(args: argparse.Namespace, path: str) -> Sources:
+    """One input file as a corpus; of one with records, such as JSON Lines, each record is a document."""
+    values = {**vars(args), "files": [path]}
+    if path != "-" and Sources([path], format=args.input_format).files[0].format != "text":
+        values |= {"separator": None, "per_line": False}
+    return sources_of(argparse.Namespace(**values))
+
+
+def check_corpus(args: argparse.Namespace, *, languages: bool = False) -> None:
+    """Refuse a corpus given in no way or in several ways: FILES, --counts or, if `languages`, --language."""
+    if bool(args.files) + (args.counts is not None) + (languages and bool(args.languages)) != 1:
+        more = ", or --language NAME=FILE for each language" if languages else ""
+        args.parser.error(f"give either FILES or --counts words.counts{more}")
+    if args.counts is not None and (args.per_line or args.separator is not None):
+        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
+
+
+def given_flags(args: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Which of some flags, named as attributes, were given."""
+    values = {name: getattr(args, name) for name in names}
+    given = [name for name, value in values.items() if value is not None and value is not False and value != []]
+    return [f"--{name.replace('_', '-')}" for name in given]
+
+
+def holds_counts(path: str) -> bool:
+    """Whether a path is a file of word counts."""
+    if not os.path.isfile(path):  # a pipe can be read only once
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def local_names(sources: Sources) -> list[str]:
     """The files of sources that an output could replace."""
     return [file.name for file in sources.files if file.kind in ("file", "pipe")]
@@ -159,7 +195,7 @@ class Stdout:
 
 
 def say(line: str, *, at_once: bool = False) -> None:
-    """Print a line to stdout, in a pipe too if `at_once`; lone surrogates become escapes."""
+    """Print a line to stdout; surrogates become escapes. With `at_once`, whoever reads a pipe gets it immediately."""
     out = Stdout()
     out.write(line.encode("utf-8", "backslashreplace") + b"\n")
     if at_once or sys.stdout.isatty():

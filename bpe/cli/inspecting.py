@@ -13,14 +13,14 @@ import numpy as np
 import bpe
 from bpe.cli.arguments import values_of_flags
 from bpe.cli.completion import script
-from bpe.cli.fairness import holds_counts
-from bpe.cli.files import check_inputs, check_output, say
+from bpe.cli.files import check_inputs, check_output, holds_counts, say
 from bpe.cli.manual import page
 from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
 from bpe.show.colours import plain, render, use_colour
 from bpe.show.curve import curve_lines
 from bpe.tokenizer import engine_of
+from bpe.vocab.spec import described_merges, described_model
 
 log = logging.getLogger("bpe.cli")
 
@@ -72,16 +72,13 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     mark = tokenizer.end_of_word
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
     named, always = tokenizer.special_tokens, engine_of(tokenizer).specials.always
-    across = tokenizer.spec.word_merges
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
-        "model": {"byte": "byte-level", "char": "character-level"}[tokenizer.model]
-        + (", BoundlessBPE" if across is not None else "")
-        + (", PickyBPE" if tokenizer.spec.events is not None else ""),
+        "model": described_model(tokenizer.spec),
         "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
         if len(ids)
         else "empty",
-        "merges": _merges(tokenizer),
+        "merges": described_merges(tokenizer.spec),
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
         "unknown token": tokenizer.unk_token or "none",
@@ -91,14 +88,6 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         "fingerprint": tokenizer.fingerprint,
         "longest tokens": plain(tokenizer.token_bytes(number) for number in longest),
     }
-
-
-def _merges(tokenizer: bpe.Tokenizer) -> int | str:
-    across, events = tokenizer.spec.word_merges, tokenizer.spec.events
-    if events is not None:
-        return f"{len(events.pairs)}, and {counted(len(events.deletions), 'deletion')} of a token"
-    n = len(tokenizer.merges)
-    return n if across is None else f"{across} within words, {n - across} across words"
 
 
 def _cutting(pretokenizer: bpe.Pretokenizer | None) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 import bpe
-from bpe.cli.files import check_output, log_skipped, say, sources_of
+from bpe.cli.files import check_output, corpus_in, log_skipped, say
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
 from bpe.formats.loading import folder_format
@@ -31,13 +31,13 @@ def report(args: argparse.Namespace) -> None:
     """Write the page about tokenizers and texts."""
     from bpe.report import write_page
 
-    tokenizers, files = divided(args.paths, args.tokenizers)
-    if not tokenizers:
-        args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
+    tokenizers, files = divided(args)
+    if "-" in files:
+        args.parser.error("a text is read twice, so it cannot be stdin; name a file")
     if args.output != "-":
         check_output(args.output, [*named(tokenizers).values(), *named(files).values()])
     loaded = loaded_by_name(tokenizers)
-    corpora = {name: _sources(args, path) for name, path in named(files).items()}
+    corpora = {name: corpus_in(args, path) for name, path in named(files).items()}
     evaluation = bpe.evaluate(loaded, corpora, parallel=args.parallel) if corpora else None
     write_page(args.output, loaded, evaluation, {name: beginning_of(each) for name, each in corpora.items()})
     log_skipped(sum(each.skipped for each in corpora.values()))
@@ -70,16 +70,19 @@ def split_name(path: str) -> tuple[str | None, str]:
     return name, rest
 
 
-def divided(paths: Sequence[str], forced: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths that are tokenizers, by their content or because they are forced to be, and the others.
+def divided(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The paths that are tokenizers, by their content or by -t, at least one; and the others, which are texts.
 
     A path may have a name: ko=reviews.txt.
     """
-    tokenizers = [*forced]
+    tokenizers: list[str] = [*args.tokenizers]
     files: list[str] = []
-    for path in paths:
-        (tokenizers if path not in forced and holds_tokenizer(split_name(path)[1]) else files).append(path)
-    return tokenizers, [path for path in files if path not in forced]
+    for path in args.paths:
+        if path not in args.tokenizers:
+            (tokenizers if holds_tokenizer(split_name(path)[1]) else files).append(path)
+    if not tokenizers:
+        args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
+    return tokenizers, files
 
 
 def holds_tokenizer(path: str) -> bool:
@@ -99,10 +102,10 @@ def holds_tokenizer(path: str) -> bool:
 
 def _may_hold_tokenizer(path: str) -> bool:
     """Whether the first bytes of a file are those of some tokenizer's format, so that a large text is not read."""
-    with open(path, "rb") as file:
-        head = file.read(1 << 16)
     if path.endswith((".jsonl", ".ndjson")):
         return False
+    with open(path, "rb") as file:
+        head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
         return os.path.getsize(path) < _LARGEST_PACKED
     if re.match(rb"[A-Za-z0-9+/=]+ \d+\r?\n", head):  # ranks
@@ -132,15 +135,6 @@ def named(paths: Iterable[str]) -> dict[str, str]:
 def loaded_by_name(paths: Sequence[str]) -> dict[str, bpe.Tokenizer]:
     """The tokenizers in files, by short names."""
     return {name: bpe.Tokenizer.load(path) for name, path in named(paths).items()}
-
-
-def _sources(args: argparse.Namespace, path: str) -> Sources:
-    if path == "-":
-        args.parser.error("a text is read twice, so it cannot be stdin; name a file")
-    values = {**vars(args), "files": [path]}
-    if Sources([path], format=args.input_format).files[0].format != "text":  # its records are its documents
-        values |= {"separator": None, "per_line": False}
-    return sources_of(argparse.Namespace(**values))
 
 
 def beginning_of(sources: Sources) -> list[bytes]:

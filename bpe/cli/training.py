@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,13 +16,17 @@ import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
-from bpe.cli.fairness import corpus_by_language, fair_options, holds_counts, seed_options
+from bpe.cli.fairness import corpus_by_language, fair_options, seed_options
 from bpe.cli.files import (
+    check_corpus,
     check_inputs,
     check_output,
     error_context,
+    given_flags,
+    holds_counts,
     local_names,
     log_skipped,
+    outputs_of,
     say,
     silence_stdout,
     sources_of,
@@ -39,12 +42,9 @@ log = logging.getLogger("bpe.cli")
 
 def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
-    if bool(args.files) + (args.counts is not None) + bool(args.languages) != 1:
-        args.parser.error("give either FILES or --counts words.counts, or --language NAME=FILE for each language")
+    check_corpus(args, languages=True)
     if args.end_of_word_glued and not hasattr(args, "end_of_word"):
         args.parser.error("--end-of-word-glued needs --end-of-word")
-    if args.counts is not None and (args.per_line or args.separator is not None):
-        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
     check_inputs(args, [path for path in (args.counts, args.unit_counts) if path])
     sources = sources_of(args) if args.files else None
     corpus, by_language = corpus_by_language(args)
@@ -107,13 +107,8 @@ def _log_training(tokenizer: bpe.Tokenizer, output: str) -> None:
 
 
 def _outputs(args: argparse.Namespace, read: list[Sources]) -> list[str]:
-    """The files to write: the name given or, for several sizes, with the size before its extension.
-
-    None of them, nor a file of the checkpoint, is a file that is read.
-    """
-    size = getattr(args, "vocab_size", None)
-    start, extension = os.path.splitext(args.output)
-    outputs = [f"{start}-{each}{extension}" for each in size] if isinstance(size, list) else [args.output]
+    """The files to write, checked: none of them, nor a file of the checkpoint, is a file that is read."""
+    outputs = outputs_of(args)
     inputs = [*(name for each in read for name in local_names(each)), args.counts, args.unit_counts, args.seed_merges]
     inputs += [path for _, path in (*args.languages, *args.dev) if holds_counts(path)]
     for output in outputs:
@@ -126,9 +121,8 @@ def _outputs(args: argparse.Namespace, read: list[Sources]) -> list[str]:
 def _superwords(args: argparse.Namespace) -> bpe.SuperWords | None:
     """The options of stage 2, or None without --superwords."""
     if args.superwords is None:
-        for name in ("units", "drop_unused", "unit_counts", "eligible"):
-            if getattr(args, name) is not None and getattr(args, name) is not False:
-                args.parser.error(f"--{name.replace('_', '-')} needs --superwords N")
+        for flag in given_flags(args, ("units", "drop_unused", "unit_counts", "eligible")):
+            args.parser.error(f"{flag} needs --superwords N")
         return None
     if isinstance(args.superwords, str):
         return _boundless(args)
@@ -155,9 +149,8 @@ def _rules(args: argparse.Namespace) -> bpe.MergeRules | None:
 
 def _boundless(args: argparse.Namespace) -> bpe.SuperWords:
     """The options for --superwords boundless or boundless:N."""
-    for name in ("units", "max_words", "forbid", "drop_unused", "unit_counts", "counts"):
-        if getattr(args, name) is not None and getattr(args, name) is not False:
-            args.parser.error(f"--{name.replace('_', '-')} is not for --superwords boundless; leave it out")
+    for flag in given_flags(args, ("units", "max_words", "forbid", "drop_unused", "unit_counts", "counts")):
+        args.parser.error(f"{flag} is not for --superwords boundless; leave it out")
     _, _, start = args.superwords.partition(":")
     eligible = {} if args.eligible is None else {"eligible": args.eligible}
     return bpe.SuperWords(int(start) if start else None, kind="boundless", **eligible)
@@ -290,10 +283,7 @@ def adapt(args: argparse.Namespace) -> None:
 
 
 def _choose(args: argparse.Namespace, change: Callable[..., Any]) -> None:
-    if bool(args.files) == (args.counts is not None):
-        args.parser.error("give either FILES or --counts words.counts")
-    if args.counts is not None and (args.per_line or args.separator is not None):
-        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
+    check_corpus(args)
     check_inputs(args, [args.tokenizer, *([] if args.counts is None else [args.counts])])
     sources = sources_of(args) if args.files else None
     inputs = [args.tokenizer, args.counts, *([] if sources is None else local_names(sources))]

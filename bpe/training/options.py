@@ -25,6 +25,11 @@ OnMerge = Callable[[int, Any, Any, Any, int], object]
 TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 
 
+def default_pretokenizer(chars: bool) -> str:
+    """The pretokenizer of a training that names none, by whether symbols are characters."""
+    return "whitespace" if chars else "gpt2"
+
+
 @dataclass(frozen=True)
 class TrainOptions:
     """The options of `bpe.train` that determine the merges, validated when constructed. `bpe.train` documents them.

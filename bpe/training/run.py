@@ -23,7 +23,7 @@ from bpe.training.boundless import WordPhase, learn_boundless, word_options
 from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings, fingerprint
 from bpe.training.extend import learn_more
 from bpe.training.fair import ParityAware
-from bpe.training.options import OnMerge, TrainOptions
+from bpe.training.options import OnMerge, TrainOptions, default_pretokenizer
 from bpe.training.parity import learn_fairly
 from bpe.training.picky.learning import learn_picky
 from bpe.training.picky.option import PickyBPE
@@ -269,7 +269,7 @@ def _word_counts(
 ) -> WordCounts:
     """The counts given by the caller, or empty ones with the settings that the arguments name."""
     chosen = pretokenizer != "default"
-    cutting = as_pretokenizer(pretokenizer if chosen else ("whitespace" if options.chars else "gpt2"))
+    cutting = as_pretokenizer(pretokenizer if chosen else default_pretokenizer(options.chars))
     if isinstance(counts, WordCounts):
         for name, requested, current in (
             ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),

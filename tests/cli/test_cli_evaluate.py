@@ -41,6 +41,13 @@ def test_one_corpus_is_flat_unless_it_is_named(files: Path, capsys: pytest.Captu
     assert list(json.loads(capsys.readouterr().out)["corpora"]) == ["english"]
 
 
+def test_records_are_documents_beside_lines(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rows.jsonl").write_text('{"text": "low\\nlower"}\n{"text": "lower"}\n')
+    assert main(["evaluate", "a.json", "rows.jsonl", "en.txt", "--per-line", "--json"]) == 0
+    corpora = json.loads(capsys.readouterr().out)["corpora"]
+    assert {name: found["documents"] for name, found in corpora.items()} == {"rows": 2, "en": 2}
+
+
 def test_outputs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "a.json", "b.json", "ko.txt", "en.txt", "--per-line"]) == 0
     table = capsys.readouterr().out
@@ -74,6 +81,7 @@ def test_html(files: Path) -> None:
         (["a.json", "en.txt", "--json", "none/x.json"], 1, "folder none does not exist"),
         (["a.json", "en.txt", "--reference", "ko"], 1, "reference is 'ko'"),
         (["a.json", "en.txt", "-t", "ko.txt"], 1, r"ko\.txt"),
+        (["a.json", "-", "--html", "page.html"], 2, "it cannot be stdin"),
     ],
 )
 def test_bad_use(files: Path, capsys: pytest.CaptureFixture[str], argv: list[str], status: int, pattern: str) -> None:

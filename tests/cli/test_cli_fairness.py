@@ -53,6 +53,7 @@ def test_seeds_and_sizes_equal_the_library(folder: Path, capsys: Any) -> None:
     flags = ["--seed-merges", "merges.txt", "--seed-token", "hat", "--vocab-size", "265,262"]
     assert main(["train", "en.txt", "-o", "tok.json", *flags]) == 0
     assert [bpe.Tokenizer.load(f"tok-{size}.json") for size in (265, 262)] == expected
+    assert not Path("tok.json").exists()
     said = capsys.readouterr().err.splitlines()[-2:]
     assert [line.split(", learned")[0] for line in said] == ["bpe: 265 tokens, 9 merges", "bpe: 262 tokens, 6 merges"]
     (folder / "merges.txt").write_text("t h x\n", encoding="utf-8")
