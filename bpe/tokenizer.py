@@ -42,7 +42,7 @@ from bpe.vocab import pruning, reachability
 from bpe.vocab.added_tokens import with_tokens, without_tokens
 from bpe.vocab.fingerprint import fingerprint
 from bpe.vocab.merge_tree import MergeTree
-from bpe.vocab.spec import Model, TokenizerSpec, check_spec
+from bpe.vocab.spec import Model, TokenizerSpec, check_spec, described_merges, described_model
 from bpe.vocab.special_names import bos_token, eos_token
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.training_record import Training
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 #: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
 _LONGEST_EXPLAINED = 10_000
-#: The number of special tokens, and of the longest tokens, that a notebook's card shows.
-_LONGEST_SHOWN = 10
+#: How many special tokens, and how many of the longest tokens, a notebook's card shows.
+_SHOWN = 10
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -573,8 +573,8 @@ class Tokenizer:
 
         As often as `proportion` of the n ids says, rounded down, a random one of the present tokens is taken; if it can
         be split into two tokens of the vocabulary, a random one of these splits replaces it. The text stays the same.
-        Special tokens are not split. Source: Sims et al., "StochasTok" (2025). Unlike dropout, it splits what encoding
-        has made, at any speed and in any format of ids.
+        Special tokens are not split. Unlike dropout, which encodes the text anew, it works on ids. Source: Sims et al.,
+        "StochasTok" (2025, arXiv 2506.01687).
 
         Args:
             ids: a list or an array of ids, or a `TokenBatch`.
@@ -587,7 +587,7 @@ class Tokenizer:
 
         Raises:
             TypeError, ValueError: for ids that are not integers or not in the vocabulary, for a proportion or a seed
-                that is none, and for a tokenizer with a subword prefix.
+                that are out of range, and for a tokenizer with a subword prefix.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower lowest"], vocab_size=262)
@@ -736,14 +736,14 @@ class Tokenizer:
         from bpe.show.html import Html, card, separate
 
         lengths = self.token_byte_lengths
-        longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:_LONGEST_SHOWN]
+        longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:_SHOWN]
         names = [f"{name} ({number})" for name, number in self.special_tokens.items()]
-        more = [f"and {len(names) - _LONGEST_SHOWN} more"] if len(names) > _LONGEST_SHOWN else []
+        more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
         facts = {
-            "model": {"byte": "byte-level", "char": "character-level"}[self.model],
+            "model": described_model(self._spec),
             "vocabulary": counted(self.vocab_size, "token"),
-            "merges": len(self.merges),
-            "special tokens": ", ".join(names[:_LONGEST_SHOWN] + more) or "none",
+            "merges": described_merges(self._spec),
+            "special tokens": ", ".join(names[:_SHOWN] + more) or "none",
             "pretokenizer": "none" if self.pretokenizer is None else self.pretokenizer.name or repr(self.pretokenizer),
             "normalizer": "none" if self.normalizer is None else repr(self.normalizer),
             "longest tokens": Html(separate(self._spec.vocabulary[i] for i in longest.tolist() if lengths[i])),

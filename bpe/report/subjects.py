@@ -18,6 +18,7 @@ from bpe.base.spelling import spell
 from bpe.evaluation.adapters import Adapter, SimpleTokenizer, adapt
 from bpe.show.html import Token
 from bpe.tokenizer import Tokenizer, drawn, drawn_rows, merge_tree_of
+from bpe.vocab.spec import described_model
 from bpe.vocab.vocabulary import ORDINARY
 
 #: What `write_page` and the playground take: as `bpe.evaluate`, also tokenizers of other packages.
@@ -50,7 +51,7 @@ class Subject:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.own = self._own = tokenizer
-        self.kind = {"byte": "byte-level", "char": "character-level"}[tokenizer.model]
+        self.kind = described_model(tokenizer.spec)
         self.limit, self.vocab_size = tokenizer.n_vocab, tokenizer.vocab_size
         self.lengths = tokenizer.token_byte_lengths.astype(np.int64)
         self.ordinary = np.flatnonzero(tokenizer.spec.vocabulary.kinds == ORDINARY)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_choice, shown, typed
+from bpe.errors import check_choice, counted, shown, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer
 from bpe.pretokenize.shapes import simplified
 from bpe.text.normalizers import Normalizer, as_normalizer
@@ -135,6 +135,22 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
         return False
     ends = spec.ends_word
     return bool(np.any(ends[spec.merge_results] & ~ends[spec.merges[:, 1]]))
+
+
+def described_model(spec: TokenizerSpec) -> str:
+    """What kind of model a tokenizer has, in a few words."""
+    kind = {"byte": "byte-level", "char": "character-level"}[spec.model]
+    if spec.events is not None:
+        return f"{kind}, PickyBPE"
+    return kind if spec.word_merges is None else f"{kind}, BoundlessBPE"
+
+
+def described_merges(spec: TokenizerSpec) -> int | str:
+    """How many merges a tokenizer has, and what else its model does."""
+    if spec.events is not None:
+        return f"{len(spec.events.pairs)}, and {counted(len(spec.events.deletions), 'deletion')} of a token"
+    n, within = len(spec.merges), spec.word_merges
+    return n if within is None else f"{within} within words, {n - within} across words"
 
 
 def words_only(spec: TokenizerSpec) -> TokenizerSpec:
