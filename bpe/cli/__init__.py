@@ -3,7 +3,8 @@
 In come arguments; results go to stdout or to a named file, progress and the log to stderr. The files, in the order in
 which a command line meets them:
 
-- `arguments.py` the arguments of every command, for argparse;
+- `arguments.py` the arguments of every command, for argparse, with `training_arguments.py` and
+  `shared_arguments.py`;
 - `commands.py` runs a command and reports errors; `parsing.py` is the parser, with error messages that name flags;
 - `training.py` (with `fairness.py`, its flags for languages and seeds), `encoding.py`, `shards.py`, `inspecting.py`,
   `converting.py`, `evaluating.py`, `reporting.py` the commands, which call the library's functions;

@@ -1,42 +1,43 @@
-"""The commands and flags of `bpe`, for argparse. `training.py`, `encoding.py` and `inspecting.py` run the commands."""
+"""The commands of `bpe` and their flags, for argparse.
+
+Not here: the flags of commands that learn (`training_arguments.py`), flags that several commands have
+(`shared_arguments.py`), and what a command does (`training.py`, `encoding.py`, `inspecting.py`, …).
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import bpe
 from bpe.cli.completion import SHELLS
 from bpe.cli.parsing import (
     Parser,
     at_least,
-    checked,
     file_path,
     fraction,
-    fractions_of,
-    memory_size,
-    named,
-    named_number,
     output_path,
-    part,
     port,
-    positive,
-    sizes,
-    superwords_start,
     unescaped,
 )
-from bpe.corpus.sources import FORMAT_NAMES
+from bpe.cli.shared_arguments import (
+    add_around,
+    add_documents,
+    add_encoding_errors,
+    add_files,
+    add_input_format,
+    add_part,
+    add_special,
+    add_threads,
+    add_tokenizer,
+)
+from bpe.cli.training_arguments import add_choosing, add_count_words, add_merge_counts, add_train
 from bpe.data.formats import FORMATS
 from bpe.formats.loading import format_names
-from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
+from bpe.pretokenize.pretokenizer import NAMES
 from bpe.text import normalizers
 
 Command = Callable[[argparse.Namespace], int | None]
-
-
-def _pretokenizer(name: str) -> bpe.Pretokenizer | None:
-    return None if name == "none" else as_pretokenizer(name)
 
 
 def values_of_flags() -> dict[str, list[str]]:
@@ -58,8 +59,8 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 
 def _add_encode(command: Parser) -> None:
-    _add_files(command, "+")
-    _add_tokenizer(command)
+    add_files(command, "+")
+    add_tokenizer(command)
     command.add_argument(
         "-o",
         "--output",
@@ -72,12 +73,12 @@ def _add_encode(command: Parser) -> None:
         choices=("ids", "npy", *FORMATS),
         help="default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
     )
-    _add_documents(command)
-    _add_around(command)
+    add_documents(command)
+    add_around(command)
     _add_shards(command)
-    _add_part(command)
-    _add_threads(command)
-    _add_special(command)
+    add_part(command)
+    add_threads(command)
+    add_special(command)
 
 
 def _add_shards(command: Parser) -> None:
@@ -154,30 +155,19 @@ def _add_folder(command: Parser) -> None:
 
 def _add_decode(command: Parser) -> None:
     command.add_argument("file", metavar="FILE", help="lines of ids or .npy, as `bpe encode` writes them; - for stdin")
-    _add_tokenizer(command)
+    add_tokenizer(command)
     command.add_argument("-o", "--output", metavar="OUT", type=output_path, help="the file to write; default stdout")
     command.add_argument("--separator", metavar="S", type=unescaped, help="written between documents")
 
 
 def _add_count(command: Parser) -> None:
-    _add_files(command, "+")
-    _add_tokenizer(command)
-    _add_encoding_errors(command)
-    _add_around(command)
-    _add_threads(command)
-    _add_special(command)
+    add_files(command, "+")
+    add_tokenizer(command)
+    add_encoding_errors(command)
+    add_around(command)
+    add_threads(command)
+    add_special(command)
     command.set_defaults(per_line=False, separator=None)
-
-
-def _add_merge_counts(command: Parser) -> None:
-    command.add_argument("counts", metavar="A", nargs="+", help="files that bpe count-words made")
-    command.add_argument("-o", "--output", metavar="C", type=file_path, required=True, help="the file to write")
-    command.add_argument(
-        "--weights",
-        metavar="W,W,…",
-        type=fractions_of,
-        help="what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
-    )
 
 
 def _add_info(command: Parser) -> None:
@@ -199,25 +189,6 @@ def _add_edit(command: Parser) -> None:
         ("--add", "tokens that are found in every text"),
     ):
         command.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
-
-
-def _add_choosing(command: Parser) -> None:
-    """The options of `bpe prune` and `bpe adapt`."""
-    _add_files(command, "*")
-    _add_tokenizer(command)
-    command.add_argument(
-        "-o", "--output", metavar="OUT", type=file_path, required=True, help="the tokenizer.json to write"
-    )
-    command.add_argument("--vocab-size", metavar="N", type=at_least(1), required=True, help="tokens of the result")
-    command.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
-    command.add_argument(
-        "--remap",
-        metavar="remap.npy",
-        type=file_path,
-        help="also write the new id by old id, -1 for tokens that are gone, as an int32 array",
-    )
-    _add_documents(command)
-    _add_threads(command)
 
 
 def _add_convert(command: Parser) -> None:
@@ -249,13 +220,13 @@ def _add_convert(command: Parser) -> None:
 def _add_diff(command: Parser) -> None:
     command.add_argument("first", metavar="A", help="a tokenizer: a file, or a folder")
     command.add_argument("second", metavar="B", help="the other tokenizer")
-    _add_files(command, "*")
-    _add_documents(command)
+    add_files(command, "*")
+    add_documents(command)
 
 
 def _add_show(command: Parser) -> None:
     command.add_argument("text", metavar="TEXT", help="the text; - for stdin")
-    _add_tokenizer(command)
+    add_tokenizer(command)
     command.add_argument("--explain", action="store_true", help="print every merge in order instead")
 
 
@@ -300,9 +271,9 @@ def _add_evaluate(command: Parser) -> None:
     )
     _add_parallel(command)
     command.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="decides the intervals; default 0")
-    _add_input_format(command)
-    _add_documents(command)
-    _add_threads(command)
+    add_input_format(command)
+    add_documents(command)
+    add_threads(command)
 
 
 def _add_parallel(command: Parser) -> None:
@@ -321,8 +292,8 @@ def _add_sanity_check(command: Parser) -> None:
         choices=("reachable tokens", "lost text", "numbers", "special tokens", "repeatable"),
         help="do not fail for this check: %(choices)s; may be repeated",
     )
-    _add_input_format(command)
-    _add_documents(command)
+    add_input_format(command)
+    add_documents(command)
 
 
 def _add_report(command: Parser) -> None:
@@ -331,8 +302,8 @@ def _add_report(command: Parser) -> None:
         "-o", "--output", metavar="report.html", type=file_path, required=True, help="the page to write"
     )
     _add_parallel(command)
-    _add_input_format(command)
-    _add_documents(command)
+    add_input_format(command)
+    add_documents(command)
 
 
 def _add_play(command: Parser) -> None:
@@ -352,7 +323,7 @@ def _add_play(command: Parser) -> None:
 def _add_demo(command: Parser) -> None:
     command.add_argument("--vocab-size", metavar="N", type=at_least(256), default=4000, help="default 4000")
     command.add_argument("-o", "--output", metavar="tokenizer.json", type=file_path, help="keep the tokenizer here")
-    _add_threads(command)
+    add_threads(command)
 
 
 def _add_help(command: Parser) -> None:
@@ -366,373 +337,12 @@ def _add_completion(command: Parser) -> None:
     command.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
 
-def _add_train(train: Parser) -> None:
-    """The options of `bpe.train`. An option that is not given takes the library's default."""
-
-    def option(flag: str, **kwargs: Any) -> None:
-        train.add_argument(flag, default=argparse.SUPPRESS, **kwargs)
-
-    _add_files(train, "*")
-    _add_size(train)
-    train.add_argument("--counts", metavar="words.counts", help="word counts instead of FILES")
-    option("--model", choices=("byte", "char"), help="symbols are bytes (default) or characters")
-    _add_words(train, {"gpt2": "default of byte models", "whitespace": "default of character models"})
-    option("--end-of-word", metavar="S", help="a mark at each word's end, such as </w>")
-    train.add_argument("--end-of-word-glued", action="store_true", help="the mark is part of the word's last symbol")
-    option("--unk-token", metavar="S", help="the token for symbols that are not in the vocabulary")
-    option(
-        "--tie-break",
-        choices=("id", "first", "smallest", "greatest"),
-        help="which of the pairs with the highest count is merged; default id",
-    )
-    option("--min-frequency", metavar="N", type=at_least(1), help="stop below this count of a pair; default 1")
-    option("--max-token-length", metavar="N", type=at_least(1), help="make no token longer than N symbols")
-    option("--limit-alphabet", metavar="N", type=at_least(1), help="keep only the N most frequent symbols")
-    _add_byte_fallback(option)
-    option("--first-id", metavar="N", type=at_least(0), help="the first id; default 0")
-    _add_superwords(train)
-    _add_rules(train)
-    _add_languages(train)
-    _add_seeds(train)
-    option(
-        "--deletions",
-        metavar="X",
-        type=fraction,
-        help="delete a token when a merge takes this share of its occurrences, such as 0.9 (PickyBPE)",
-    )
-    train.add_argument(
-        "--corpus-alphabet", action="store_true", help="byte models: begin with the corpus's bytes, not with all 256"
-    )
-    _add_documents(train)
-    option("--threads", metavar="N", type=at_least(1), help="default: one per core")
-    option(
-        "--max-memory",
-        metavar="SIZE",
-        type=memory_size,
-        help="the most memory that the process may take: bytes, or with a unit such as 2G; the result is the same",
-    )
-    option(
-        "--checkpoint",
-        metavar="PATH",
-        type=file_path,
-        help="save counts (to PATH.counts) and merges here during training; the same command resumes from them after "
-        "Ctrl-C or a crash. Delete both files afterwards",
-    )
-    train.add_argument(
-        "--trace",
-        action="store_true",
-        help="a line for each merge on stdout: step, left, right, token, count, with tabs between; bpe show --help "
-        "says how tokens are spelled",
-    )
-
-
-def _add_size(train: Parser) -> None:
-    """The file to write, and the size of the vocabulary."""
-    train.add_argument(
-        "-o", "--output", metavar="tokenizer.json", type=file_path, required=True, help="the file to write"
-    )
-    size = train.add_mutually_exclusive_group(required=True)
-    size.add_argument(
-        "--vocab-size",
-        metavar="N",
-        type=sizes,
-        default=argparse.SUPPRESS,
-        help="tokens in all; N,N,… writes a tokenizer for each size, such as tokenizer-8000.json",
-    )
-    size.add_argument("--num-merges", metavar="N", type=at_least(0), default=argparse.SUPPRESS, help="merges in all")
-
-
-def _add_superwords(train: Parser) -> None:
-    """The options of `bpe.SuperWords`."""
-    train.add_argument(
-        "--superwords",
-        metavar="N",
-        type=superwords_start,
-        help="from N tokens on, learn tokens that reach across words; FILES are read twice. With 'boundless', they "
-        "join words that are one token each, and compete with tokens within words (BoundlessBPE); with 'boundless:N', "
-        "from N tokens on",
-    )
-    train.add_argument(
-        "--eligible",
-        metavar="RE",
-        help="with --superwords boundless, what a word must match to be joined: a regular expression; default a letter",
-    )
-    _add_units(train)
-    train.add_argument(
-        "--drop-unused", action="store_true", help="with --superwords, drop the first tokens that no unit contains"
-    )
-    train.add_argument(
-        "--unit-counts", metavar="units.counts", help="with --superwords and --counts, the counts of stage 2"
-    )
-
-
-def _add_rules(train: Parser) -> None:
-    """The options of `bpe.MergeRules`; the last two are those of `bpe.SuperWords` too."""
-    train.add_argument(
-        "--whole-characters",
-        action="store_true",
-        help="never join a part of a character with a whole one; inside a character, join from left to right",
-    )
-    train.add_argument("--one-script", action="store_true", help="make no token with letters of two scripts")
-    train.add_argument(
-        "--max-words",
-        metavar="N",
-        type=at_least(0),
-        help="the most words of a token, 0 for no limit; with --superwords, of those of the second stage, default 4",
-    )
-    train.add_argument(
-        "--forbid",
-        metavar="S",
-        nargs="+",
-        action="extend",
-        help="strings that no token contains; with --superwords, none of the second stage, default a colon with a "
-        "space",
-    )
-
-
-def _add_languages(train: Parser) -> None:
-    """The options of `bpe.ParityAware`."""
-    train.add_argument(
-        "--language",
-        metavar="NAME=FILE",
-        dest="languages",
-        type=named,
-        action="append",
-        default=[],
-        help="a language and its text or word counts, instead of FILES: each merge is chosen by the language that is "
-        "encoded worst; repeated for each language, and for each file of one",
-    )
-    train.add_argument(
-        "--dev",
-        metavar="NAME=FILE",
-        type=named,
-        action="append",
-        default=[],
-        help="a text of each language that says the same in all, to compare their lengths by; or its word counts",
-    )
-    train.add_argument(
-        "--ratio",
-        metavar="NAME=X",
-        type=named_number,
-        action="append",
-        default=[],
-        help="how well each language is to be compressed, relative to the others; instead of --dev",
-    )
-    train.add_argument(
-        "--global-merges", metavar="N", type=at_least(0), help="first N merges of plain training on all languages"
-    )
-    train.add_argument(
-        "--window",
-        metavar="N",
-        type=at_least(1),
-        help="skip a language that chose more than --alpha / languages of the last N merges; the paper has 100",
-    )
-    train.add_argument("--alpha", metavar="X", type=positive, help="for --window; default 2")
-
-
-def _add_seeds(train: Parser) -> None:
-    """The options of `bpe.Seeds`."""
-    train.add_argument(
-        "--seed-token",
-        metavar="S",
-        dest="seed_tokens",
-        action="append",
-        default=[],
-        help="a token that the vocabulary begins with; may be repeated",
-    )
-    train.add_argument(
-        "--seed-merges", metavar="merges.txt", help="merges that the vocabulary begins with, a pair a line"
-    )
-
-
-def _add_units(parser: Parser) -> None:
-    parser.add_argument(
-        "--units",
-        choices=("lines", "paper", "v2"),
-        help="what superwords are learned from: whole lines (default), or the patterns of SuperBPE's paper or of its "
-        "authors' later vocabularies",
-    )
-
-
-def _add_byte_fallback(option: Callable[..., None]) -> None:
-    """The options that train a tokenizer like Llama 2's."""
-    option(
-        "--byte-fallback",
-        action="store_true",
-        help="characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
-    )
-    option(
-        "--character-coverage",
-        metavar="X",
-        type=fraction,
-        help="keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
-    )
-    option("--split-digits", action="store_true", help="each digit is a token of its own")
-
-
-def _add_count_words(count: Parser) -> None:
-    """The options of `bpe.count_words`. An option that is not given takes the library's default."""
-    _add_files(count, "+")
-    count.add_argument(
-        "-o", "--output", metavar="words.counts", type=file_path, required=True, help="the file to write"
-    )
-    _add_words(count, {"gpt2": "default"})
-    _add_units(count)
-    count.add_argument(
-        "--stage", metavar="N", type=int, choices=(1, 2), help="with --units, the stage whose words are counted: 1 or 2"
-    )
-    _add_documents(count)
-    _add_part(count)
-    count.add_argument(
-        "--threads", metavar="N", type=at_least(1), default=argparse.SUPPRESS, help="default: one per core"
-    )
-
-
-def _add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
-    """The options that split texts into words, for `bpe train` and `bpe count-words`."""
-    names = ", ".join(f"{name} ({remarks[name]})" if name in remarks else name for name in NAMES)
-    cut = parser.add_mutually_exclusive_group()
-    cut.add_argument(
-        "--pretokenizer",
-        metavar="NAME",
-        type=checked(_pretokenizer),
-        default=argparse.SUPPRESS,
-        help=f"{names}; metaspace: words begin with ▁, as in Llama 2; or none: a text is one word",
-    )
-    cut.add_argument(
-        "--pattern",
-        metavar="RE",
-        dest="pretokenizer",
-        type=checked(bpe.Pretokenizer.from_regex),
-        default=argparse.SUPPRESS,
-        help="a regular expression (of Python's regex package) that finds the pretokens",
-    )
-    parser.add_argument(
-        "--gaps",
-        choices=["keep", "drop", "error"],
-        default=None,
-        help="text that --pattern does not match: a pretoken of its own, dropped (default), or an error",
-    )
-    parser.add_argument(
-        "--special-token",
-        metavar="S",
-        dest="special_tokens",
-        action="append",
-        default=[],
-        help="a special token: it separates text and is part of no word; may be repeated",
-    )
-    parser.add_argument(
-        "--normalizer",
-        metavar="NAME",
-        dest="normalizers",
-        action="append",
-        type=checked(normalizers.by_name),
-        default=[],
-        help=f"{', '.join(normalizers.NAMES)}; may be repeated, and mixed with --remove: applied in the order given",
-    )
-    parser.add_argument(
-        "--remove",
-        metavar="RE",
-        dest="normalizers",
-        action="append",
-        type=checked(normalizers.Remove),
-        help="remove what the regular expression matches",
-    )
-
-
-def _add_files(parser: Parser, number: str) -> None:
-    parser.add_argument(
-        "files", metavar="FILE", nargs=number, help="files, globs, directories, - for stdin, or scheme://…"
-    )
-    _add_input_format(parser)
-
-
-def _add_input_format(parser: Parser) -> None:
-    parser.add_argument(
-        "--input-format",
-        choices=FORMAT_NAMES,
-        default="auto",
-        help="the format of FILES; by default by their names: .jsonl .ndjson .csv .tsv .parquet .arrow .feather .ipc, "
-        "else text; text formats also as .gz .bz2 .xz .zst",
-    )
-    parser.add_argument(
-        "--field",
-        "--column",
-        metavar="NAME",
-        dest="field",
-        default="text",
-        help="the field or column that holds the text, with dots between nested ones; default text",
-    )
-    parser.add_argument(
-        "--on-error",
-        choices=("raise", "skip"),
-        default="raise",
-        help="a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip)",
-    )
-
-
-def _add_part(parser: Parser) -> None:
-    parser.add_argument(
-        "--part",
-        metavar="I/N",
-        type=part,
-        help="only part I of N, 0/N to N-1/N: about as many bytes in each; the parts in order are the whole",
-    )
-
-
-def _add_tokenizer(parser: Parser) -> None:
-    parser.add_argument("-t", "--tokenizer", metavar="tokenizer.json", required=True, help="the tokenizer to use")
-
-
-def _add_documents(parser: Parser) -> None:
-    cut = parser.add_mutually_exclusive_group()
-    cut.add_argument(
-        "--separator",
-        metavar="S",
-        type=unescaped,
-        help="the string between the documents of a file, part of neither and without an id (\\n \\r \\t \\0 and \\\\ "
-        "are escapes); without it a file is one document",
-    )
-    cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")
-    _add_encoding_errors(parser)
-
-
-def _add_encoding_errors(parser: Parser) -> None:
-    parser.add_argument(
-        "--encoding-errors",
-        choices=("strict", "replace", "bytes"),
-        default="strict",
-        help="bytes that are not UTF-8 are an error (strict, default), become U+FFFD (replace), or are kept (bytes)",
-    )
-
-
-def _add_around(parser: Parser) -> None:
-    for flag, where in (("--prepend", "before"), ("--append", "after")):
-        parser.add_argument(
-            flag,
-            metavar="ID_OR_TOKEN",
-            help=f"write this id, or that of this special token, {where} each document, such as '<|endoftext|>'; "
-            "in shards it replaces the format's default (the end of text after documents for nanogpt and datatrove, "
-            "before them for llmc), and '' writes none",
-        )
-
-
-def _add_threads(parser: Parser) -> None:
-    parser.add_argument("--threads", metavar="N", type=at_least(1), help="default: one per core")
-
-
-def _add_special(parser: Parser) -> None:
-    parser.add_argument(
-        "--allow-special", action="store_true", help="special tokens in the text become themselves, not plain text"
-    )
-
-
 #: Each command: what it does in a line, more about it, and the function that adds its arguments.
 _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
     "train": (
         "learn a tokenizer from text files or word counts",
         "",
-        _add_train,
+        add_train,
     ),
     "encode": (
         "turn text into token ids",
@@ -788,7 +398,7 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "Counts are all that training needs. The parts of a corpus can be counted on different machines; bpe "
             "merge-counts adds the counts, and bpe train --counts learns from them."
         ),
-        _add_count_words,
+        add_count_words,
     ),
     "merge-counts": (
         "merge word counts made with the same settings",
@@ -796,7 +406,7 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "The result equals that of counting the corpora together, in the order given. All counts must be made with "
             "the same pretokenizer, normalizer and special tokens."
         ),
-        _add_merge_counts,
+        add_merge_counts,
     ),
     "info": (
         "describe a tokenizer or a file of word counts",
@@ -826,7 +436,7 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "Again and again, the rarest token that is a part of no other token goes. Ids are numbered anew, without "
             "gaps."
         ),
-        _add_choosing,
+        add_choosing,
     ),
     "adapt": (
         "choose the tokens of a larger vocabulary that make a corpus short",
@@ -834,7 +444,7 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "It begins with the first N tokens, and exchanges the rarest ones for those whose pairs are more frequent, "
             "while the corpus becomes shorter. Ids are numbered anew, without gaps."
         ),
-        _add_choosing,
+        add_choosing,
     ),
     "edit": (
         "add tokens to a tokenizer",

@@ -1,0 +1,174 @@
+"""The flags that several commands have.
+
+Not here: the flags of one command (`arguments.py`), and those of commands that learn (`training_arguments.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+import bpe
+from bpe.cli.parsing import (
+    Parser,
+    at_least,
+    checked,
+    part,
+    unescaped,
+)
+from bpe.corpus.sources import FORMAT_NAMES
+from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
+from bpe.text import normalizers
+
+
+def pretokenizer_named(name: str) -> bpe.Pretokenizer | None:
+    """A pretokenizer by its name; None for "none"."""
+    return None if name == "none" else as_pretokenizer(name)
+
+
+def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
+    """The options that split texts into words, for `bpe train` and `bpe count-words`."""
+    names = ", ".join(f"{name} ({remarks[name]})" if name in remarks else name for name in NAMES)
+    cut = parser.add_mutually_exclusive_group()
+    cut.add_argument(
+        "--pretokenizer",
+        metavar="NAME",
+        type=checked(pretokenizer_named),
+        default=argparse.SUPPRESS,
+        help=f"{names}; metaspace: words begin with ▁, as in Llama 2; or none: a text is one word",
+    )
+    cut.add_argument(
+        "--pattern",
+        metavar="RE",
+        dest="pretokenizer",
+        type=checked(bpe.Pretokenizer.from_regex),
+        default=argparse.SUPPRESS,
+        help="a regular expression (of Python's regex package) that finds the pretokens",
+    )
+    parser.add_argument(
+        "--gaps",
+        choices=["keep", "drop", "error"],
+        default=None,
+        help="text that --pattern does not match: a pretoken of its own, dropped (default), or an error",
+    )
+    parser.add_argument(
+        "--special-token",
+        metavar="S",
+        dest="special_tokens",
+        action="append",
+        default=[],
+        help="a special token: it separates text and is part of no word; may be repeated",
+    )
+    parser.add_argument(
+        "--normalizer",
+        metavar="NAME",
+        dest="normalizers",
+        action="append",
+        type=checked(normalizers.by_name),
+        default=[],
+        help=f"{', '.join(normalizers.NAMES)}; may be repeated, and mixed with --remove: applied in the order given",
+    )
+    parser.add_argument(
+        "--remove",
+        metavar="RE",
+        dest="normalizers",
+        action="append",
+        type=checked(normalizers.Remove),
+        help="remove what the regular expression matches",
+    )
+
+
+def add_files(parser: Parser, number: str) -> None:
+    """FILES, of which there are `number` as argparse writes it, and their format."""
+    parser.add_argument(
+        "files", metavar="FILE", nargs=number, help="files, globs, directories, - for stdin, or scheme://…"
+    )
+    add_input_format(parser)
+
+
+def add_input_format(parser: Parser) -> None:
+    """What the files are, and what becomes of bad records."""
+    parser.add_argument(
+        "--input-format",
+        choices=FORMAT_NAMES,
+        default="auto",
+        help="the format of FILES; by default by their names: .jsonl .ndjson .csv .tsv .parquet .arrow .feather .ipc, "
+        "else text; text formats also as .gz .bz2 .xz .zst",
+    )
+    parser.add_argument(
+        "--field",
+        "--column",
+        metavar="NAME",
+        dest="field",
+        default="text",
+        help="the field or column that holds the text, with dots between nested ones; default text",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip)",
+    )
+
+
+def add_part(parser: Parser) -> None:
+    """The part of the corpus that this process works on."""
+    parser.add_argument(
+        "--part",
+        metavar="I/N",
+        type=part,
+        help="only part I of N, 0/N to N-1/N: about as many bytes in each; the parts in order are the whole",
+    )
+
+
+def add_tokenizer(parser: Parser) -> None:
+    """The tokenizer to use."""
+    parser.add_argument("-t", "--tokenizer", metavar="tokenizer.json", required=True, help="the tokenizer to use")
+
+
+def add_documents(parser: Parser) -> None:
+    """What a document is, and what becomes of bytes that are not UTF-8."""
+    cut = parser.add_mutually_exclusive_group()
+    cut.add_argument(
+        "--separator",
+        metavar="S",
+        type=unescaped,
+        help="the string between the documents of a file, part of neither and without an id (\\n \\r \\t \\0 and \\\\ "
+        "are escapes); without it a file is one document",
+    )
+    cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")
+    add_encoding_errors(parser)
+
+
+def add_encoding_errors(parser: Parser) -> None:
+    """What becomes of bytes that are not UTF-8."""
+    parser.add_argument(
+        "--encoding-errors",
+        choices=("strict", "replace", "bytes"),
+        default="strict",
+        help="bytes that are not UTF-8 are an error (strict, default), become U+FFFD (replace), or are kept (bytes)",
+    )
+
+
+def add_around(parser: Parser) -> None:
+    """Ids before and after each document."""
+    for flag, where in (("--prepend", "before"), ("--append", "after")):
+        parser.add_argument(
+            flag,
+            metavar="ID_OR_TOKEN",
+            help=f"write this id, or that of this special token, {where} each document, such as '<|endoftext|>'; "
+            "in shards it replaces the format's default (the end of text after documents for nanogpt and datatrove, "
+            "before them for llmc), and '' writes none",
+        )
+
+
+def add_threads(parser: Parser) -> None:
+    """The number of threads."""
+    parser.add_argument("--threads", metavar="N", type=at_least(1), help="default: one per core")
+
+
+def add_special(parser: Parser) -> None:
+    """Whether special tokens in the text become their ids."""
+    parser.add_argument(
+        "--allow-special", action="store_true", help="special tokens in the text become themselves, not plain text"
+    )
