@@ -25,8 +25,8 @@ from bpe.errors import check_int, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encoded_groups
 from bpe.training.extend import as_counts
-from bpe.vocab.leaves import check_vocab_size, rarest_leaves, removable_tokens
-from bpe.vocab.pruning import only, pruned
+from bpe.vocab.leaves import rarest_leaves, removable_tokens
+from bpe.vocab.pruning import check_vocab_size, only, pruned
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.vocabulary import NO_TOKEN, NONE
 
@@ -83,11 +83,12 @@ def prune(
 
     """
     spec = _checked(tok)
-    check_vocab_size(spec, vocab_size, len(removable_tokens(spec)))
+    made = removable_tokens(spec)
+    size = check_vocab_size(spec, vocab_size, len(made))
     corpus = _corpus_of(spec, files, texts, counts, separator, per_line, encoding_errors, threads, progress)
     with progress_note(progress, "index"):
         frequencies = corpus.measured(spec).frequencies
-    smaller, remap = pruned(spec, rarest_leaves(spec, frequencies, vocab_size))
+    smaller, remap = pruned(spec, rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
     return Tokenizer(smaller), remap
 
 

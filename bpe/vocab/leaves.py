@@ -12,7 +12,6 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_int, counted
 from bpe.vocab.pruning import base_tokens, required_tokens
 from bpe.vocab.spec import TokenizerSpec
 
@@ -27,31 +26,13 @@ def removable_tokens(spec: TokenizerSpec) -> dict[int, list[int]]:
     return dict(made)
 
 
-def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) -> int:
-    """Validate the size that a vocabulary is to have without some of its removable tokens."""
-    size = check_int("vocab_size", vocab_size, 1)
-    n_tokens = len(spec.vocabulary)
-    if size > n_tokens:
-        raise ValueError(
-            f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a vocabulary "
-            "larger"
-        )
-    if size < n_tokens - n_removable:
-        raise ValueError(
-            f"vocab_size is {size}, but {counted(n_tokens - n_removable, 'token')} (special tokens, the alphabet) come "
-            f"from no merge; it must be at least {n_tokens - n_removable}"
-        )
-    return size
+def rarest_leaves(spec: TokenizerSpec, made: dict[int, list[int]], frequencies: NDArray[np.int64], n: int) -> list[int]:
+    """The n tokens to remove, in order: each time the leaf with the lowest frequency.
 
-
-def rarest_leaves(spec: TokenizerSpec, frequencies: NDArray[np.int64], vocab_size: int) -> list[int]:
-    """The tokens to remove, in order, until `vocab_size` are left: each time the leaf with the lowest frequency.
-
-    Of equally frequent leaves the one with the latest merge goes first. What a removed token stood for is two tokens
-    then: its frequency is added to those of the parts of its first merge.
+    `made` is what `removable_tokens` gives, and n at most their number. Of equally frequent leaves the one with the
+    latest merge goes first. What a removed token stood for is two tokens then: its frequency is added to those of the
+    parts of its first merge.
     """
-    made = removable_tokens(spec)
-    size = check_vocab_size(spec, vocab_size, len(made))
     merges, frequency = spec.merges.tolist(), frequencies.tolist()
     parts = {token: [part for i in indices for part in set(merges[i])] for token, indices in made.items()}
     uses: defaultdict[int, int] = defaultdict(int)
@@ -61,7 +42,7 @@ def rarest_leaves(spec: TokenizerSpec, frequencies: NDArray[np.int64], vocab_siz
     queue = [(frequency[token], -indices[0], token) for token, indices in made.items() if uses[token] == 0]
     heapq.heapify(queue)
     removed: list[int] = []
-    while len(removed) < len(spec.vocabulary) - size:
+    while len(removed) < n:
         _, _, token = heapq.heappop(queue)
         removed.append(token)
         for part in merges[made[token][0]]:

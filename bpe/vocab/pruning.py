@@ -29,24 +29,11 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
 
     """
     refuse_events(spec, "truncating")
-    n_tokens = len(spec.vocabulary)
-    size = check_int("vocab_size", size, 1)
-    if size > n_tokens:
-        raise ValueError(
-            f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a "
-            "vocabulary larger"
-        )
     base = base_tokens(spec)
     results = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in base]
-    n_base = n_tokens - len(results)
-    if size < n_base:
-        raise ValueError(
-            f"vocab_size is {size}, but {counted(n_base, 'token')} (special tokens, the alphabet) come from no merge; "
-            f"it must be at least {n_base}"
-        )
-    kept = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    kept[np.flatnonzero(spec.vocabulary.kinds != NONE)] = True
-    n_results = size - n_base
+    removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
+    n_results = len(results) - removed
+    kept = np.asarray(spec.vocabulary.kinds != NONE)
     kept[results[n_results:]] = False
     # Training to this size ends with the merge that creates the last token, so drop all later merges, even those whose
     # result is kept.
@@ -86,6 +73,23 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
+
+
+def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) -> int:
+    """Validate the size that a vocabulary is to have without some of its removable tokens."""
+    size = check_int("vocab_size", vocab_size, 1)
+    n_tokens = len(spec.vocabulary)
+    if size > n_tokens:
+        raise ValueError(
+            f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a vocabulary "
+            "larger"
+        )
+    if size < n_tokens - n_removable:
+        raise ValueError(
+            f"vocab_size is {size}, but {counted(n_tokens - n_removable, 'token')} (special tokens, the alphabet) come "
+            f"from no merge; it must be at least {n_tokens - n_removable}"
+        )
+    return size
 
 
 def base_tokens(spec: TokenizerSpec) -> set[int]:
