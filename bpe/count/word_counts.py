@@ -621,16 +621,10 @@ def _as_fraction(weight: object) -> Fraction:
     """A weight of `WordCounts.merge`, exactly."""
     if isinstance(weight, bool) or not isinstance(weight, (Rational, float, np.integer, np.floating)):
         raise TypeError(f"weight is {typed(weight)}; it must be an int, a Fraction or a float")
-    number = (
-        float(weight)
-        if isinstance(weight, (float, np.floating))
-        else int(weight)
-        if isinstance(weight, np.integer)
-        else weight
-    )
-    if isinstance(number, float) and not math.isfinite(number):
-        raise ValueError(f"weight is {number}; it must be a number above 0")
-    exact = Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+    if isinstance(weight, (float, np.floating)):
+        exact = Fraction(str(weight)) if math.isfinite(weight) else Fraction(0)
+    else:
+        exact = Fraction(int(weight.numerator), int(weight.denominator))
     if exact <= 0:
         raise ValueError(f"weight is {weight}; it must be a number above 0")
     return exact

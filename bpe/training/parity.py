@@ -32,7 +32,7 @@ from bpe.training.trainer import run_merges, training_of
 from bpe.training.words import Extent
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT
+from bpe.vocab.vocabulary import ID_LIMIT, NONE
 
 #: `Trainer.stop`: no pair is left, or only pairs below min_frequency.
 NO_PAIRS, RARE = 1, 2
@@ -234,7 +234,7 @@ class _Starter:
         self, spec: TokenizerSpec, options: TrainOptions, more: int, max_memory: int | None, threads: int
     ) -> None:
         self.spec, self.options, self.more, self.max_memory, self.threads = spec, options, more, max_memory, threads
-        self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != 0)
+        self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != NONE)
         self.target = len(spec.vocabulary) + more
         self._surplus = 1.0  # how many times the memory that it needs a trainer may take
 

@@ -97,7 +97,7 @@ class Run:
         words, saved = self.counted(Corpus(source, words, second), options, recorded, path, superwords.lines)
         spec, larger = stage_two(spec, words, superwords), superwords.vetoed(options)
         spec, two = learn_more(words, spec, larger, self.on_merge, self.progress, saved, **self.limits(words, second))
-        return spec, two.after(one.merges, one.curve, two.stopped or one.stopped)
+        return spec, two.after(one.merges, one.curve, one.stopped)
 
     def _learn_boundless(
         self, superwords: SuperWords, source: Sources | Iterable[TextLike] | None, settings: CountSettings

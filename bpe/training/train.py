@@ -260,7 +260,7 @@ def train(
     else:
         spec, training = run.learn(part(files, texts, counts), options)
     training = replace(training, seconds=time.perf_counter() - began)
-    if isinstance(vocab_size, int) or not sizes:
+    if not sizes:
         return Tokenizer(spec, training)
     return [_at_size(spec, training, size) for size in sizes]
 

@@ -44,7 +44,7 @@ def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.in
         ValueError: for a tokenizer with a subword prefix, whose tokens are not spelled as their text.
 
     """
-    refuse_events(spec, "which ids encoding never produces")
+    refuse_events(spec, "finding unreachable tokens")
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "

@@ -263,13 +263,11 @@ def check_word_merges(spec: TokenizerSpec) -> None:
     pairs, results = spec.merges[n:], spec.merge_results[n:]
     if (spec.vocabulary.kinds[pairs] != ORDINARY).any() or (spec.vocabulary.kinds[results] != ORDINARY).any():
         raise ValueError("a merge across words has a special token; special tokens take part in no merge")
-    made = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    made[results] = True
-    first = np.full(spec.vocabulary.limit, -1, dtype=np.int64)
-    first[results[::-1]] = np.arange(n + len(results) - 1, n - 1, -1)
-    index = np.arange(n, n + len(results))
-    wrong = made[spec.merge_results[:n]].any() or (first[results] != index).any()
-    if wrong or (made[pairs] & (first[pairs] >= index[:, None])).any():
+    index = np.arange(len(results))
+    first = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by supertoken: the first of these merges that makes it
+    first[results[::-1]] = index[::-1]
+    wrong = (first[spec.merge_results[:n]] >= 0).any() or (first[results] != index).any()
+    if wrong or (first[pairs] >= index[:, None]).any():
         raise ValueError(
             "a merge across words makes a token that another merge makes too, or is made of a token of a later one; "
             "each must make a new token of earlier ones"

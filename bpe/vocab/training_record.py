@@ -35,9 +35,9 @@ class Training:
     def after(
         self, merges: int, curve: tuple[tuple[int, int, float], ...] = (), stopped: str | None = None
     ) -> Training:
-        """These facts as those of a training that goes on from so many merges, with their curve."""
+        """These facts as those of a training that goes on from so many merges, with their curve and their `stopped`."""
         rows = tuple((merges + row[0], *row[1:]) for row in self.curve)
-        return replace(self, merges=merges + self.merges, curve=curve + rows, stopped=stopped or self.stopped)
+        return replace(self, merges=merges + self.merges, curve=curve + rows, stopped=self.stopped or stopped)
 
     def to_json(self) -> dict[str, Any]:
         """The facts as name → JSON value, without the time: equal trainings give equal files."""
