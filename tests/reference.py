@@ -246,6 +246,15 @@ def byte_word(word: bytes) -> tuple[bytes, ...]:
     return tuple(word[i : i + 1] for i in range(len(word)))
 
 
+def is_whole(token: bytes) -> bool:
+    """Whether a token is whole characters."""
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def count_words(pieces: Iterable[Symbol]) -> dict[Symbol, int]:
     """The count of each word, in order of first appearance."""
     counts: dict[Symbol, int] = {}

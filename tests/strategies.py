@@ -1,9 +1,9 @@
-"""Hypothesis strategies for corpora, the tie rules, and how many examples a test tries."""
+"""Hypothesis strategies for corpora, the tie rules, how many examples a test tries, and interrupted trainings."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hypothesis import note, settings
@@ -46,3 +46,13 @@ def rules() -> Iterator[str]:
     for tie_break in TIE_BREAKS:
         note(f"{tie_break=}")
         yield tie_break
+
+
+def interrupt_at(step: int) -> Callable[..., None]:
+    """An `on_merge` that interrupts the training after so many merges."""
+
+    def on_merge(done: int, *_: object) -> None:
+        if done == step:
+            raise KeyboardInterrupt
+
+    return on_merge

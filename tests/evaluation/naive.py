@@ -118,15 +118,6 @@ def percentile_mass(tokens: Sequence[bytes]) -> float | None:
     return sum(p[start:end])
 
 
-def is_whole(token: bytes) -> bool:
-    """Whether a token is whole characters."""
-    try:
-        token.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def crosses(token: bytes) -> bool:
     """Whether a token has bytes of several characters, of which one is incomplete (TokEval's rule)."""
     parts = regex.findall(

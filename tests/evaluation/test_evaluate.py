@@ -10,6 +10,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
+import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, An
     def share(part: float, whole: float) -> float | None:
         return part / whole if whole else None
 
-    whole = [token for token in tokens if naive.is_whole(token)]
+    whole = [token for token in tokens if reference.is_whole(token)]
     return {
         "tokens": n,
         "bytes": n_bytes,
@@ -76,7 +77,7 @@ def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, An
         "utilisation": len(set(tokens)) / tok.vocab_size,
         "rare_tokens": sum(tokens.count(token) < 10 for token in tok.vocab()),
         "whole_character_tokens": share(len(whole), n),
-        "crossing_tokens": share(sum(naive.crosses(token) for token in tokens if not naive.is_whole(token)), n),
+        "crossing_tokens": share(sum(naive.crosses(token) for token in tokens if not reference.is_whole(token)), n),
         "leading_space_tokens": share(sum(map(naive.leading_space, whole)), n),
         "inner_space_tokens": share(sum(map(naive.inner_space, whole)), n),
         "length_histogram": [sum(min(len(token), 32) == size for token in tokens) for size in range(1, 33)],

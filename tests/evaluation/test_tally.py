@@ -5,6 +5,7 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
+import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def marked(documents: list[bytes], mode: str) -> TextMarks:
     data = b"".join(documents)
     ends = np.cumsum([len(each) for each in documents], dtype=np.int64)
     starts = ends - np.array([len(each) for each in documents], dtype=np.int64)
-    return TextMarks(data, starts, ends, MODES.index(mode), naive.is_whole(data))
+    return TextMarks(data, starts, ends, MODES.index(mode), reference.is_whole(data))
 
 
 def tokens_of(data: bytes, sizes: list[int]) -> list[bytes]:
@@ -93,7 +94,7 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     vocab = {token: number for number, token in enumerate(dict.fromkeys(tokens)) if token}
     shapes = shapes_of(tokens_by_id(vocab, len(tokens), without=set()))
     for token, number in vocab.items():
-        whole = naive.is_whole(token)
+        whole = reference.is_whole(token)
         assert shapes.whole[number] == whole
         assert shapes.crossing[number] == (not whole and naive.crosses(token))
         assert shapes.leading_space[number] == (whole and naive.leading_space(token))

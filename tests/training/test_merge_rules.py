@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import reference
 import regex
-from strategies import SOAK
+from strategies import SOAK, interrupt_at
 
 import bpe
 from bpe.training import kernel_input
@@ -43,14 +43,6 @@ SWITCHES: tuple[dict[str, Any], ...] = (
 # The rules by their definition ---------------------------------------------------------------------------------------
 
 
-def is_whole(token: bytes) -> bool:
-    try:
-        token.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def begins_character(token: bytes) -> bool:
     """Whether a token is one character, or the first bytes of one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -63,9 +55,10 @@ def begins_character(token: bytes) -> bool:
 
 
 def joins_parts(left: bytes, right: bytes) -> bool:
-    if is_whole(left) and is_whole(right):
+    if reference.is_whole(left) and reference.is_whole(right):
         return False
-    return is_whole(left) or len(right) != 1 or not begins_character(left) or not begins_character(left + right)
+    parts = begins_character(left), begins_character(left + right)
+    return reference.is_whole(left) or len(right) != 1 or not all(parts)
 
 
 def scripts_of(token: bytes) -> set[str]:
@@ -193,7 +186,8 @@ def test_marks_after_bytes_follow_whole_characters() -> None:
         rules = bpe.MergeRules(whole_characters=True)
         tok = bpe.train(counts=words, rules=rules, num_merges=40, pretokenizer=None, **options)
         for token, number in tok.vocab().items():
-            assert number < 256 + 256 * glued or begins_character(token) or is_whole(token.removesuffix(b"</w>"))
+            whole = reference.is_whole(token.removesuffix(b"</w>"))
+            assert number < 256 + 256 * glued or begins_character(token) or whole
         assert len(tok.encode("né")) == 1
 
 
@@ -249,13 +243,9 @@ def test_a_checkpoint_resumes_with_the_same_rules_only(tmp_path: Path) -> None:
     def train(rules: bpe.MergeRules | None, most: int = 280, **options: Any) -> bpe.Tokenizer:
         return bpe.train(texts=texts, vocab_size=most, rules=rules, checkpoint=saved, **options)
 
-    def stop(step: int, *_: object) -> None:
-        if step == 5:
-            raise KeyboardInterrupt
-
     rules = bpe.MergeRules(whole_characters=True, veto=lambda left, right, _: right == b"n")
     with pytest.raises(KeyboardInterrupt):
-        train(rules, on_merge=stop)
+        train(rules, on_merge=interrupt_at(5))
     with pytest.raises(ValueError, match=r"made with rules=\{'whole_characters': True, 'veto': True\}, but rules=None"):
         train(None)
     assert train(rules) == bpe.train(texts=texts, vocab_size=280, rules=rules)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import reference
-from strategies import SOAK, TIE_BREAKS
+from strategies import SOAK, TIE_BREAKS, interrupt_at
 
 import bpe
 from bpe.training import trainer as learning
@@ -260,12 +260,8 @@ def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch:
     expected = bpe.train(**options)
     path = tmp_path / "run.ckpt"
 
-    def stop(step: int, *_: object) -> None:
-        if step == 25:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, checkpoint=path, on_merge=stop)
+        bpe.train(**options, checkpoint=path, on_merge=interrupt_at(25))
     if form == "files":
         monkeypatch.setattr("bpe.training.run.count_into", None)  # must not be called
     steps: list[int] = []

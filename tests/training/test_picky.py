@@ -16,7 +16,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import SOAK
+from strategies import SOAK, interrupt_at
 
 import bpe
 from bpe.cli import main
@@ -250,12 +250,8 @@ def test_checkpoint(tmp_path: Path) -> None:
     """A training that is interrupted goes on from its checkpoint, with the same threshold only."""
     options: dict[str, Any] = {"counts": WORDS, "vocab_size": 268, "checkpoint": tmp_path / "saved"}
 
-    def stop(step: int, left: bytes, right: bytes, token: bytes, count: int) -> None:
-        if step == 7:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, deletions=bpe.PickyBPE(0.6), on_merge=stop)
+        bpe.train(**options, deletions=bpe.PickyBPE(0.6), on_merge=interrupt_at(7))
     with pytest.raises(ValueError, match="made with deletions="):
         bpe.train(**options, deletions=bpe.PickyBPE(0.7))
     resumed = bpe.train(**options, deletions=bpe.PickyBPE(0.6))

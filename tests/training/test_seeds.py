@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import reference
-from strategies import SOAK, TIE_BREAKS
+from strategies import SOAK, TIE_BREAKS, interrupt_at
 
 import bpe
 
@@ -152,12 +152,8 @@ def test_training_with_seeds_resumes_and_keeps_to_its_memory(tmp_path: Path) -> 
     assert b"the w" in expected.vocab()
     path = tmp_path / "run.ckpt"
 
-    def stop(step: int, *_: object) -> None:
-        if step == 12:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, checkpoint=path, on_merge=stop)
+        bpe.train(**options, checkpoint=path, on_merge=interrupt_at(12))
     assert bpe.train(**options, checkpoint=path) == expected
     with pytest.raises(ValueError, match="was made with seeds="):
         bpe.train(**options | {"seeds": None}, checkpoint=path)
