@@ -42,7 +42,7 @@ from bpe.training._trainer import Trainer
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.options import OnMerge, TrainOptions
 from bpe.training.superwords import SuperWords, check_rereadable
-from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer, memory_for_pairs
+from bpe.training.trainer import MERGES_PER_CALL, STOPS, Execution, log, make_trainer, memory_for_pairs
 from bpe.training.words import SYMBOL_LIMIT, Words
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -106,13 +106,9 @@ def learn_boundless(
     superwords: SuperWords,
     options: TrainOptions,
     source: Sources | Iterable[TextLike] | None,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    *,
-    max_memory: int | None = None,
-    threads: int = 1,
+    execution: Execution,
 ) -> tuple[TokenizerSpec, Training]:
-    """Learn supermerges after the word phase; the arguments as for `bpe.training.trainer.learn`.
+    """Learn supermerges after the word phase; they have no checkpoint.
 
     Raises:
         ValueError: for a corpus whose runs have too many tokens, or a `max_memory` that they do not fit in.
@@ -120,15 +116,18 @@ def learn_boundless(
     """
     assert options.vocab_size is not None
     began = time.perf_counter()
-    runs = count_runs(words.spec, superwords.eligible, source, options.special_tokens, threads, progress, max_memory)
+    progress, most, threads = execution.progress, execution.max_memory, execution.threads
+    runs = count_runs(words.spec, superwords.eligible, source, options.special_tokens, threads, progress, most)
     base = len(words.spec.vocabulary) - len(words.counts)
     more = options.vocab_size - base
     options = replace(word_options(superwords, options), vocab_size=options.vocab_size)
     with progress_note(progress, "index"):
-        trainer, n_runs = _start_trainer(runs, words.spec, options, more, max_memory, threads)
+        trainer, n_runs = _start_trainer(runs, words.spec, options, more, most, threads)
         del runs
     race = words.counts if superwords.transition is None else np.full(len(words.counts), ID_LIMIT << 31)
-    n_words, n_supers = _compete(trainer, race, more, on_merge, progress) if n_runs else (len(words.counts), 0)
+    n_words, n_supers = (
+        _compete(trainer, race, more, execution.on_merge, progress) if n_runs else (len(words.counts), 0)
+    )
     spec = _spec(words.spec, trainer, n_words, n_supers)
     stopped = None
     if n_words + n_supers < more:

@@ -19,13 +19,12 @@ from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import digit_codes
-from bpe.training.checkpoint import Checkpoint
 from bpe.training.encoded import encoded_groups
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.merge_rules import MergeRules
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import MergeLearner, make_trainer, memory_for_pairs, run_merges, training_of
+from bpe.training.trainer import Execution, MergeLearner, make_trainer, memory_for_pairs, run_merges, training_of
 from bpe.training.words import SYMBOL_LIMIT, Extent, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
 from bpe.vocab.symbols import word_symbols
@@ -103,7 +102,7 @@ def extend(
     words = as_counts(counts, spec)
     if superwords is not None:
         spec = stage_two(spec, words, superwords)
-    return Tokenizer(*learn_more(words, spec, options, on_merge, progress))
+    return Tokenizer(*learn_more(words, spec, options, Execution(on_merge, progress)))
 
 
 def _with_units(spec: TokenizerSpec, options: TrainOptions, superwords: object) -> tuple[TokenizerSpec, TrainOptions]:
@@ -116,16 +115,7 @@ def _with_units(spec: TokenizerSpec, options: TrainOptions, superwords: object) 
 
 
 def learn_more(
-    counts: WordCounts,
-    spec: TokenizerSpec,
-    options: TrainOptions,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    checkpoint: Checkpoint | None = None,
-    *,
-    consume: bool = False,
-    max_memory: int | None = None,
-    threads: int = 1,
+    counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, execution: Execution
 ) -> tuple[TokenizerSpec, Training]:
     """Learn merges that follow those of a tokenizer, up to `options.vocab_size` tokens; the arguments as for `learn`.
 
@@ -134,9 +124,9 @@ def learn_more(
     assert options.vocab_size is not None
     began = time.perf_counter()
     more = options.vocab_size - len(spec.vocabulary)
-    with progress_note(progress, "index"):
-        trainer, ids, n_words, extent = start_trainer(counts, spec, options, more, consume, max_memory, threads)
-    merges = run_merges(trainer, options, len(ids) + more, on_merge, progress, checkpoint, n_words)
+    with progress_note(execution.progress, "index"):
+        trainer, ids, n_words, extent = start_trainer(counts, spec, options, more, execution)
+    merges = run_merges(trainer, options, len(ids) + more, execution, n_words)
     return extended(spec, ids, trainer), training_of(trainer, merges, n_words, began, extent, options)
 
 
@@ -201,9 +191,7 @@ def start_trainer(
     spec: TokenizerSpec,
     options: TrainOptions,
     more: int,
-    consume: bool,
-    max_memory: int | None,
-    threads: int,
+    execution: Execution,
     *,
     every: bool = False,
 ) -> tuple[Trainer, NDArray[np.int64], int, Extent]:
@@ -214,16 +202,17 @@ def start_trainer(
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
     words = words_of(counts, options)
-    if consume:
+    if execution.consume:
         counts.clear()
     apart = _digit_tokens(vocabulary, options)
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
     n_bytes = words.extent(options).bytes
-    words = _encoded(words, spec, ids, apart, threads)
+    words = _encoded(words, spec, ids, apart, execution.threads)
     extent = Extent(n_bytes, int(np.dot(np.diff(words.offsets) // 4, words.counts)))
-    memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(ids) + more)
+    most = execution.max_memory
+    memory = None if most is None else memory_for_pairs(words, most, len(ids) + more)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
@@ -237,7 +226,7 @@ def start_trainer(
         None,
         NO_TOKEN,
     )
-    trainer = make_trainer(words, options, start, more, memory, threads, every=every)
+    trainer = make_trainer(words, options, start, more, memory, execution.threads, every=every)
     return trainer, ids, len(words.counts), extent  # frees the arrays of `words`
 
 

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from bpe.base._team import Team
 from bpe.base.memory_limits import in_megabytes, resident
-from bpe.base.progress import ProgressLike, progress_note
+from bpe.base.progress import progress_note
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.training._trainer import Trainer
-from bpe.training.checkpoint import Checkpoint
 from bpe.training.extend import extended, start_trainer
 from bpe.training.fair import ParityAware
-from bpe.training.options import OnMerge, TrainOptions
-from bpe.training.trainer import run_merges, training_of
+from bpe.training.options import TrainOptions
+from bpe.training.trainer import Execution, run_merges, training_of
 from bpe.training.words import Extent
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -179,13 +178,7 @@ def learn_fairly(
     fair: ParityAware,
     spec: TokenizerSpec,
     options: TrainOptions,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    checkpoint: Checkpoint | None = None,
-    *,
-    consume: bool = False,
-    max_memory: int | None = None,
-    threads: int = 1,
+    execution: Execution,
 ) -> tuple[TokenizerSpec, Training]:
     """Learn merges that follow those of a tokenizer, up to `options.vocab_size` tokens, from words by language.
 
@@ -194,8 +187,8 @@ def learn_fairly(
     assert options.vocab_size is not None
     began = time.perf_counter()
     more = options.vocab_size - len(spec.vocabulary)
-    starter = _Starter(spec, options, more, max_memory, threads)
-    with progress_note(progress, "index"):
+    starter = _Starter(spec, options, more, execution)
+    with progress_note(execution.progress, "index"):
         dev = fair.dev or {}
         starter.share_memory([*counts.values(), *dev.values()], [*counts.values()] if fair.global_merges else [])
         plain = None
@@ -203,7 +196,7 @@ def learn_fairly(
             plain, _, _ = starter.trainer(_together(counts), consume=True, every=False)
         languages, n_words, extents = [], 0, []
         for name, words in counts.items():
-            trainer, words_of_it, extent = starter.trainer(words, consume=consume, every=True)
+            trainer, words_of_it, extent = starter.trainer(words, consume=execution.consume, every=True)
             compared, length = None, extent
             if name in dev:
                 compared, _, length = starter.trainer(dev[name], consume=False, every=True)
@@ -212,7 +205,7 @@ def learn_fairly(
             n_words += words_of_it
             extents.append(extent)
     together = ParityTrainer(languages, fair, options.min_frequency, plain)
-    merges = run_merges(together, options, starter.target, on_merge, progress, checkpoint, n_words)
+    merges = run_merges(together, options, starter.target, execution, n_words)
     extent = Extent(sum(each.bytes for each in extents), sum(each.tokens for each in extents))
     return extended(spec, starter.ids, together), training_of(together, merges, n_words, began, extent, options)
 
@@ -230,10 +223,8 @@ def _together(counts: Mapping[str, WordCounts]) -> WordCounts:
 class _Starter:
     """Starts the trainers of a training, which share its memory."""
 
-    def __init__(
-        self, spec: TokenizerSpec, options: TrainOptions, more: int, max_memory: int | None, threads: int
-    ) -> None:
-        self.spec, self.options, self.more, self.max_memory, self.threads = spec, options, more, max_memory, threads
+    def __init__(self, spec: TokenizerSpec, options: TrainOptions, more: int, execution: Execution) -> None:
+        self.spec, self.options, self.more, self.execution = spec, options, more, execution
         self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != NONE)
         self.target = len(spec.vocabulary) + more
         self._surplus = 1.0  # how many times the memory that it needs a trainer may take
@@ -245,25 +236,27 @@ class _Starter:
             ValueError: for too little memory.
 
         """
-        if self.max_memory is None:
+        most = self.execution.max_memory
+        if most is None:
             return
         needed = sum(map(_memory, counts)) + (_memory(*together) if together else 0)
         held = resident()
-        if held + needed > self.max_memory:
+        if held + needed > most:
             raise ValueError(
-                f"max_memory is {in_megabytes(self.max_memory)}, but parity-aware training on these words needs "
+                f"max_memory is {in_megabytes(most)}, but parity-aware training on these words needs "
                 f"{in_megabytes(held + needed)}; raise it to that, or train on less text"
             )
-        self._surplus = (self.max_memory - held) / needed
+        self._surplus = (most - held) / needed
 
     def trainer(self, counts: WordCounts, *, consume: bool, every: bool) -> tuple[Trainer, int, Extent]:
         """(A trainer of these words, their number, the length of their text)."""
         most = None
-        if self.max_memory is not None:
+        if self.execution.max_memory is not None:
             most = resident() + int(_memory(counts) * self._surplus)
         options = self.options if not every else replace(self.options, min_frequency=1)
+        execution = replace(self.execution, consume=consume, max_memory=most)
         trainer, self.ids, n_words, extent = start_trainer(
-            counts, self.spec, options, self.more, consume, most, self.threads, every=every
+            counts, self.spec, options, self.more, execution, every=every
         )
         return trainer, n_words, extent
 

@@ -29,7 +29,7 @@ from bpe.training.picky.learning import learn_picky
 from bpe.training.picky.option import PickyBPE
 from bpe.training.seeds import Seeds, seeded
 from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import initial_spec, learn, learn_with_counts
+from bpe.training.trainer import Execution, initial_spec, learn, learn_with_counts
 from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -71,8 +71,7 @@ class Run:
     def learn_picky(self, corpus: Corpus, deletions: PickyBPE, options: TrainOptions) -> tuple[TokenizerSpec, Training]:
         """Train on a corpus, with deletions."""
         words, saved = self.counted(corpus, options, {"deletions": deletions.to_json()}, self.checkpoint)
-        limits = self.limits(words, corpus.given)
-        return learn_picky(words, deletions, options, self.on_merge, self.progress, saved, **limits)
+        return learn_picky(words, deletions, options, self.execution(words, corpus.given, saved))
 
     def learn_superwords(
         self,
@@ -96,7 +95,7 @@ class Run:
         words = replace(settings, pretokenizer=superwords.of_stage(2)).counts(second)
         words, saved = self.counted(Corpus(source, words, second), options, recorded, path, superwords.lines)
         spec, larger = stage_two(spec, words, superwords), superwords.vetoed(options)
-        spec, two = learn_more(words, spec, larger, self.on_merge, self.progress, saved, **self.limits(words, second))
+        spec, two = learn_more(words, spec, larger, self.execution(words, second, saved))
         return spec, two.after(one.merges, one.curve, one.stopped)
 
     def _learn_boundless(
@@ -106,12 +105,9 @@ class Run:
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(None)
         words, saved = self.counted(Corpus(source, words, None), options, recorded, self.checkpoint)
-        limits = self.limits(words, None)
-        phase = WordPhase(
-            *learn_with_counts(words, word_options(superwords, options), self.on_merge, self.progress, saved, **limits)
-        )
-        del limits["consume"]
-        return learn_boundless(phase, superwords, options, source, self.on_merge, self.progress, **limits)
+        execution = self.execution(words, None, saved)
+        phase = WordPhase(*learn_with_counts(words, word_options(superwords, options), execution))
+        return learn_boundless(phase, superwords, options, source, execution)
 
     def learn_fairly(
         self, corpora: Mapping[str, Corpus], fair: ParityAware, options: TrainOptions
@@ -135,19 +131,19 @@ class Run:
         spec, options = self._start(initial_spec(first, parts, options), options)
         del parts
         given = any(corpus.given is counts[name] for name, corpus in corpora.items())
-        limits = self.limits(first, first if given else None)
-        spec, training = learn_fairly(counts, fair, spec, options, self.on_merge, self.progress, saved, **limits)
+        execution = self.execution(first, first if given else None, saved)
+        spec, training = learn_fairly(counts, fair, spec, options, execution)
         return spec, training.after(len(spec.merges) - training.merges)
 
     def _learn(
         self, words: WordCounts, given: object, options: TrainOptions, saved: Checkpoint | None
     ) -> tuple[TokenizerSpec, Training]:
         """Learn from words, after the seeds if there are any."""
+        execution = self.execution(words, given, saved)
         if self.seeds is None:
-            return learn(words, options, self.on_merge, self.progress, saved, **self.limits(words, given))
+            return learn(words, options, execution)
         spec, options = self._start(initial_spec(words, [words_of(words, options)], options), options)
-        limits = self.limits(words, given)
-        spec, training = learn_more(words, spec, options, self.on_merge, self.progress, saved, **limits)
+        spec, training = learn_more(words, spec, options, execution)
         return spec, training.after(len(spec.merges) - training.merges)
 
     def _start(self, spec: TokenizerSpec, options: TrainOptions) -> tuple[TokenizerSpec, TrainOptions]:
@@ -161,9 +157,10 @@ class Run:
     def _recorded(self) -> dict[str, Any]:
         return {} if self.seeds is None else {"seeds": self.seeds.to_json()}
 
-    def limits(self, words: WordCounts, given: object) -> dict[str, Any]:
-        """What a training may use: the words themselves unless the caller gave them, memory, threads."""
-        return {"consume": words is not given, "max_memory": self.max_memory, "threads": self.threads}
+    def execution(self, words: WordCounts, given: object, saved: Checkpoint | None) -> Execution:
+        """How to train on these words, which may be cleared unless the caller gave them."""
+        consume = words is not given
+        return Execution(self.on_merge, self.progress, saved, consume, self.max_memory, self.threads)
 
     def counted(
         self,

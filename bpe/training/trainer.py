@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -84,20 +84,30 @@ class MergeLearner(Protocol):
         ...
 
 
-def learn(
-    counts: WordCounts,
-    options: TrainOptions,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    checkpoint: Checkpoint | None = None,
-    *,
-    consume: bool = False,
-    max_memory: int | None = None,
-    threads: int = 1,
-) -> tuple[TokenizerSpec, Training]:
-    """Learn merges from word counts, resuming from the checkpoint's merges and saving new ones to it.
+@dataclass(frozen=True)
+class Execution:
+    """How a training is carried out; nothing here changes its result.
 
-    With `consume` the counts are cleared to save their memory. The process stays within `max_memory` bytes.
+    Attributes:
+        on_merge: as for `bpe.train`.
+        progress: likewise.
+        checkpoint: the merges to learn again first, and where new ones are saved; or None.
+        consume: clear the counts, to save their memory.
+        max_memory: the most bytes that the process may have; None for no limit.
+        threads: the number of threads.
+
+    """
+
+    on_merge: OnMerge | None = None
+    progress: ProgressLike = False
+    checkpoint: Checkpoint | None = None
+    consume: bool = False
+    max_memory: int | None = None
+    threads: int = 1
+
+
+def learn(counts: WordCounts, options: TrainOptions, execution: Execution) -> tuple[TokenizerSpec, Training]:
+    """Learn merges from word counts.
 
     Algorithm: Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (ACL 2016),
     with incremental pair counts; see `bpe/training/_trainer.pyx`.
@@ -108,26 +118,17 @@ def learn(
             the symbols do not fit in.
 
     """
-    limits: dict[str, Any] = {"consume": consume, "max_memory": max_memory, "threads": threads}
-    return learn_with_counts(counts, options, on_merge, progress, checkpoint, **limits)[:2]
+    return learn_with_counts(counts, options, execution)[:2]
 
 
 def learn_with_counts(
-    counts: WordCounts,
-    options: TrainOptions,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    checkpoint: Checkpoint | None = None,
-    *,
-    consume: bool = False,
-    max_memory: int | None = None,
-    threads: int = 1,
+    counts: WordCounts, options: TrainOptions, execution: Execution
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """As `learn`, with the count of each merge's pair when it was merged."""
     began = time.perf_counter()
-    with progress_note(progress, "index"):
-        trainer, target, n_words, extent = _start_trainer(counts, options, consume, max_memory, threads)
-    merges = run_merges(trainer, options, target, on_merge, progress, checkpoint, n_words)
+    with progress_note(execution.progress, "index"):
+        trainer, target, n_words, extent = _start_trainer(counts, options, execution)
+    merges = run_merges(trainer, options, target, execution, n_words)
     spec = _spec(counts, options, trainer)
     return spec, training_of(trainer, merges, n_words, began, extent, options), trainer.merges()[:, 3]
 
@@ -150,22 +151,21 @@ def _resume(
     return done
 
 
-def _start_trainer(
-    counts: WordCounts, options: TrainOptions, consume: bool, max_memory: int | None, threads: int
-) -> tuple[Trainer, int, int, Extent]:
+def _start_trainer(counts: WordCounts, options: TrainOptions, execution: Execution) -> tuple[Trainer, int, int, Extent]:
     """(The kernel with its symbols written, the most tokens of the result, the number of words, the corpus's length).
 
     The arrays of the words are freed when this returns: the merges need the memory.
     """
     words = words_of(counts, options)
-    if consume:
+    if execution.consume:
         counts.clear()
     start, target = start_of(words, options)
     merges = max(target - len(start.tokens), 0)
     if options.num_merges is not None:
         merges = min(merges, options.num_merges)
-    memory = None if max_memory is None else memory_for_pairs(words, max_memory, len(start.tokens) + merges)
-    trainer = make_trainer(words, options, start, merges, memory, threads)
+    most = execution.max_memory
+    memory = None if most is None else memory_for_pairs(words, most, len(start.tokens) + merges)
+    trainer = make_trainer(words, options, start, merges, memory, execution.threads)
     return trainer, target, len(words.counts), words.extent(options)
 
 
@@ -360,24 +360,14 @@ def _described(merge: Sequence[int]) -> str:
     return f"of tokens {left} and {right} into {token}, {counted(count, 'time')}"
 
 
-def run_merges(
-    trainer: MergeLearner,
-    options: TrainOptions,
-    target: int,
-    on_merge: OnMerge | None,
-    progress: ProgressLike,
-    checkpoint: Checkpoint | None,
-    words: int,
-) -> int:
-    """Learn the merges of a checkpoint again, and then more until there are `target` tokens.
+def run_merges(trainer: MergeLearner, options: TrainOptions, target: int, execution: Execution, words: int) -> int:
+    """Learn the merges of the checkpoint again, and then more until there are `target` tokens.
 
     Args:
         trainer: a new kernel.
         options: the rule for the next merge, and `num_merges`, which ends the training too.
         target: the most tokens.
-        on_merge: as for `bpe.train`.
-        progress: likewise.
-        checkpoint: where to go on from, and where merges are saved.
+        execution: `on_merge`, `progress` and `checkpoint`.
         words: the number of distinct words.
 
     Returns:
@@ -385,19 +375,12 @@ def run_merges(
 
     """
     with helped(*trainer.teams):
-        done = _resume(trainer, checkpoint, options, target, progress)
-        return _more_merges(trainer, done, options, target, on_merge, progress, checkpoint, words)
+        done = _resume(trainer, execution.checkpoint, options, target, execution.progress)
+        return _more_merges(trainer, done, options, target, execution, words)
 
 
 def _more_merges(
-    trainer: MergeLearner,
-    done: int,
-    options: TrainOptions,
-    target: int,
-    on_merge: OnMerge | None,
-    progress: ProgressLike,
-    checkpoint: Checkpoint | None,
-    words: int,
+    trainer: MergeLearner, done: int, options: TrainOptions, target: int, execution: Execution, words: int
 ) -> int:
     """Learn merges, beyond the first `done`, until there are `target` tokens or the number of merges in the options.
 
@@ -405,12 +388,13 @@ def _more_merges(
     are saved in the checkpoint. With many `words` the first merges take seconds each, so the first calls learn few.
     Returns the number of merges.
     """
+    on_merge, checkpoint = execution.on_merge, execution.checkpoint
     per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
     most = options.num_merges if options.num_merges is not None else ID_LIMIT
     spelled = partial(_spelled, trainer, options.chars)
     total = _most_merges(trainer, done, options, target)
     try:
-        with progress_bar(progress, "merge", total, "merges", done) as bar:
+        with progress_bar(execution.progress, "merge", total, "merges", done) as bar:
             while done < most:
                 called = time.monotonic()
                 merges = trainer.run(min(per_call, most - done) if on_merge is None else 1, target)

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +137,8 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
         counts.update(words)
         try:
             trainer.tuning = tuning
-            trainer.learn(
-                counts, options, lambda _, left, right, __, count, found=found: found.append((left, right, count))
-            )
+            on_merge = partial(lambda found, _, left, right, __, count: found.append((left, right, count)), found)
+            trainer.learn(counts, options, trainer.Execution(on_merge))
         finally:
             trainer.tuning = usual
         assert found == wanted

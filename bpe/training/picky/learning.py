@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.memory_limits import in_megabytes, resident
-from bpe.base.progress import ProgressLike, progress_note
+from bpe.base.progress import progress_note
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted
-from bpe.training.checkpoint import Checkpoint
-from bpe.training.options import OnMerge, TrainOptions
+from bpe.training.options import TrainOptions
 from bpe.training.picky._learner import PickyLearner
 from bpe.training.picky.option import PickyBPE
-from bpe.training.trainer import next_merge, run_merges, start_of, tokenizer_spec, training_of
+from bpe.training.trainer import Execution, next_merge, run_merges, start_of, tokenizer_spec, training_of
 from bpe.training.words import Extent, Words, words_of
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
@@ -31,41 +30,31 @@ PER_SYMBOL, AT_LEAST = 60, 48 << 20
 
 
 def learn_picky(
-    counts: WordCounts,
-    deletions: PickyBPE,
-    options: TrainOptions,
-    on_merge: OnMerge | None = None,
-    progress: ProgressLike = False,
-    checkpoint: Checkpoint | None = None,
-    *,
-    consume: bool = False,
-    max_memory: int | None = None,
-    threads: int = 1,
+    counts: WordCounts, deletions: PickyBPE, options: TrainOptions, execution: Execution
 ) -> tuple[TokenizerSpec, Training]:
-    """Learn merges and deletions from word counts; the arguments as for `bpe.training.trainer.learn`.
+    """Learn merges and deletions from word counts, in one thread: a step depends on the deletions of the one before.
 
     Raises:
         ValueError: as `learn`, or for a `max_memory` that the training may not fit in.
 
     """
-    del threads  # one merges: a step depends on the deletions of the one before
     began = time.perf_counter()
-    with progress_note(progress, "index"):
-        learner, target, n_words, extent = _start(counts, deletions, options, consume, max_memory)
-    merges = run_merges(learner, options, target, on_merge, progress, checkpoint, n_words)
+    with progress_note(execution.progress, "index"):
+        learner, target, n_words, extent = _start(counts, deletions, options, execution)
+    merges = run_merges(learner, options, target, execution, n_words)
     return _spec(counts, options, learner), training_of(learner, merges, n_words, began, extent, options)
 
 
 def _start(
-    counts: WordCounts, deletions: PickyBPE, options: TrainOptions, consume: bool, max_memory: int | None
+    counts: WordCounts, deletions: PickyBPE, options: TrainOptions, execution: Execution
 ) -> tuple[PickyLearner, int, int, Extent]:
     """(The kernel, the most tokens of the result, the number of words, the corpus's length)."""
     words = words_of(counts, options)
-    if consume:
+    if execution.consume:
         counts.clear()
     start, target = start_of(words, options)
-    if max_memory is not None:
-        _check_memory(words, max_memory)
+    if execution.max_memory is not None:
+        _check_memory(words, execution.max_memory)
     learner = PickyLearner(words, start, next_merge(options, every=True), deletions.threshold)
     return learner, target, len(words.counts), words.extent(options)
 
