@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.threads import shared_out
+from bpe.base.threads import in_order, shared_out
 from bpe.base.utf8 import utf8_error
 from bpe.corpus.blocks import Block
 from bpe.errors import error_context
@@ -90,10 +90,10 @@ def tallies_of(
         number, block = numbered
         return number, _tally_block(block, adapters, tables, mode)
 
+    # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
+    share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
     with closing(corpus.blocks(adapters, threads)) as blocks:  # type: ignore[type-var]
-        if corpus.sources is not None and not corpus.sources.regular:
-            threads = 1
-        for done in _in_order(shared_out(work, enumerate(blocks), threads)):
+        for done in _in_block_order(share(work, enumerate(blocks), threads)):
             open_rows = _add(tallies, done, open_rows)
             advance(done.size)
     if open_rows is not None:
@@ -104,7 +104,7 @@ def tallies_of(
     return tallies
 
 
-def _in_order(found: Iterator[tuple[int, _Done]]) -> Iterator[_Done]:
+def _in_block_order(found: Iterator[tuple[int, _Done]]) -> Iterator[_Done]:
     """The results in the order of their blocks."""
     waiting: dict[int, _Done] = {}
     following = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,21 @@ def test_files_equal_texts_whatever_the_blocks(
             found = bpe.evaluate([tok, other], files=path, separator=separator, threads=threads)
             assert found.to_dict() == expected
             assert found[0].total.sums["tokens"] == sum(map(len, (tok.encode(part) for part in parts)))
+
+
+def test_an_iterable_is_read_by_the_callers_thread(tok: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may belong to that thread, as a cursor of sqlite3 does."""
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 64)
+    readers: set[int] = set()
+
+    def texts() -> Iterator[str]:
+        for number in range(2000):
+            readers.add(threading.get_ident())
+            yield CORPUS[number % 4]
+
+    found = bpe.evaluate(tok, texts=texts(), threads=3)
+    assert readers == {threading.get_ident()}
+    assert found.to_dict() == bpe.evaluate(tok, texts=list(CORPUS[:4]) * 500, threads=1).to_dict()
 
 
 def test_long_documents_are_cut(tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path) -> None:
