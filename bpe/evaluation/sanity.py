@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -161,11 +162,12 @@ def _numbers(adapter: Adapter) -> Finding:
     for n in range(2, _MOST_DIGITS + 1):
         texts = [str(generator.randrange(10 ** (n - 1), 10**n)) for _ in range(_NUMBERS)]
         try:
-            patterns = Counter(_boundaries(adapter, texts))
+            found = _boundaries(adapter, texts)
         except ValueError as error:
             return Finding(check, "failure", str(error))
+        patterns = Counter(found)
         if len(patterns) > 1:
-            one, other = (texts_of(texts, adapter, pattern) for pattern, _ in patterns.most_common(2))
+            one, other = (_cut(texts[found.index(pattern)], pattern) for pattern, _ in patterns.most_common(2))
             bad.append(f"{n} digits in {len(patterns)} ways, such as {one} and {other}")
     if not bad:
         return Finding(check, "ok", "numbers of the same length are cut at the same positions")
@@ -181,11 +183,10 @@ def _boundaries(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     return [tuple(lengths[a:b].tolist()) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def texts_of(texts: list[str], adapter: Adapter, pattern: tuple[int, ...]) -> str:
-    """The first text with these sizes of tokens, with | between them."""
-    text = texts[_boundaries(adapter, texts).index(pattern)]
-    ends = np.cumsum(pattern).tolist()
-    return "|".join(text[end - size : end] for size, end in zip(pattern, ends, strict=True))
+def _cut(text: str, sizes: tuple[int, ...]) -> str:
+    """A text of ASCII with | between its tokens, which have these sizes."""
+    bounds = pairwise(accumulate(sizes, initial=0))
+    return "|".join(text[start:end] for start, end in bounds)
 
 
 def _special_tokens(adapter: Adapter) -> Finding:

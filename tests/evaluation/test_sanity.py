@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -73,6 +74,27 @@ def test_numbers_that_are_cut_by_their_digits() -> None:
     findings = {found.check: found for found in bpe.sanity_check(random)}
     assert findings["numbers"].level == "failure"
     assert "|" in findings["numbers"].message
+
+
+def test_a_tokenizer_that_cuts_numbers_otherwise_each_time() -> None:
+    class Unsteady:
+        """In every other call, it begins all numbers with single digits."""
+
+        calls = 0
+        vocab = {bytes([byte]): byte for byte in range(256)} | {b"%02d" % n: 256 + n for n in range(100)}
+
+        def encode_batch(self, texts: list[str]) -> list[list[int]]:
+            self.calls += texts[0].isdigit()
+            return [self.encode(text.encode(), self.calls % 2 * 2 + number % 2) for number, text in enumerate(texts)]
+
+        def encode(self, data: bytes, single: int) -> list[int]:
+            size = 2 if data.isdigit() else 1
+            bounds = [*range(min(single, len(data))), *range(single, len(data), size), len(data)]
+            return [self.vocab[data[start:end]] for start, end in pairwise(bounds)]
+
+    findings = {found.check: found for found in bpe.sanity_check(Unsteady())}
+    assert findings["numbers"].level == "failure"
+    assert findings["numbers"].message.count("|") >= 3
 
 
 def test_special_tokens_that_text_imitates(tok: bpe.Tokenizer) -> None:
