@@ -188,8 +188,8 @@ class OwnAdapter(Adapter):
 
     def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
         """Whether the tokens of each document have as many bytes as the document."""
-        ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(self.lengths[batch.ids], dtype=np.int64)))
-        return np.array_equal(np.diff(ends[batch.offsets]), sizes)
+        starts = offsets_of(self.lengths[batch.ids])
+        return np.array_equal(np.diff(starts[batch.offsets]), sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""

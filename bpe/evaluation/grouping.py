@@ -45,25 +45,20 @@ class Groups:
                 self._rows[: self._n // 2] = self._rows[0::2] + self._rows[1::2]
                 self._n //= 2
                 self.size *= 2
-            if self._filled or self.size > 1:
-                taken = min(self.size - self._filled, len(rows) - at)
-                whole = (len(rows) - at) // self.size if not self._filled else 0
-                if whole:  # many groups at once
-                    whole = min(whole, len(self._rows) - self._n)
-                    taken = whole * self.size
-                    sums = rows[at : at + taken].reshape(whole, self.size, -1).sum(axis=1)
-                    self._rows[self._n : self._n + whole] = sums
-                    self._n += whole
-                else:
-                    self._open += rows[at : at + taken].sum(axis=0)
-                    self._filled += taken
-                    if self._filled == self.size:
-                        self._rows[self._n], self._open[:], self._filled = self._open, 0, 0
-                        self._n += 1
+            whole = 0 if self._filled else (len(rows) - at) // self.size
+            if whole:  # groups that are complete
+                whole = min(whole, len(self._rows) - self._n)
+                taken = whole * self.size
+                sums = rows[at : at + taken].reshape(whole, self.size, -1).sum(axis=1)
+                self._rows[self._n : self._n + whole] = sums
+                self._n += whole
             else:
-                taken = min(len(self._rows) - self._n, len(rows) - at)
-                self._rows[self._n : self._n + taken] = rows[at : at + taken]
-                self._n += taken
+                taken = min(self.size - self._filled, len(rows) - at)
+                self._open += rows[at : at + taken].sum(axis=0)
+                self._filled += taken
+                if self._filled == self.size:
+                    self._rows[self._n], self._open[:], self._filled = self._open, 0, 0
+                    self._n += 1
             at += taken
 
     def rows(self) -> NDArray[np.float64]:

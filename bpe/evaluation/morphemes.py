@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
+from bpe.base.offsets import offsets_of
 from bpe.errors import shown, typed
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
@@ -69,9 +68,8 @@ def checked_morphemes(given: Morphemes) -> list[list[str]]:
 def alignment_of(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alignment:
     """Encode each word by itself, and compare boundaries."""
     texts = ["".join(parts).encode() for parts in words]
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    starts = ends - np.array([len(text) for text in texts], dtype=np.int64)
-    ids, offsets, sizes = adapter.encode(b"".join(texts), starts, ends)
+    bounds = offsets_of([len(text) for text in texts])
+    ids, offsets, sizes = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
     lengths = sizes if len(sizes) else adapter.lengths[ids]
     cut = aligned = n_own = n_given = n_right = 0
     for number, parts in enumerate(words):

@@ -22,21 +22,10 @@ from bpe.evaluation.adapters import Tokens
 SCRIPTS = (
     *("Latin", "Greek", "Cyrillic", "Armenian", "Hebrew", "Arabic", "Syriac", "Thaana", "Devanagari", "Bengali"),
     *("Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao", "Tibetan"),
-    *(
-        "Myanmar",
-        "Georgian",
-        "Hangul",
-        "Ethiopic",
-        "Cherokee",
-        "Khmer",
-        "Mongolian",
-        "Hiragana",
-        "Katakana",
-        "Bopomofo",
-    ),
-    "Han",
+    *("Myanmar", "Georgian", "Hangul", "Ethiopic", "Cherokee", "Khmer", "Mongolian", "Hiragana", "Katakana"),
+    *("Bopomofo", "Han"),
 )
-_COMMON, _OTHER, _MIXED, _PARTIAL = 0, len(SCRIPTS) + 1, len(SCRIPTS) + 2, len(SCRIPTS) + 3
+_OTHER, _MIXED, _PARTIAL = len(SCRIPTS) + 1, len(SCRIPTS) + 2, len(SCRIPTS) + 3
 NAMES = ("Common", *SCRIPTS, "Other", "Mixed", "Partial")
 #: The last bar of the length histogram, which has all longer tokens.
 LONGEST = 32

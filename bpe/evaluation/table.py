@@ -64,28 +64,30 @@ class Evaluation(Protocol):
         ...
 
 
-#: The rows of the table: (heading, metric, how it is written, whether more is better: None if it depends).
-ROWS: tuple[tuple[str, str, str, bool | None], ...] = (
-    ("tokens", "tokens", "d", None),
-    ("bytes per token", "bytes_per_token", ".3f", True),
-    ("characters per token", "characters_per_token", ".3f", True),
-    ("tokens relative to the first", "normalized_sequence_length", ".3f", False),
-    ("tokens per word (fertility)", "fertility", ".3f", False),
-    ("words that are cut", "continued_words", "%", False),
-    ("words that are one token", "single_token_words", "%", True),
-    ("Rényi efficiency", "renyi_efficiency", ".4f", None),
-    ("Rényi efficiency, used tokens", "renyi_efficiency_observed", ".4f", None),
-    ("Shannon efficiency", "shannon_efficiency", ".4f", None),
-    ("percentile mass", "percentile_mass", ".4f", None),
-    ("vocabulary that is used", "utilisation", "%", None),
-    ("rare tokens", "rare_tokens", "d", None),
-    ("numbers in groups of three (F1)", "digits_f1", ".4f", None),
-    ("characters that are split", "split_characters", "%", False),
-    ("tokens of whole characters", "whole_character_tokens", "%", None),
-    ("tokens across characters", "crossing_tokens", "%", None),
-    ("tokens with a leading space", "leading_space_tokens", "%", None),
-    ("tokens with an inner space", "inner_space_tokens", "%", None),
+#: The rows of the table: (heading, metric, how it is written).
+ROWS = (
+    ("tokens", "tokens", "d"),
+    ("bytes per token", "bytes_per_token", ".3f"),
+    ("characters per token", "characters_per_token", ".3f"),
+    ("tokens relative to the first", "normalized_sequence_length", ".3f"),
+    ("tokens per word (fertility)", "fertility", ".3f"),
+    ("words that are cut", "continued_words", "%"),
+    ("words that are one token", "single_token_words", "%"),
+    ("Rényi efficiency", "renyi_efficiency", ".4f"),
+    ("Rényi efficiency, used tokens", "renyi_efficiency_observed", ".4f"),
+    ("Shannon efficiency", "shannon_efficiency", ".4f"),
+    ("percentile mass", "percentile_mass", ".4f"),
+    ("vocabulary that is used", "utilisation", "%"),
+    ("rare tokens", "rare_tokens", "d"),
+    ("numbers in groups of three (F1)", "digits_f1", ".4f"),
+    ("characters that are split", "split_characters", "%"),
+    ("tokens of whole characters", "whole_character_tokens", "%"),
+    ("tokens across characters", "crossing_tokens", "%"),
+    ("tokens with a leading space", "leading_space_tokens", "%"),
+    ("tokens with an inner space", "inner_space_tokens", "%"),
 )
+#: The metrics that have a table of their own, with a row for each corpus.
+BY_CORPUS = ("bytes_per_token", "normalized_sequence_length", "fertility", "continued_words")
 #: Rows of the vocabulary itself, which are the same for every corpus.
 VOCABULARY_ROWS = (
     ("vocabulary", "vocab_size", "d"),
@@ -134,7 +136,7 @@ def width_of(text: str) -> int:
 
 
 def table(evaluation: Evaluation) -> str:
-    """The whole evaluation: all corpora together, then each metric of RATIOS by corpus, then the comparison."""
+    """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison."""
     results = evaluation.results
     dicts = [result.to_dict() for result in results]
     total = results[0].total
@@ -142,10 +144,8 @@ def table(evaluation: Evaluation) -> str:
     for heading, name, how in VOCABULARY_ROWS:
         if any(each.get(name) is not None for each in dicts):
             rows.append([heading, *(written(each.get(name), how) for each in dicts)])
-    for heading, name, how, _ in ROWS:
-        if name == "normalized_sequence_length" and len(results) == 1:
-            continue
-        if any(result.total[name] is not None for result in results):
+    for heading, name, how in ROWS:
+        if _shown(name, results) and any(result.total[name] is not None for result in results):
             rows.append([heading, *(with_interval(result.total, name, how) for result in results)])
     what = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, {total.documents:,} documents"
@@ -154,7 +154,9 @@ def table(evaluation: Evaluation) -> str:
     parts = ["\n".join([*what, "", *lines_of(rows)])]
     if evaluation.corpora:
         parts += [
-            _by_corpus(evaluation, heading, name, how) for heading, name, how, _ in ROWS[1:6] if _shown(name, results)
+            _by_corpus(evaluation, heading, name, how)
+            for heading, name, how in ROWS
+            if name in BY_CORPUS and _shown(name, results)
         ]
     parts += comparison(evaluation)
     if total.draws is None and evaluation.resamples:
@@ -162,10 +164,9 @@ def table(evaluation: Evaluation) -> str:
     return "\n\n".join(parts)
 
 
-def _shown(name: str, results: Sequence[Any]) -> bool:
-    return name in ("bytes_per_token", "fertility", "continued_words") or (
-        name == "normalized_sequence_length" and len(results) > 1
-    )
+def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:
+    """Whether a metric is shown: of one tokenizer, there is nothing to compare with the first."""
+    return name != "normalized_sequence_length" or len(results) > 1
 
 
 def _by_corpus(evaluation: Evaluation, heading: str, name: str, how: str) -> str:
@@ -230,7 +231,7 @@ def records(evaluation: Evaluation) -> list[dict[str, Any]]:
         }
         for corpus in (result.total, *result.corpora.values()):
             row: dict[str, Any] = {"tokenizer": result.name, "corpus": corpus.name}
-            row |= own if corpus is result.total else {name: own[name] for name in ("vocab_size",)}
+            row |= own if corpus is result.total else {"vocab_size": own["vocab_size"]}
             for name, value in corpus.to_dict().items():
                 if name.endswith("_interval"):
                     stem = name.removesuffix("_interval")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell
 from bpe.evaluation.adapters import Adapter, SimpleTokenizer, adapt
 from bpe.show.html import Token
@@ -96,7 +97,7 @@ class OtherSubject(Subject):
         given = type(adapter.tokenizer)
         self.kind = f"{given.__module__.partition('.')[0]}.{given.__name__}"
         self.limit, self.vocab_size = adapter.limit, adapter.vocab_size
-        self.lengths = adapter.tokens.lengths.astype(np.int64)
+        self.lengths = adapter.tokens.lengths
         self.ordinary = np.flatnonzero(adapter.tokens.known)
 
     def token(self, number: int) -> bytes:
@@ -126,10 +127,9 @@ class OtherSubject(Subject):
 
     def counts(self, documents: list[bytes]) -> tuple[NDArray[np.int64], int]:
         """How often each id occurs in documents, and the number of tokens."""
-        ends = np.cumsum([len(each) for each in documents], dtype=np.int64)
-        starts = ends - np.array([len(each) for each in documents], dtype=np.int64)
+        bounds = offsets_of([len(each) for each in documents])
         with self._lock:
-            ids = self._adapter.encode(b"".join(documents), starts, ends)[0]
+            ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:])[0]
         return np.bincount(ids, minlength=self.limit), len(ids)
 
     def details(self, ids: Iterable[int]) -> dict[str, Details]:
