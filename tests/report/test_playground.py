@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 from collections.abc import Iterator
 
 import pytest
+from serving import served
 
 import bpe
 from bpe.report import Playground
@@ -18,12 +18,8 @@ TOKENIZER = bpe.train(texts=["low lower lowest 한국어"] * 3, vocab_size=270)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Playground]:
-    with Playground({"one": TOKENIZER, "<two>": TOKENIZER}, port=0) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with served({"one": TOKENIZER, "<two>": TOKENIZER}) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def ask(server, method="GET", path="/", body=None, headers=(), host=None):

@@ -1,0 +1,21 @@
+"""A playground that serves in a thread, for the tests of the server and of the page in a browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import bpe
+from bpe.report import Playground
+
+
+@contextmanager
+def served(tokenizers: Mapping[str, bpe.Tokenizer]) -> Iterator[Playground]:
+    """A playground on a free port; it has ended after the block."""
+    with Playground(tokenizers, port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
