@@ -105,7 +105,7 @@
     }[event.key];
     if (to) { event.preventDefault(); move(token, to); }
   });
-  details.querySelector("button").addEventListener("click", () => { close(); if (current) current.focus(); details.hidden = true; });
+  details.querySelector("button").addEventListener("click", () => { if (current) current.focus(); close(); }); // in this order: focus shows details
   document.querySelectorAll("div.bpe-tokens").forEach(prepare);
 
   // The playground.

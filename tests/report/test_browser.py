@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile import HOSTILE
+from serving import served
 
 import bpe
 from bpe.cli import demo
@@ -170,6 +170,8 @@ def test_pointer_and_touch_show_details(browser, report):
         assert "id " in page.locator("#facts").inner_text()
         page.get_by_label("Close the details").tap()
         assert not page.locator("#details").is_visible()
+        assert token.evaluate("token => token === document.activeElement")
+        assert page.locator(".now").count() == 0
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
@@ -222,12 +224,8 @@ def test_ten_megabytes_make_a_small_page(browser, tmp_path, narrow):
 
 @pytest.fixture
 def playground(wide: bpe.Tokenizer, narrow: bpe.Tokenizer) -> Iterator[Playground]:
-    with Playground({"wide": wide, "narrow": narrow}, port=0) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with served({"wide": wide, "narrow": narrow}) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_playground_follows_typing(browser, playground, wide):
