@@ -746,7 +746,7 @@ class Tokenizer:
             "special tokens": ", ".join(names[:_SHOWN] + more) or "none",
             "pretokenizer": "none" if self.pretokenizer is None else self.pretokenizer.name or repr(self.pretokenizer),
             "normalizer": "none" if self.normalizer is None else repr(self.normalizer),
-            "longest tokens": Html(separate(self._spec.vocabulary[i] for i in longest.tolist() if lengths[i])),
+            "longest tokens": Html(separate(*(self._spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
             "fingerprint": self.fingerprint[:12],
         }
         return card("bpe.Tokenizer", facts)

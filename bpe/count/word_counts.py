@@ -315,9 +315,9 @@ class WordCounts:
 
     def _repr_html_(self) -> str:
         """A card with the most frequent words, for notebooks."""
-        from bpe.show.html import Html, card, one, table
+        from bpe.show.html import Html, card, separate, table
 
-        rows = [[Html(one(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
+        rows = [[Html(separate(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
         facts = {
             "distinct words": len(self),
             "words in all": self.total,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
 
+from bpe.report.parts import scrolled
 from bpe.show.html import Heading, Html, escaped, number, table
 
 WIDTH, HEIGHT = 400, 260
@@ -219,8 +220,7 @@ def _figure(title: str, names: Sequence[str], drawn: Sequence[str], height: floa
         f"<figure><figcaption>{escaped(title)}</figcaption>{key}"
         f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escaped(title)}">'
         f"{''.join(drawn)}</svg>"
-        f'<details><summary>The numbers</summary><div class="scroll" tabindex="0" role="group" '
-        f'aria-label="{escaped(title)}: the numbers">{numbers}</div></details></figure>'
+        f"<details><summary>The numbers</summary>{scrolled(f'{title}: the numbers', numbers)}</details></figure>"
     )
 
 

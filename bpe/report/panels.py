@@ -6,11 +6,14 @@ Only the first part of a text is drawn; all of it is counted. Not here: how a to
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bpe.errors import counted
+from bpe.report.parts import columns, note, scrolled
 from bpe.report.subjects import Details, Subject
-from bpe.show.html import Html, Token, escaped, hexadecimal, number, one, table, token_table, tokens_html
+from bpe.show.html import Html, Token, escaped, hexadecimal, number, separate, table, token_table, tokens_html
 
 #: The tokens that the table under a panel lists.
 _LISTED = 200
@@ -77,29 +80,27 @@ class Panels:
             else:
                 total = sum(map(len, rows)) if drawn_size == size else tokenizer.count(documents)
             made.append(self._panel(index, name, rows, total, size, drawn_size))
-        return Html(f'<div class="columns">{"".join(made)}</div>')
+        return columns(*made)
 
     def _panel(
         self, index: int, name: str, rows: Sequence[Sequence[Token]], total: int, size: int, drawn_size: int
     ) -> str:
         tokens = [token for row in rows for token in row]
         self._seen[name].update(token.id for token in tokens if token.id is not None)
-        ratio = f" · {size / total:.3f} bytes per token" if total else ""
-        cut = (
-            f'<p class="note">The first {number(drawn_size)} of {number(size)} bytes are drawn; all are counted.</p>'
-            if drawn_size < size
-            else ""
-        )
+        said = f"{plural(total, 'token')} · {plural(size, 'byte')}"
+        if total:
+            said += f" · {size / total:.3f} bytes per token"
+        cut = f"The first {number(drawn_size)} of {number(size)} bytes are drawn; all are counted."
         listed = f"the first {_LISTED} tokens" if len(tokens) > _LISTED else "the tokens"
         title = escaped(name)
         boxes = [tokens_html(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
             f'<div class="panel"><h4>{title}</h4>'
-            f'<p class="note">{plural(total, "token")} · {plural(size, "byte")}{ratio}</p>'
+            f"{note(said)}"
             f'<div class="bpe-tokens" dir="auto" tabindex="0" role="group" data-tokens="{index}" '
-            f'aria-label="{title}: the tokens">{"".join(boxes)}</div>{cut}'
-            f'<details><summary>As a table: {listed}</summary><div class="scroll" tabindex="0" role="group" '
-            f'aria-label="{title}: table of tokens">{token_table(tokens[:_LISTED])}</div></details></div>'
+            f'aria-label="{title}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
+            f"<details><summary>As a table: {listed}</summary>"
+            f"{scrolled(f'{name}: table of tokens', token_table(tokens[:_LISTED]))}</details></div>"
         )
 
     def details(self) -> dict[str, dict[str, Details]]:
@@ -117,11 +118,10 @@ def plural(value: int, noun: str) -> str:
     return counted(value, noun).replace(str(value), number(value), 1)
 
 
-def examples(tokenizer: Subject, ids: Iterable[int], counts: Any = None) -> Html:
-    """A table of tokens that do not follow one another, with how often each occurs."""
-    head = ["token", "id", "bytes", *([] if counts is None else ["occurrences"])]
+def examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
+    """A table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
-        [Html(one(token.data)), token.id, hexadecimal(token.data), *([] if counts is None else [int(counts[token.id])])]
+        [Html(separate(token.data)), token.id, hexadecimal(token.data), int(counts[token.id])]
         for token in tokenizer.drawn(ids)
     ]
-    return Html(table(head, rows))
+    return Html(table(["token", "id", "bytes", "occurrences"], rows))

@@ -8,7 +8,8 @@ which tokens meet them:
   tokens of any kind, `use_colour` says whether a stream shows colours;
 - `html.py` draws spans, tables and cards for a browser;
 - `views.py` holds the objects that `Tokenizer.show` and `Tokenizer.show_merges` return;
-- `plots.py` draws charts with matplotlib.
+- `metrics.py` makes tables and bars of an evaluation;
+- `curve.py` draws the curve of a training on a terminal; `plots.py` draws charts with matplotlib.
 
 The spelling of a single token is in `bpe/base/spelling.py`, because progress bars show tokens too.
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bpe.base.spelling import spell
 from bpe.show.pieces import Piece, pieces_of, visible
 
 N_COLOURS = 6
@@ -71,24 +70,24 @@ def styled(body: str) -> str:
     return f"<style>{STYLE}</style>{body}"
 
 
-def tokens_html(tokens: Sequence[Token], *, titles: bool = True, ids: bool = False) -> str:
+def tokens_html(tokens: Sequence[Token], *, ids: bool = False) -> str:
     """The consecutive tokens of a text as spans, without a container.
+
+    Each has a title with its id, bytes and rank, which a browser shows under the pointer.
 
     Args:
         tokens: the tokens.
-        titles: give each a title with its id, bytes and rank, which a browser shows under the pointer.
         ids: give each its id as `data-i`, for the report's script.
 
-    >>> print(tokens_html([Token(b"<b>", 3, 0), Token(b"&", 4)], titles=False))
-    <span class="c0">&lt;b&gt;</span><span class="c1">&amp;</span>
+    >>> print(tokens_html([Token(b"<b>", 3, 0)]))
+    <span class="c0" title="id 3 · 3 bytes: 3c 62 3e · rank 0">&lt;b&gt;</span>
     """
     spans = []
     for i, (token, pieces) in enumerate(zip(tokens, pieces_of([token.data for token in tokens]), strict=True)):
         mark = f"c{i % N_COLOURS}{' s' * token.special}{' u' * (token.id is None)}"
-        title = f' title="{escape(title_of(token, pieces))}"' if titles else ""
-        if ids and token.id is not None:
-            title += f' data-i="{token.id}"'
-        spans.append(f'<span class="{mark}"{title}>{"".join(map(piece_html, pieces))}</span>')
+        mark_id = f' data-i="{token.id}"' if ids and token.id is not None else ""
+        title = escape(title_of(token, pieces))
+        spans.append(f'<span class="{mark}" title="{title}"{mark_id}>{"".join(map(piece_html, pieces))}</span>')
     return "".join(spans)
 
 
@@ -127,24 +126,19 @@ def hexadecimal(data: bytes) -> str:
     return data[:_SHOWN_BYTES].hex(" ") + " …" * (len(data) > _SHOWN_BYTES)
 
 
-def box(tokens: Sequence[Token], *, titles: bool = True, label: str = "") -> str:
+def box(tokens: Sequence[Token], *, label: str = "") -> str:
     """The tokens of a text in a container of their own."""
     named = f' role="group" aria-label="{escaped(label)}"' if label else ""
-    return f'<div class="bpe-tokens" dir="auto"{named}>{tokens_html(tokens, titles=titles)}</div>'
+    return f'<div class="bpe-tokens" dir="auto"{named}>{tokens_html(tokens)}</div>'
 
 
-def separate(tokens: Iterable[bytes]) -> str:
+def separate(*tokens: bytes) -> str:
     """Tokens that do not follow one another in a text, such as the longest ones, each drawn by itself."""
     spans = []
     for i, token in enumerate(tokens):
         pieces = "".join(map(piece_html, pieces_of([token])[0])).replace("\n", "")
         spans.append(f'<span class="c{i % N_COLOURS}">{pieces}</span>')
     return f'<span class="bpe-tokens">{" ".join(spans)}</span>'
-
-
-def one(token: bytes) -> str:
-    """One token by itself."""
-    return separate([token])
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
@@ -201,15 +195,10 @@ def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
     return styled(f'<div class="bpe-card"><strong>{escaped(title)}</strong><table>{rows}</table>{more}</div>')
 
 
-def token_table(tokens: Sequence[Token], *, caption: str = "") -> str:
+def token_table(tokens: Sequence[Token]) -> str:
     """The tokens of a text as a table, for reading without a pointer and without colours."""
     rows = (
-        [i, Html(one(token.data)), "none" if token.id is None else token.id, hexadecimal(token.data), token.rank]
+        [i, Html(separate(token.data)), "none" if token.id is None else token.id, hexadecimal(token.data), token.rank]
         for i, token in enumerate(tokens)
     )
-    return table(["no.", "token", "id", "bytes", "rank"], rows, caption=caption)
-
-
-def spelled(token: bytes) -> str:
-    """A token in visible characters, for places that cannot hold HTML."""
-    return spell(token)
+    return table(["no.", "token", "id", "bytes", "rank"], rows)
