@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import lzma
 import resource
-import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import report
+
 import bpe
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-CORPORA = ("english", "korean", "japanese", "python")
-SEPARATOR = "<|endoftext|>"
+#: What separates documents in the shared corpora.
+SEPARATOR = report.SEPARATOR.decode()
 #: SuperBPE's second stage, as published with the vocabulary.
 SUPERWORDS = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 
@@ -33,15 +31,12 @@ SUPERWORDS = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--corpus", choices=CORPORA, action="append")
+    parser.add_argument("--repeat", type=report.at_least(1), default=3)
+    parser.add_argument("--threads", type=report.at_least(1), default=None)
+    parser.add_argument("--corpus", choices=report.NAMES, action="append")
     options = parser.parse_args()
-    if not SHARED.exists():
-        sys.exit(f"the shared corpora are not in {SHARED}")
-    names = options.corpus or CORPORA
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: unpacked(name, Path(folder)) for name in names}
+        files = {path.stem: path for path in report.corpora((), folder, options.corpus or report.NAMES)}
         tokenizers = {"o200k": o200k(Path(folder)), "superbpe": superbpe()}
         for label, tok in tokenizers.items():
             for name, path in files.items():
@@ -81,23 +76,16 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def unpacked(name: str, folder: Path) -> Path:
-    """A corpus, decompressed."""
-    with lzma.open(SHARED / "corpora" / f"{name}.txt.xz") as source, (folder / f"{name}.txt").open("wb") as target:
-        shutil.copyfileobj(source, target)
-    return folder / f"{name}.txt"
-
-
 def o200k(folder: Path) -> bpe.Tokenizer:
     """OpenAI's vocabulary of 199,998 tokens."""
     path = folder / "o200k_base.tiktoken"
-    path.write_bytes(gzip.decompress((SHARED / "vocab" / "o200k_base.tiktoken.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((report.VOCABULARIES / "o200k_base.tiktoken.gz").read_bytes()))
     return bpe.Tokenizer.from_tiktoken(path, "o200k")
 
 
 def superbpe() -> bpe.Tokenizer:
     """SuperBPE's vocabulary of 200,000 tokens."""
-    vocab, merges = (SHARED / "vocab" / f"superbpe_t180k_{name}.gz" for name in ("vocab.json", "merges.txt"))
+    vocab, merges = (report.VOCABULARIES / f"superbpe_t180k_{name}.gz" for name in ("vocab.json", "merges.txt"))
     return bpe.Tokenizer.from_vocab_merges(vocab, merges, bpe.Pretokenizer.from_regex(SUPERWORDS))
 
 
