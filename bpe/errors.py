@@ -6,6 +6,7 @@ fix.
 
 from __future__ import annotations
 
+import numbers
 import operator
 import os
 from collections.abc import Iterator
@@ -102,6 +103,25 @@ def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> 
         limit = f"at least {least}" if most == COUNT_LIMIT else f"from {least} to {most}"
         raise ValueError(f"{name} is {number}; it must be {limit}")
     return number
+
+
+def check_sampling(name: str, share: object, seed: object) -> tuple[float, int]:
+    """Return a share of what is chosen at random, from 0 to 1, and a seed; None becomes a random seed.
+
+    Raises:
+        TypeError, ValueError: for a share that is not a number from 0 to 1, or a seed that is not an int.
+
+    """
+    if isinstance(share, bool) or not isinstance(share, numbers.Real):
+        raise TypeError(f"{name} is {typed(share)}; it must be a number from 0 to 1")
+    number = float(share)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name} is {share}; it must be from 0 to 1")
+    if seed is None:
+        return number, int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
+    return number, operator.index(seed)
 
 
 def check_iterable(name: str, value: object, rule: str) -> None:

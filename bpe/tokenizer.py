@@ -31,11 +31,11 @@ from bpe.encode.models.boundless import BoundlessEngine
 from bpe.encode.models.choosing import engine_of_spec
 from bpe.encode.offsets import Convention, Unit
 from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
-from bpe.errors import check_int, check_iterable, counted, error_context, shown, typed
+from bpe.errors import check_int, check_iterable, check_sampling, counted, error_context, shown, typed
 from bpe.formats import clip, tiktoken, vocab_merges
 from bpe.formats.loading import load_spec
 from bpe.formats.saving import save_spec
-from bpe.merge.splitting import Splits, check_sampling
+from bpe.merge.splitting import Splits
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab import pruning, reachability

@@ -5,14 +5,11 @@ Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020). Not here: th
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.engine import Engine
-from bpe.errors import typed
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.pipeline import Pretokens
 
@@ -52,21 +49,3 @@ class DropoutEncoder:
                 self._engine.refuse_unknown(data)
             parts.append(ids)
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
-
-
-def check_dropout(dropout: object, seed: object) -> tuple[float, int]:
-    """Validate the arguments `dropout` and `seed`; None becomes a random seed.
-
-    Raises:
-        TypeError, ValueError: for a dropout that is not a number from 0 to 1, or a seed that is not an int.
-
-    """
-    if isinstance(dropout, bool) or not isinstance(dropout, (int, float, np.floating)):
-        raise TypeError(f"dropout is {typed(dropout)}; it must be a number from 0 to 1")
-    if not 0 <= dropout <= 1:
-        raise ValueError(f"dropout is {dropout}; it must be from 0 (none) to 1 (no merge at all)")
-    if seed is None:
-        return float(dropout), int.from_bytes(os.urandom(8), "little")
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
-    return float(dropout), int(seed.__index__())

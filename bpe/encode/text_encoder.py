@@ -23,14 +23,14 @@ from bpe.corpus.blocks import Block, PathLike
 from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.encode.dropout import DropoutEncoder, check_dropout
+from bpe.encode.dropout import DropoutEncoder
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
 from bpe.encode.explain import explain_pieces, merge_steps
 from bpe.encode.models.picky import PickyEngine
 from bpe.encode.offsets import Convention, OffsetEncoder, Unit
 from bpe.encode.streams import encode_stream
 from bpe.encode.truncation import truncate
-from bpe.errors import check_choice, check_int, check_iterable, error_context, shown
+from bpe.errors import check_choice, check_int, check_iterable, check_sampling, error_context, shown
 from bpe.vocab.spec import refuse_events
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -87,7 +87,7 @@ class TextEncoder:
         """As `Tokenizer.encode`."""
         allowed = self._policy([text], options.allowed_special, options.disallowed_special)
         if chance := self._dropout(options.dropout):
-            dropout, seed = check_dropout(chance, options.seed)
+            dropout, seed = check_sampling("dropout", chance, options.seed)
             ids = self._dropout_encoder.encode(text, allowed, dropout, seed)
         else:
             ids = self._without_dropout.engine.encode(text, allowed)
@@ -170,7 +170,7 @@ class TextEncoder:
     def _encode_with_dropout(
         self, texts: Sequence[TextLike], threads: int, around: Around, options: BatchOptions
     ) -> TokenBatch:
-        chance, first = check_dropout(options.dropout, options.seed)
+        chance, first = check_sampling("dropout", options.dropout, options.seed)
         allowed = self._policy(texts, options.allowed_special, options.disallowed_special)
 
         def row(index: int) -> NDArray[np.uint32]:

@@ -6,13 +6,10 @@ does it. Not here: dropout, which merges at random (`_dropout.pyx`).
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
-from bpe.errors import typed
 from bpe.merge._splits import split_randomly
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
@@ -83,21 +80,3 @@ class Splits:
             new_offsets,
         )
         return out[: new_offsets[-1]].copy(), new_offsets
-
-
-def check_sampling(name: str, share: object, seed: object) -> tuple[float, int]:
-    """Validate a share of tokens and a seed; None becomes a random seed.
-
-    Raises:
-        TypeError, ValueError: for a share that is not a number from 0 to 1, or a seed that is not an int.
-
-    """
-    if isinstance(share, bool) or not isinstance(share, (int, float, np.floating)):
-        raise TypeError(f"{name} is {typed(share)}; it must be a number from 0 to 1")
-    if not 0 <= share <= 1:
-        raise ValueError(f"{name} is {share}; it must be from 0 to 1")
-    if seed is None:
-        return float(share), int.from_bytes(os.urandom(8), "little")
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
-    return float(share), int(seed.__index__())
