@@ -209,10 +209,16 @@ def _code(item: str) -> int:
     return int(item[2:], 16) if len(item) > 2 else ord(item[-1])  # noqa: FURB166 (the prefix is not that of base 0)
 
 
+@cache
+def _all_later() -> tuple[str, ...]:
+    """The characters that `regex` has assigned and Unicode 16 has not, in ascending order."""
+    return tuple(regex.findall(r"\P{Cn}", "".join(map(chr, codes("UNASSIGNED")))))
+
+
 @lru_cache(256)
 def _later(pattern: str) -> dict[int, str]:
     """For `str.translate`: characters that `regex` has assigned, Unicode 16 has not, and the pattern does not name."""
-    later = regex.findall(r"\P{Cn}", "".join(map(chr, codes("UNASSIGNED"))))  # in ascending order
+    later = list(_all_later())
     for match in re.finditer(_NAMED, pattern, re.DOTALL):
         first, last = _code(match["first"]), _code(match["last"] or match["first"])
         del later[bisect_left(later, first, key=ord) : bisect_right(later, last, key=ord)]
