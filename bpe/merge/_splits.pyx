@@ -60,12 +60,19 @@ def split_randomly(
     check_offsets(offsets, n_texts, ids.shape[0])
     check_offsets(first, n_ids, parts.shape[0])
     if parts.shape[1] != 2 or out_offsets.shape[0] != n_texts + 1 or after.shape[0] != tokens.shape[0]:
-        raise ValueError("the arrays do not fit together")
+        raise ValueError(
+            f"a split has {parts.shape[1]} parts, out_offsets has {out_offsets.shape[0]} entries, and the work spaces "
+            f"have {tokens.shape[0]} and {after.shape[0]}; there must be 2 parts, {n_texts + 1} entries, and work "
+            "spaces of one size"
+        )
     for text in range(n_texts):
-        n = offsets[text + 1] - offsets[text] + draws[text]
-        if draws[text] < 0 or n > tokens.shape[0] or n > 0xFFFFFFFF or (draws[text] and n == draws[text]):
-            raise ValueError(f"text {text} is to be drawn from {draws[text]} times; there is no room, or no token")
-        needed += n
+        n = offsets[text + 1] - offsets[text]
+        if not 0 <= draws[text] <= min(tokens.shape[0], 0xFFFFFFFF) - n or (draws[text] and not n):
+            raise ValueError(
+                f"text {text} has {n} tokens and {draws[text]} draws; there must be a token to draw from, and room for "
+                f"all in the {tokens.shape[0]} entries of `tokens`"
+            )
+        needed += n + draws[text]
     if needed > out.shape[0]:
         raise ValueError(f"out has {out.shape[0]} entries; it must have {needed}")
     out_offsets[0] = 0
