@@ -18,6 +18,7 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
 
 cdef enum:
     SHORT = 64                # symbols of a row, at most
+    IDS_PER_STEP = 4          # an entry of the heap takes as long as writing some four ids does elsewhere
 
 cdef struct Symbols:          # the tokens of single symbols at a position of a word
     const uint32_t* tokens    # by byte or code point; NO_TOKEN for none
@@ -82,6 +83,7 @@ cdef Py_ssize_t merge_in_passes(
     Scratch* scratch,
     size_t written,           # ids of the output, for `poll_if_due`
 ) except -1 nogil
+cdef int check_length(Py_ssize_t n) except -1 nogil
 cdef int merge_with_heap(
     const Merges* merges,
     const token_t* symbols,   # IN (n,): may be those of `scratch`

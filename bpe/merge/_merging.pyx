@@ -22,7 +22,6 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
 cdef enum:
-    IDS_PER_STEP = 4          # an entry of the heap takes as long as writing some four ids does elsewhere
     PAYING = 8                # a pass pays if it merges one symbol of so many
 
 
@@ -189,6 +188,14 @@ cdef Py_ssize_t apply_everywhere(
     return kept
 
 
+cdef int check_length(Py_ssize_t n) except -1 nogil:
+    """Raise ValueError if positions in a piece of n symbols do not fit in 32 bits."""
+    if <size_t>n >= NO_TOKEN:
+        with gil:
+            raise ValueError(f"a piece of {n} symbols is too long to merge; at most 2**32 - 2 fit: split the text")
+    return 0
+
+
 cdef int merge_with_heap(
     const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch, Ids* out
 ) except -1 nogil:
@@ -213,9 +220,7 @@ cdef int link_symbols(const Merges* merges, const token_t* symbols, Py_ssize_t n
     cdef Link* links
     cdef uint32_t none = <uint32_t>n
     cdef Py_ssize_t i
-    if <size_t>n >= NO_TOKEN:
-        with gil:
-            raise ValueError(f"a piece of {n} symbols is too long to merge; at most 2**32 - 2 fit: split the text")
+    check_length(n)
     scratch.links = <Link*>grown(scratch.links, &scratch.links_room, n, sizeof(Link))
     scratch.queue.entries = <uint64_t*>grown(scratch.queue.entries, &scratch.queue.room, n, sizeof(uint64_t))
     links = scratch.links

@@ -25,11 +25,8 @@ from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport pop, push
 from bpe.merge._merge_table cimport NO_MERGE, find_pair
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport Alphabet, Scratch, symbols_of
+from bpe.merge._merging cimport IDS_PER_STEP, Alphabet, Scratch, check_length, symbols_of
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-
-cdef enum:
-    IDS_PER_STEP = 4          # as in _merging.pyx
 
 cdef extern from *:
     """
@@ -63,7 +60,7 @@ cdef class EventMerger(Merger):
         Merger.__init__(self, merges, symbols)
         self.origins.ordered = False                       # nothing is known of what a token's own bytes become
         check_offsets(offsets, tokens.shape[0], parts.shape[0])
-        check_events(merges, events)
+        check_events(merges, symbols, events)
         n = len(merges.results) + tokens.shape[0]
         table, first = np.zeros((n + 1, 4), dtype=np.uint32), np.full(merges.limit + 1, NO_EVENT, dtype=np.uint32)
         table[merges.ranks, :2], table[merges.ranks, 2] = merges.pairs, merges.results
@@ -155,9 +152,7 @@ cdef class EventMerger(Merger):
         cdef token_t* begins
         cdef token_t* ends
         unknown[0] |= unknown_at >= 0
-        if <size_t>n >= NO_TOKEN:
-            with gil:
-                raise ValueError(f"a piece of {n} symbols is too long to merge; at most 2**32 - 2 fit: split the text")
+        check_length(n)
         scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, 2 * n, sizeof(token_t))
         begins, ends = scratch.symbols, scratch.symbols + n
         scratch.queue.n = 0
@@ -180,8 +175,8 @@ cdef class EventMerger(Merger):
         return 0
 
 
-cdef int check_events(merges, events) except -1:
-    """Raise ValueError unless events have tokens below the limit, and these keep their length in symbols."""
+cdef int check_events(merges, symbols, events) except -1:
+    """Raise ValueError unless events have tokens below the limit, and all tokens keep their length in symbols."""
     width, limit = events.width, merges.limit
     tokens, parts, lengths = events.tokens, events.parts, np.diff(events.offsets)
     given = np.concatenate((merges.ranks, events.split_at))
@@ -196,6 +191,11 @@ cdef int check_events(merges, events) except -1:
             raise ValueError(f"splits have tokens from {found.min()} to {found.max()}; they are from 0 to {limit - 1}")
     if limit and width.min() < 1:
         raise ValueError("a token has no symbol; each must have one at least")
+    others = [symbols.mark, symbols.unk]
+    for ids in (symbols.inner, symbols.last, symbols.first, symbols.only, symbols.of_bytes, others):
+        found = np.array([] if ids is None else ids, dtype=np.uint32)
+        if (width[found[found != NO_TOKEN]] != 1).any():
+            raise ValueError("the token of a symbol has more than one symbol; it must have one")
     if (lengths < 1).any() or not np.array_equal(width[merges.results], width[merges.pairs].sum(axis=1)):
         raise ValueError("a merge changes the number of symbols, or a split has no parts")
     if len(tokens) and not np.array_equal(np.add.reduceat(width[parts], events.offsets[: len(tokens)]), width[tokens]):

@@ -348,6 +348,7 @@ def test_events_are_checked(tok: bpe.Tokenizer) -> None:
         (EventList(one, one, starts, one, width[:3]), "lengths of"),
         (EventList(one + 1, one, starts, one, width), "do not have the indices"),
         (EventList(one, one, starts, one, width * 0), "a token has no symbol"),
+        (EventList(one, one, starts, one, width * 2), "the token of a symbol has more than one symbol"),
         (EventList(one, one, np.array([0, 2]), np.zeros(2, dtype=np.int32), width), "changes the number of symbols"),
         (EventList(none, none, starts, one, width), "there are 2 offsets"),
         (EventList(one, one, np.array([0, 5]), one, width), "offset 1 is 5"),
