@@ -228,15 +228,25 @@ BPE_INLINE static inline size_t bpe_find_segments(bpe_high_block *block, const u
 }
 
 /* Merge n <= BPE_BLOCK low tokens, but for long segments. */
-static void bpe_merge_block_plain(const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
+BPE_INLINE static inline void bpe_merge_block_at(
+    const bpe_high_table *table, int level, const uint32_t *low, size_t n, bpe_high_block *block) {
     size_t n_pairs, n_segments;
     memcpy(block->tokens, low, n * sizeof *low);
-    n_pairs = bpe_look_up_pairs(table, 0, block, bpe_list_pairs(table, low, n, block));
+#ifdef BPE_X86
+    n_pairs = level == 3 ? bpe_list_pairs_avx512(table, low, n, block) : bpe_list_pairs(table, low, n, block);
+#else
+    n_pairs = bpe_list_pairs(table, low, n, block);
+#endif
+    n_pairs = bpe_look_up_pairs(table, level, block, n_pairs);
     n_segments = bpe_find_segments(block, low, n, n_pairs);
     while (n_segments) {
         n_segments = bpe_merge_best(table, block, n_segments, &n_pairs);
-        bpe_look_up_pairs(table, 0, block, n_pairs);
+        bpe_look_up_pairs(table, level, block, n_pairs);
     }
+}
+
+static void bpe_merge_block_plain(const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
+    bpe_merge_block_at(table, 0, low, n, block);
 }
 
 /* Write n tokens without the holes; their number. Up to 16 more elements of `out` are written. */
@@ -255,14 +265,7 @@ static size_t (*bpe_without_holes)(const uint32_t *, size_t, uint32_t *) = bpe_w
 #ifdef BPE_X86
 BPE_FOR_PAIRS static void bpe_merge_block_avx512(
     const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
-    size_t n_pairs, n_segments;
-    memcpy(block->tokens, low, n * sizeof *low);
-    n_pairs = bpe_look_up_pairs(table, 3, block, bpe_list_pairs_avx512(table, low, n, block));
-    n_segments = bpe_find_segments(block, low, n, n_pairs);
-    while (n_segments) {
-        n_segments = bpe_merge_best(table, block, n_segments, &n_pairs);
-        bpe_look_up_pairs(table, 3, block, n_pairs);
-    }
+    bpe_merge_block_at(table, 3, low, n, block);
 }
 
 BPE_FOR_PAIRS static size_t bpe_without_holes_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {
