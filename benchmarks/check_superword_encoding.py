@@ -15,10 +15,11 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import tokenizers
+from check_superwords import KINDS
 from peers import SEPARATOR
 from report import at_least, corpora
 
@@ -30,11 +31,6 @@ DIGITS = {"type": "Digits", "individual_digits": False}
 GROUPS = {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavior": "Isolated", "invert": False}
 #: How published vocabularies divide text: by SuperBPE's steps, or not at all.
 STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGITS, GROUPS, BYTES]}, "whole": BYTES}
-KINDS: dict[str, Callable[[int], bpe.SuperWords]] = {
-    "lines": bpe.SuperWords,
-    "paper": bpe.SuperWords.paper,
-    "v2": bpe.SuperWords.v2,
-}
 #: What hostile text is made of.
 PARTS = (
     *(

@@ -39,10 +39,7 @@ def merge_steps(
     """
     ranks, whole = _ranks(spec), list(pieces)
     state = [
-        [(spec.vocabulary[piece], piece)]
-        if isinstance(piece, int)
-        else [(name, number) for name, number in engine.named_symbols(piece)]
-        for piece in whole
+        [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.named_symbols(piece) for piece in whole
     ]
     final = [[piece] if isinstance(piece, int) else engine.piece_ids(piece) for piece in whole]
     best = [_best_merge(symbols, ranks) for symbols in state]

@@ -4,9 +4,9 @@ When no low merge is left to apply, a row of low tokens is what the high merges 
 tokens, its leaves. A high merge joins the last leaf of its left part and the first leaf of its right part; two
 neighbouring low tokens that no high merge joins in this way stay apart, so the row is cut there, into *segments*:
 
-    low tokens   By| the| way|,| he| said|.|\n
-    segments     By the way|, he said|.|\n          if " said" and "." are joined by no high merge
-    ids          1 ("By the way"), 2 (", he" " said"), 1, 1
+    low tokens   By| the| way|,| he| said|.
+    segments     By the way|, he said|.            if " said" and "." are joined by no high merge
+    tokens       By the way|, he| said|.
 
 A segment is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
 merge makes a low token, which `ordered` says.

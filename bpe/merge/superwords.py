@@ -24,8 +24,8 @@ from bpe.pretokenize._piece_scanner import PieceRules
 from bpe.pretokenize.unit_rules import UNDIVIDED, Units, is_number
 from bpe.vocab.vocabulary import Vocabulary
 
-#: With a smaller share of low merges, segments are long, and the general way is as fast.
-LEAST_LOW = 8
+#: One merge in so many must be low at least; with fewer, segments are long, and the general way is as fast.
+_ONE_LOW_IN = 8
 _SPACE = 0x20
 
 
@@ -51,7 +51,7 @@ def superwords_of(
     """
     before, after = _bytes_joined(merges, vocabulary)
     n_low = _first_across_words(merges, vocabulary, before, after)
-    if n_low * LEAST_LOW < len(merges.ranks) or not len(merges.ranks):
+    if n_low * _ONE_LOW_IN < len(merges.ranks) or not len(merges.ranks):
         return None
     if units is None and n_low == len(merges.ranks):
         return None  # an ordinary vocabulary, whose pretokens are short

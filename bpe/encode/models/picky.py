@@ -89,7 +89,8 @@ class PickyEngine(Engine):
                 break
             event, what, parts = found
             state = _replaced(state, what, parts)
-            before, after = spelled((*what, *parts))[: len(what)], spelled((*what, *parts))[len(what) :]
+            names = spelled((*what, *parts))
+            before, after = names[: len(what)], names[len(what) :]
             kind = f"merge, {self._described(parts[0])}" if len(what) == 2 else "deletion"
             yield f"  {' + '.join(before)} -> {' '.join(after)}  (event {event}, {kind})    {' '.join(spelled(state))}"
         yield "  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in self.piece_ids(piece))
