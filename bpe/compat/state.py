@@ -14,6 +14,7 @@ from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
 from bpe.compat.sequences import Core
 from bpe.errors import FormatError
+from bpe.formats.huggingface.lengths import PADDING, TRUNCATION, read_padding, read_truncation
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 _STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
@@ -184,10 +185,9 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
             for each in top.get("added_tokens") or ()
         ]
         added = tuple(sorted(tokens, key=lambda each: each.id))
-        truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
-    except (AttributeError, KeyError, TypeError) as error:
-        reason = f"an added token, truncation or padding lacks a field, or has another type: {error}"
-        raise FormatError(reason, where="the file") from None
+    except (AttributeError, TypeError) as error:
+        raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
+    truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
     core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
     return State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
 
@@ -203,13 +203,17 @@ def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:
     }
 
 
-def _truncation_of(value: dict[str, Any] | None) -> Truncation | None:
-    if value is None:
+def _known(value: Any, names: tuple[str, ...]) -> Any:
+    """An object without the fields that `tokenizers` ignores; any other value as it is."""
+    return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
+
+
+def _truncation_of(value: Any) -> Truncation | None:
+    found = read_truncation(_known(value, TRUNCATION))
+    if found is None:
         return None
     strategies = {theirs: ours for ours, theirs in _STRATEGY_NAMES.items()}
-    return Truncation(
-        value["max_length"], value["stride"], strategies[value["strategy"]], value.get("direction", "Right").lower()
-    )
+    return Truncation(found.max_length, found.stride, strategies[found.strategy], found.direction.lower())
 
 
 def _padding_json(rule: PaddingRule | None) -> dict[str, Any] | None:
@@ -225,14 +229,13 @@ def _padding_json(rule: PaddingRule | None) -> dict[str, Any] | None:
     }
 
 
-def _padding_of(value: dict[str, Any] | None) -> PaddingRule | None:
-    if value is None:
+def _padding_of(value: Any) -> PaddingRule | None:
+    found = read_padding(_known(value, PADDING))
+    if found is None:
         return None
-    strategy = value["strategy"]
-    length = strategy["Fixed"] if isinstance(strategy, dict) else None
     return PaddingRule(
-        value["direction"].lower(), value["pad_id"], value["pad_type_id"], value["pad_token"], length,
-        value.get("pad_to_multiple_of"),
+        found.direction.lower(), found.pad_id, found.pad_type_id, found.pad_token, found.length,
+        found.pad_to_multiple_of,
     )  # fmt: skip
 
 

@@ -316,6 +316,31 @@ def test_files_there_and_back(lib: SimpleNamespace, tmp_path: Path) -> None:
             lib.Tokenizer.from_str(text)
 
 
+def test_truncation_and_padding_in_files(lib: SimpleNamespace) -> None:
+    tok = of_bytes(lib)
+    tok.enable_truncation(5, stride=1, strategy="only_first", direction="left")
+    tok.enable_padding(length=6, pad_id=3, direction="left", pad_to_multiple_of=4)
+    value = json.loads(tok.to_str())
+    for block in ("truncation", "padding"):  # further fields are ignored
+        same = lib.Tokenizer.from_str(json.dumps({**value, block: {**value[block], "more": 1}}))
+        assert json.loads(same.to_str()) == value
+    for block, field, bad in (
+        ("truncation", "max_length", -1),
+        ("truncation", "stride", "1"),
+        ("truncation", "direction", "Up"),
+        ("truncation", "strategy", "First"),
+        ("padding", "pad_id", "3"),
+        ("padding", "pad_token", 3),
+        ("padding", "direction", "left"),
+        ("padding", "strategy", "Longest"),
+        ("padding", "strategy", {"Fixed": "6"}),
+        ("padding", "pad_to_multiple_of", 2.5),
+    ):
+        with pytest.raises(Exception) as caught:  # noqa: PT011  # tokenizers raises Exception itself
+            lib.Tokenizer.from_str(json.dumps({**value, block: {**value[block], field: bad}}))
+        assert lib.Tokenizer is theirs.Tokenizer or block in str(caught.value)
+
+
 def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("hop hopped hopping 12\nhop hops 34\n" * 9)
     made = []
@@ -325,11 +350,13 @@ def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:
             [theirs.pre_tokenizers.Whitespace(), theirs.pre_tokenizers.Digits(individual_digits=True)]
         )
         trainer = theirs.trainers.BpeTrainer(special_tokens=["[UNK]"], show_progress=False, vocab_size=40)
+        tok.encode_special_tokens = True
         lines = (tmp_path / "words.txt").read_text().splitlines(True)
         if source == "file":
             tok.train([str(tmp_path / "words.txt")], trainer)
         else:
             tok.train_from_iterator(iter(lines) if source == "iterator" else [lines[:5], lines[5:]], trainer, length=18)
+        assert tok.encode_special_tokens is True
         assert tok.encode("hopped 12 é").tokens[-3:] == ["1", "2", "[UNK]"]
         assert "".join(tok.encode("hopping").tokens).replace("##", "") == "hopping"
         assert lib.Tokenizer.from_str(tok.to_str()).encode("hops").ids == tok.encode("hops").ids

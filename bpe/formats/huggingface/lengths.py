@@ -8,13 +8,17 @@ from bpe.formats.huggingface.spelling import token_id
 from bpe.formats.json_fields import as_object, get, make_at, refuse
 from bpe.vocab.post_processing import Padding, Truncation
 
+#: The fields of the two blocks.
+TRUNCATION = ("max_length", "strategy", "stride", "direction")
+PADDING = ("strategy", "direction", "pad_to_multiple_of", "pad_id", "pad_type_id", "pad_token")
+
 
 def read_truncation(value: object) -> Truncation | None:
     """The truncation block; None for null."""
     if value is None:
         return None
     where = "truncation"
-    item = as_object(value, where, ("max_length", "strategy", "stride", "direction"))
+    item = as_object(value, where, TRUNCATION)
     fields: dict[str, Any] = {name: get(item, where, name, int) for name in ("max_length", "stride")}
     fields["strategy"] = get(item, where, "strategy", str)
     fields["direction"] = get(item, where, "direction", str, "Right")
@@ -34,8 +38,7 @@ def read_padding(value: object) -> Padding | None:
     if value is None:
         return None
     where = "padding"
-    names = ("strategy", "direction", "pad_to_multiple_of", "pad_id", "pad_type_id", "pad_token")
-    item = as_object(value, where, names)
+    item = as_object(value, where, PADDING)
     fields: dict[str, Any] = {name: token_id(item.get(name), f"{where}.{name}") for name in ("pad_id", "pad_type_id")}
     strategy, multiple = item.get("strategy"), item.get("pad_to_multiple_of")
     if isinstance(strategy, dict):
