@@ -549,7 +549,7 @@ class Tokenizer:
         if trained is None:
             reference = load_tokenizers().Tokenizer.from_str(self.to_str())
             train(reference)
-            trained = parsed(reference.to_str().encode())
+            trained = replace(parsed(reference.to_str().encode()), as_text=self._state.as_text)
         with self._lock:
             self._handed.clear()
             self._state = trained
