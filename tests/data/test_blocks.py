@@ -311,7 +311,7 @@ def test_numbering_gives_padding_a_span_of_its_own() -> None:
 @pytest.mark.parametrize(
     "span",
     [[-1, 0, 1, 0], [2, 0, 1, 0], [0, -1, 1, 0], [0, 4, 1, 0], [0, 2, 3, 0], [0, 0, 0, 0], [0, 0, -5, 0],
-     [0, 0, 2**63 - 1, 0], [0, 2**63 - 1, 1, 0]],
+     [0, 0, 2**63 - 1, 0], [0, 2**63 - 1, 1, 0], [0, 2, 1, 0], [0, 0, 1, 0], [1, 1, 1, 0]],
 )  # fmt: skip
 def test_numbering_refuses_what_is_outside(span: list[int]) -> None:
     positions, documents = np.full((2, 3), 9), np.full((2, 3), 9)

@@ -64,8 +64,8 @@ def number_positions(
 ):
     """Number the positions of each span; what follows a row's last span is a span of document -1.
 
-    The spans of a row fill it from its beginning. IndexError for one that is outside the row, before anything is
-    written.
+    The first span of a row begins at 0, and each other one where the one before it ends. IndexError for a span that
+    does not, or that is outside the row, before anything is written.
     """
     cdef int64_t length = positions.shape[1], n_rows = positions.shape[0], row, at, count
     cdef int64_t[::1] filled = np.zeros(n_rows, dtype=np.int64)
@@ -74,13 +74,15 @@ def number_positions(
         raise ValueError("spans must have 4 columns, and positions and documents the same shape")
     for i in range(n):
         row, at, count = spans[i, 0], spans[i, 1], spans[i, 2]
-        if not (0 <= row < n_rows and 0 <= at <= length and 0 < count <= length + 1 - at):
-            raise IndexError(f"span {i} {row, at, count} is not in {n_rows} rows of {length} + 1")
+        if not (0 <= row < n_rows and at == filled[row] and 0 < count <= length + 1 - at):
+            raise IndexError(
+                f"span {i} {row, at, count} is not in {n_rows} rows of {length} + 1, or not next to the one before it"
+            )
+        filled[row] += count
     with nogil:
         for i in range(n):
             row, at = spans[i, 0], spans[i, 1]
             count = min(spans[i, 2], length - at)          # a row's last id has a label alone
             number_span(at, at + count, spans[i, 3], &positions[row, 0], &documents[row, 0])
-            filled[row] = max(filled[row], at + count)
         for row in range(n_rows):
             number_span(filled[row], length, -1, &positions[row, 0], &documents[row, 0])
