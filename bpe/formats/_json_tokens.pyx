@@ -66,17 +66,11 @@ cdef inline Py_ssize_t read_letters(JsonReader* reader, byte_t stop, byte_t* out
         if code < 32:
             return INVALID
         if code == c"\\":
-            if at + 1 >= end:
-                return INVALID
-            code = text[at + 1]
-            at += 2
-            if code == c"u":
-                if at + 4 > end:
-                    return INVALID
-                code = hexadecimal(text + at)
-                at += 4
-            elif code != c'"' and code != c"\\" and code != c"/":
+            at += 1
+            code = escaped_code(text + at, end - at)
+            if code < 0:
                 return NOT_LETTERS
+            at += 5 if text[at] == c"u" else 1
         elif code < 0x80:
             at += 1
         elif 0xC2 <= code <= 0xC7 and at + 1 < end and text[at + 1] & 0xC0 == 0x80:

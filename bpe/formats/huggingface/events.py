@@ -12,7 +12,7 @@ import numpy as np
 
 from bpe.errors import FormatError, shown
 from bpe.formats.json_fields import make_at
-from bpe.vocab.byte_letters import byte_letters, to_letters
+from bpe.vocab.byte_letters import to_letters
 from bpe.vocab.events import Events, timeline
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -42,14 +42,13 @@ def read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
         FormatError: for anything else. Whether the events fit the vocabulary is checked by `check_events`.
 
     """
-    letters = dict(enumerate(byte_letters()))
-    tokens = {token.decode("latin-1").translate(letters): number for token, number in vocabulary.ids.items()}
+    tokens = {to_letters(token): number for token, number in vocabulary.ids.items()}
     merges: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int]] = []
     n_deleted = 0
     for index, event in enumerate(listed):
         names = event if type(event) is list else (event,)
-        if len(names) != (2 if type(event) is list else 1) or not set(map(type, names)) == {str}:
+        if len(names) != (2 if type(event) is list else 1) or set(map(type, names)) != {str}:
             raise FormatError(
                 f'{shown(event)} is not an event; it must be a merge ["left", "right"], or the token that is deleted',
                 where=f"model.events[{index}]",

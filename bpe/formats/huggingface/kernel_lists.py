@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.utf8 import utf8_error
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface.spelling import byte_by_letter, spelled_all
 from bpe.formats.json_fields import load
@@ -34,11 +35,8 @@ class Located:
         pairs = None if tokens is None or tokens.end != end else tokens.merges(self.data, merges_start)
         if tokens is None or pairs is None or pairs[2] != merges_end:
             raise UnusualError
-        if not byte:
-            try:
-                self.data[start:end].decode()
-            except UnicodeDecodeError:
-                raise UnusualError from None
+        if not byte and utf8_error(memoryview(self.data)[start:end]) is not None:
+            raise UnusualError
         return KernelLists("byte" if byte else "char", tokens, *pairs[:2])
 
 
