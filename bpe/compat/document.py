@@ -17,6 +17,7 @@ from bpe.formats._json_tokens import value_end
 #: Numbers that stand for the vocab and the merges while `json` reads the rest.
 _PLACEHOLDERS = (8273645190382745103, 8273645190382745104)
 _VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
+_EMPTY = re.compile(rb"\{\s*\}")
 
 #: The fields of an added token, in the order in which `tokenizers` writes them.
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -74,7 +75,7 @@ class Model:
     @property
     def has_tokens(self) -> bool:
         """Whether the vocab has tokens."""
-        return len(self.vocab_json) > 4 or bool(self.vocab)
+        return _EMPTY.match(self.vocab_json) is None
 
     def json(self) -> bytes:
         """The model as JSON."""
@@ -83,7 +84,8 @@ class Model:
 
     def check(self) -> None:
         """Raise FormatError for a vocab or merges that are not JSON."""
-        if self.vocab is not None and not isinstance(_loaded(self.merges_json), list):
+        _ = self.vocab  # raises
+        if not isinstance(_loaded(self.merges_json), list):
             raise FormatError("merges must be a list", where="model.merges")
 
 

@@ -239,31 +239,30 @@ class Plan(PlanFields):
 
     Attributes:
         n_template: the number of tokens that the template adds to each text.
-        is_lazy: whether rows are left as they are until they are read: nothing is padded, and truncation cannot fail.
+        most: the most ids of a row that are kept; None where rows are not truncated.
+        must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
+        is_lazy: whether rows are left as they are until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
         kernel: encodes a short one faster, or None.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """
 
-    __slots__ = ("add_special", "after", "as_text", "before", "core", "most", "n_template", "rules")
+    __slots__ = ("add_special", "after", "as_text", "before", "core", "most", "must_truncate", "n_template", "rules")
 
     def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
         self.core, self.rules, self.add_special, self.as_text = core, rules, add_special, as_text
         self.before, self.after = rules.ends if add_special else NO_ENDS
         self.n_template = len(self.before) + len(self.after)
-        rule = rules.truncation
-        #: The most ids of a row that are kept; None where rows are not truncated.
-        self.most = None if rule is None else rule.max_length - self.n_template
+        rule, most = rules.truncation, None
+        self.must_truncate = False
+        if rule is not None:
+            most = rule.max_length - self.n_template
+            self.must_truncate = most <= 0 or rule.strategy == "only_second" or rule.stride >= most
+        self.most = most
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.plain_encoder(as_text)
         self.kernel = None if core.native is None else engine_of(core.native).fast_kernel
-
-    @property
-    def must_truncate(self) -> bool:
-        """Whether truncation has to run at once, because it leaves nothing, or fails."""
-        rule, most = self.rules.truncation, self.most or 0
-        return rule is not None and (most <= 0 or rule.strategy == "only_second" or rule.stride >= most)
 
     def ids(self, text: str) -> NDArray[np.uint32]:
         """The ids of a text, without those of the template."""
@@ -327,8 +326,6 @@ class Call(Fields):
         """The encodings of all rows, padded."""
         plan: Plan = self.plan
         n = 1 if self.bounds is None else len(self.bounds) - 1
-        if plan.is_lazy:
-            return rows_of(Encoding, self, n)
         made = [self.whole(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
         return padded(made, plan.rules.padding)
 

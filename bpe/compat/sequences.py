@@ -199,7 +199,7 @@ class Core:
     def plain_encoder(self, as_text: bool) -> tuple[Callable[[str], NDArray[np.uint32]], bool, str]:
         """(a function that encodes a text without special tokens, whether no text has one, what all names begin with).
 
-        Without a common beginning, the latter is "".
+        Without a common beginning, the third is "".
         """
         native = self.native
         if native is None:
