@@ -1,7 +1,8 @@
 """Bytes of a file, mapped into memory for reading without keeping the file open.
 
-The standard library's `mmap`, and so `np.memmap`, keeps a file descriptor for each mapping. A process may have some
-thousand descriptors (`ulimit -n`), and a corpus has more files than that; Linux allows 65,530 mappings.
+The standard library's `mmap`, and so `np.memmap`, keeps a file descriptor for each mapping; only Python 3.13 has an
+option, `trackfd`, that prevents it. A process may have some thousand descriptors (`ulimit -n`), and a corpus may have
+more files than that; Linux allows 65,530 mappings.
 """
 
 import os
@@ -35,7 +36,7 @@ cdef class Mapping:
         self.memory = mmap(NULL, self.length, PROT_READ, MAP_SHARED, file, start - self.lead)
         if self.memory == MAP_FAILED:
             self.memory = NULL
-            advice = "; see sysctl vm.max_map_count, of which a shard takes two or three" if errno == ENOMEM else ""
+            advice = "; see sysctl vm.max_map_count: a shard takes two or three mappings" if errno == ENOMEM else ""
             raise OSError(errno, os.strerror(errno) + advice)
 
     def __dealloc__(self):
