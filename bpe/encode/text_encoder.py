@@ -269,7 +269,10 @@ class TextEncoder:
 
     def _check_words_only(self, method: str) -> None:
         if self._spec.word_merges is not None:
-            raise ValueError(f"{method} follows merges within words only, and this tokenizer has merges across words")
+            raise ValueError(
+                f"{method} follows merges within words only, and this tokenizer has merges across words; call `tokens` "
+                "to see the result"
+            )
 
     def typed_token(self, token: bytes) -> Any:
         """A token as its model has it: bytes, or str in a character model."""
