@@ -255,6 +255,11 @@ class SimpleAdapter(Adapter):
     thread_safe = False
 
     def __init__(self, tokenizer: Any, name: str, vocab: Mapping[Any, int], encode: Callable[[list[str]], Any]) -> None:
+        for token, number in vocab.items():
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
+                raise ValueError(
+                    f"the vocab of {name} gives {shown(token)} the id {shown(number)}; ids must be whole numbers from 0"
+                )
         self.name, self.tokenizer, self._vocab, self._encode = name, tokenizer, vocab, encode
         self.limit, self.vocab_size = max(vocab.values(), default=-1) + 1, len(vocab)
 
@@ -273,14 +278,16 @@ class SimpleAdapter(Adapter):
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""
         found = self._encode(texts)
-        if isinstance(found, TokenBatch):
-            return found
-        rows = [getattr(row, "ids", row) for row in found]
+        rows = found if isinstance(found, TokenBatch) else [getattr(row, "ids", row) for row in found]
         if len(rows) != len(texts):
             raise ValueError(
                 f"{self.name}.encode_batch gave {len(rows)} rows for {len(texts)} texts; it must be one each"
             )
-        return TokenBatch.from_lists(rows)
+        batch = rows if isinstance(rows, TokenBatch) else TokenBatch.from_lists(rows)
+        greatest = int(batch.ids.max(initial=0))
+        if len(batch.ids) and greatest >= self.limit:
+            raise ValueError(f"{self.name}.encode_batch gave the id {greatest}; each id must be in its vocab")
+        return batch
 
     def decode_each(self, numbers: list[int]) -> list[str]:
         """The text of each of some ids by itself."""

@@ -83,6 +83,8 @@ def corpora_of(
     for name, each in named.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a corpus is {typed(name)}; it must be a str")
+        if not name and len(named) > 1:
+            raise ValueError("the name of a corpus is ''; of several corpora, each must have a name that is not empty")
         if what == "files" or (what is None and _names_files(each)):
             sources = Sources.of(each, separator, per_line, encoding_errors)
             found.append(Corpus(name, sources=sources))

@@ -189,8 +189,9 @@ def comparison(evaluation: Evaluation) -> list[str]:
                 continue
             first = evaluation.results[0].corpora[name] if name else evaluation.results[0].total
             where = f"{name}: " if name else ""
-            difference, baseline = _difference(relative, range_), evaluation.results[0].name
-            lines.append(f"{where}{result.name} takes {difference} than {baseline}{_why(first, each)}.")
+            how_many = "as many tokens as" if relative == 1 else f"{_difference(relative, range_)} than"
+            baseline = evaluation.results[0].name
+            lines.append(f"{where}{result.name} takes {how_many} {baseline}{_why(first, each)}.")
         found.append("\n".join(lines))
     return [each for each in found if each]
 

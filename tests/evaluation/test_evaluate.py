@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
+import bpe.report
 from bpe.evaluation import corpora, grouping, metrics
 from bpe.evaluation.adapters import adapt
 from bpe.evaluation.result import Evaluation
@@ -339,6 +340,28 @@ def test_tokens_of_another_length_than_the_text_are_only_counted() -> None:
     assert found["single_token_words_interval"] is None
 
 
+@pytest.mark.parametrize(
+    ("vocab", "ids", "message"),
+    [
+        ({"a": 0}, [5], "gave the id 5; each id must be in its vocab"),
+        ({}, [0], "gave the id 0"),
+        ({"a": -1, "b": 0}, [0], "gives 'a' the id -1; ids must be whole numbers"),
+        ({"a": "0"}, [0], "gives 'a' the id '0'"),
+    ],
+)
+def test_a_vocab_that_does_not_fit_its_ids(vocab: dict[str, Any], ids: list[int], message: str) -> None:
+    class Wrong:
+        def __init__(self) -> None:
+            self.vocab = vocab
+
+        def encode_batch(self, texts: list[str]) -> list[list[int]]:
+            return [ids for _ in texts]
+
+    for use in (lambda: bpe.evaluate(Wrong(), texts=["a"]), lambda: bpe.report.page_html(Wrong(), texts="a")):
+        with pytest.raises(ValueError, match=message):
+            use()
+
+
 def test_reachability() -> None:
     tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
     spec = tok.spec
@@ -380,6 +403,7 @@ def test_results_for_people_and_data_frames(tok: bpe.Tokenizer, other: bpe.Token
     assert "fewer tokens" in text or "more tokens" in text
     assert "ko" in text
     assert repr(found) == "<bpe.Evaluation of a, b, en, ko>"
+    assert str(bpe.evaluate({"a": tok, "b": tok}, texts=["low"])).count("b takes as many tokens as a.") == 1
     assert [result.name for result in found] == ["a", "b"]
     assert found["b"]["ko"]["tokens"] == found[1].corpora["ko"].to_dict()["tokens"]
     assert found["a"].counts.sum() == found["a"]["tokens"]
@@ -412,6 +436,7 @@ def test_an_empty_corpus(tok: bpe.Tokenizer) -> None:
         ({"texts": {"en": "one text"}}, "one str"),
         ({"texts": {}}, "empty mapping"),
         ({"texts": {1: ["a"]}}, "name of a corpus is 1"),
+        ({"texts": {"": ["a"], "b": ["b"]}}, "name of a corpus is ''; of several"),
         ({"texts": ["a"], "per_line": True}, "per_line is given"),
         ({"texts": ["a"], "reference": "ko"}, "reference is 'ko'"),
         ({"texts": ["a"], "words": "letters"}, "words is 'letters'"),
