@@ -17,6 +17,9 @@ from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
+from bpe.training._loop cimport (
+    BY_FIRST, NO_PAIRS, RARE, Compared, LearnedMerge, TieBreak, set_order, spelled_token,
+)
 from bpe.training._pair_heap cimport Entry, Heap, heapify, pop, push
 from bpe.training._pair_merge cimport (
     SPARE, Pool, TrainingState, first_position, free_state, merge_pair, tokens_removed,
@@ -29,56 +32,7 @@ from bpe.training._veto cimport MOST_FORBIDDEN, Veto, is_refused, is_vetoed, ref
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy
-
-cdef enum TieBreak:
-    BY_ID = 0
-    BY_FIRST = 1
-    BY_SMALLEST = 2
-    BY_GREATEST = 3
-
-cdef enum Stop:
-    RUNNING = 0
-    NO_PAIRS = 1
-    RARE = 2                  # the best pair is below min_frequency
-
-
-cdef struct LearnedMerge:
-    count_t left
-    count_t right
-    count_t token
-    count_t count
-    count_t removed           # by how many tokens the corpus became shorter
-
-
-# Ties by the tokens' bytes --------------------------------------------------------------------------------------------
-
-cdef int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef const Token* first = &tokens.items[a]
-    cdef const Token* second = &tokens.items[b]
-    cdef int found = memcmp(
-        tokens.bytes + first.offset, tokens.bytes + second.offset, min(first.size, second.size)
-    )
-    if found:
-        return found
-    return (first.size > second.size) - (first.size < second.size)
-
-
-cdef int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    """Order two pairs as (left bytes, right bytes)."""
-    cdef const TrainingState* state = <const TrainingState*>context
-    cdef const TrackedPair* first = &state.pairs.items[a.pair]
-    cdef const TrackedPair* second = &state.pairs.items[b.pair]
-    cdef int found = compare_tokens(&state.tokens, first.left, second.left)
-    return found if found else compare_tokens(&state.tokens, first.right, second.right)
-
-
-cdef bint smaller_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    return compare_pairs(context, a, b) < 0
-
-
-cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    return compare_pairs(context, a, b) > 0
+from libc.string cimport memcpy
 
 
 # Remaining pairs ------------------------------------------------------------------------------------------------------
@@ -136,6 +90,7 @@ cdef class Trainer:
     cdef TrainingState state
     cdef Plan plan
     cdef Heap heap
+    cdef Compared compared
     cdef TieBreak tie_break
     cdef bytes forbidden              # the memory of `state.veto.strings`
     cdef bytes scripts                # and of `state.veto.scripts`
@@ -191,11 +146,7 @@ cdef class Trainer:
         self.take_memory(memory)
         self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.state.symbols.n // self.least))
         self.teams = (self.team,)
-        self.heap.context = &self.state
-        if self.tie_break == BY_SMALLEST:
-            self.heap.before = smaller_strings
-        elif self.tie_break == BY_GREATEST:
-            self.heap.before = greater_strings
+        set_order(&self.heap, &self.compared, &self.state.tokens, &self.state.pairs, self.tie_break)
 
     cdef int set_veto(self, rule) except -1:
         """Set which pairs are never merged."""
@@ -306,13 +257,20 @@ cdef class Trainer:
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
-    cdef token_t allowed_token(self, const TrackedPair* pair) except? 0xFFFFFFFF nogil:
-        """The token of a pair as `token_of` gives it, unless the veto by Python refuses it."""
+    cdef token_t allowed_token(self, uint32_t number) except? 0xFFFFFFFF nogil:
+        """The token of a pair as `token_of` gives it, unless the veto by Python refuses it.
+
+        NO_TOKEN if the pair must not be merged; then it is not offered again, in this epoch or another.
+        """
+        cdef TrackedPair pair = self.state.pairs.items[number]
         cdef token_t token = token_of(&self.state, pair.left, pair.right)
         if token != NO_TOKEN and self.asks:
             with gil:
                 if self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count):
-                    return NO_TOKEN
+                    token = NO_TOKEN
+        if token == NO_TOKEN:
+            self.state.pairs.items[number].count = 0
+            refuse(&self.state.refused, pair.left, pair.right)
         return token
 
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
@@ -367,11 +325,8 @@ cdef class Trainer:
                 token = NO_TOKEN
                 if number != NO_PAIR:
                     pair = self.state.pairs.items[number]
-                    token = self.allowed_token(&pair)
-                    if token == NO_TOKEN:
-                        self.state.pairs.items[number].count = 0     # not offered again in this epoch
-                        refuse(&self.state.refused, pair.left, pair.right)
-                    else:
+                    token = self.allowed_token(number)
+                    if token != NO_TOKEN:
                         self.merge(number, token)
             if token != NO_TOKEN:
                 merges.append((pair.left, pair.right, token, pair.count))
@@ -392,9 +347,7 @@ cdef class Trainer:
                 if number == NO_PAIR:
                     break
                 pair = self.state.pairs.items[number]
-                if self.allowed_token(&pair) == NO_TOKEN:
-                    self.state.pairs.items[number].count = 0     # not offered again in this epoch
-                    refuse(&self.state.refused, pair.left, pair.right)
+                if self.allowed_token(number) == NO_TOKEN:
                     continue
                 push(&self.heap, self.entry_of(number))
             return pair.left, pair.right, pair.count
@@ -433,10 +386,7 @@ cdef class Trainer:
 
     def spelled(self, size_t token):
         """The bytes of a token."""
-        if token >= self.state.tokens.n:
-            raise ValueError(f"token {token} does not exist; the vocabulary has {self.state.tokens.n} tokens")
-        cdef Token* found = &self.state.tokens.items[token]
-        return self.state.tokens.bytes[found.offset : found.offset + found.size]
+        return spelled_token(&self.state.tokens, token)
 
     def token_bytes(self, size_t first):
         """The bytes of the tokens from id `first` on, and whether each ends with the end-of-word mark."""

@@ -14,14 +14,15 @@ Each event, a merge or a split at one position, changes the counts at once. The 
 pair whose count rose is pushed again, an entry with another count than its pair's is out of date.
 
 Cost: a few lookups of pairs for each occurrence that is merged or split, and some 5 bytes for each position in a list.
-Prefetching positions made Korean's merges 7.0 → 5.5 s, three positions in a node instead of one 5.5 → 3.9. Not here:
-what is deleted and why (`bpe/training/picky/option.py`).
+docs/decisions.md says what prefetching and three positions in a node gain. Not here: what is deleted and why
+(`option.py`).
 """
 
 import numpy as np
 
 from bpe.base._memory cimport grown, prefetch
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.training._loop cimport NO_PAIRS, RARE, Compared, LearnedMerge, TieBreak, set_order, spelled_token
 from bpe.training._pair_heap cimport Entry, Heap, pop, push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe.training._symbol_array cimport Symbols, class_of, free_symbols, write_symbols
@@ -29,16 +30,7 @@ from bpe.training._token_table cimport Token, Tokens, add_token, free_tokens, jo
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcmp, memcpy
-
-cdef enum TieBreak:           # as in `TIE_BREAKS` of options.py
-    BY_ID = 0
-    BY_SMALLEST = 2
-    BY_GREATEST = 3
-
-cdef enum Stop:
-    NO_PAIRS = 1
-    RARE = 2                  # the best pair is below min_frequency
+from libc.string cimport memcpy
 
 cdef enum:
     PER_NODE = 3
@@ -65,48 +57,13 @@ cdef struct TokenState:       # what else is known of a token
     token_t right
     bint deleted
 
-cdef struct MergeRow:
-    count_t left
-    count_t right
-    count_t token
-    count_t count
-    count_t removed           # by how many tokens the corpus became shorter
-
 cdef struct DeletionRow:
     count_t merge             # the number of the merge before it
     count_t token
 
-cdef struct Compared:         # what ties are decided by
-    const Tokens* tokens
-    const TrackedPairs* pairs
-
 
 cdef int compare_positions(const void* a, const void* b) noexcept nogil:
     return (<const cell_t*>a)[0] > (<const cell_t*>b)[0] or -((<const cell_t*>a)[0] < (<const cell_t*>b)[0])
-
-
-cdef int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef const Token* first = &tokens.items[a]
-    cdef const Token* second = &tokens.items[b]
-    cdef int found = memcmp(tokens.bytes + first.offset, tokens.bytes + second.offset, min(first.size, second.size))
-    return found if found else (first.size > second.size) - (first.size < second.size)
-
-
-cdef int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    """Order two pairs as (left bytes, right bytes)."""
-    cdef const Compared* compared = <const Compared*>context
-    cdef const TrackedPair* first = &compared.pairs.items[a.pair]
-    cdef const TrackedPair* second = &compared.pairs.items[b.pair]
-    cdef int found = compare_tokens(compared.tokens, first.left, second.left)
-    return found if found else compare_tokens(compared.tokens, first.right, second.right)
-
-
-cdef bint smaller_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    return compare_pairs(context, a, b) < 0
-
-
-cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    return compare_pairs(context, a, b) > 0
 
 
 cdef class PickyLearner:
@@ -135,11 +92,10 @@ cdef class PickyLearner:
     cdef size_t parts_room
     cdef Heap heap
     cdef Compared compared
-    cdef TieBreak tie_break
     cdef count_t least                # the least count of a pair that is merged
     cdef uint64_t max_length
     cdef double threshold
-    cdef MergeRow* merged
+    cdef LearnedMerge* merged
     cdef size_t n_merged
     cdef size_t merged_room
     cdef DeletionRow* deleted
@@ -174,7 +130,6 @@ cdef class PickyLearner:
 
         """
         cdef size_t i
-        self.tie_break = <TieBreak><int>rule.tie_break
         self.least = max(<count_t>rule.min_frequency, 1)
         self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
         for token, ends_word, reserved, length in start.tokens:
@@ -189,12 +144,7 @@ cdef class PickyLearner:
         for i in range(self.tokens.n):
             self.add_state(<token_t>i, NO_TOKEN, NO_TOKEN)
         self.n_live = self.tokens.n
-        self.compared.tokens, self.compared.pairs = &self.tokens, &self.pairs
-        self.heap.context = &self.compared
-        if self.tie_break == BY_SMALLEST:
-            self.heap.before = smaller_strings
-        elif self.tie_break == BY_GREATEST:
-            self.heap.before = greater_strings
+        set_order(&self.heap, &self.compared, &self.tokens, &self.pairs, <TieBreak><int>rule.tie_break)
         with nogil:
             self.count_pairs()
 
@@ -486,9 +436,9 @@ cdef class PickyLearner:
         cdef TrackedPair pair = self.pairs.items[number]
         cdef token_t token = self.token_of(number)
         cdef count_t made
-        cdef MergeRow* row
+        cdef LearnedMerge* row
         self.make_token(pair.left, pair.right, token)
-        self.merged = <MergeRow*>grown(self.merged, &self.merged_room, self.n_merged + 1, sizeof(MergeRow))
+        self.merged = <LearnedMerge*>grown(self.merged, &self.merged_room, self.n_merged + 1, sizeof(LearnedMerge))
         row = &self.merged[self.n_merged]
         row.left, row.right, row.token, row.count = pair.left, pair.right, token, pair.count
         self.n_merged += 1
@@ -508,7 +458,7 @@ cdef class PickyLearner:
 
         """
         cdef uint32_t number
-        cdef MergeRow* row
+        cdef LearnedMerge* row
         merges = []
         while <size_t>len(merges) < most and self.n_live < most_tokens and not self.stop:
             PyErr_CheckSignals()
@@ -528,10 +478,7 @@ cdef class PickyLearner:
 
     def spelled(self, size_t token):
         """The bytes of a token."""
-        if token >= self.tokens.n:
-            raise ValueError(f"token {token} does not exist; there are {self.tokens.n} tokens")
-        cdef Token* found = &self.tokens.items[token]
-        return self.tokens.bytes[found.offset : found.offset + found.size]
+        return spelled_token(&self.tokens, token)
 
     def merges(self):
         """All merges learned: int64 (n, 4), each left, right, token, count."""
@@ -545,7 +492,7 @@ cdef class PickyLearner:
         rows = np.empty((self.n_merged, 5), dtype=np.int64)
         cdef int64_t[:, ::1] cells = rows
         if self.n_merged:
-            memcpy(&cells[0, 0], self.merged, self.n_merged * sizeof(MergeRow))
+            memcpy(&cells[0, 0], self.merged, self.n_merged * sizeof(LearnedMerge))
         return rows
 
     def deletions(self):
