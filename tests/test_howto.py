@@ -73,6 +73,14 @@ def apply_page(root: Path, page: Path) -> set[str]:
 CHANGING = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
+def kernels_with(folder: Path, changed: set[str]) -> set[str]:
+    """The kernels that include a changed .pxd file."""
+    modules = [path.removesuffix(".pxd").replace("/", ".") for path in changed if path.endswith(".pxd")]
+    kernels = [path for path in folder.rglob("*.pyx") if modules]
+    found = [path for path in kernels if any(f"{name} cimport" in path.read_text(encoding="utf-8") for name in modules)]
+    return {path.relative_to(folder).as_posix() for path in found}
+
+
 @pytest.mark.parametrize("page", CHANGING, ids=[page.stem for page in CHANGING])
 def test_changes_apply_and_compile(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("Cython")
@@ -81,7 +89,7 @@ def test_changes_apply_and_compile(page: Path, tmp_path: Path) -> None:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unwanted)
     changed = apply_page(tmp_path, page)
     assert changed
-    for path in sorted(changed):
+    for path in sorted(changed | kernels_with(tmp_path, changed)):
         if path.endswith(".py"):
             compile((tmp_path / path).read_text(encoding="utf-8"), path, "exec")
         elif path.endswith(".pyx"):
