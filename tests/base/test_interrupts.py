@@ -103,7 +103,7 @@ def test_decoding_ends_at_a_signal() -> None:
 
 def test_training_ends_at_a_signal() -> None:
     counts = bpe.count_words(texts=["low lower lowest"])
-    trainer, target, *_ = learning._start_trainer(counts, TrainOptions(num_merges=5), False, None, 1)
+    trainer, target, *_ = learning._start_trainer(counts, TrainOptions(num_merges=5), learning.Execution())
     assert not with_signal(partial(trainer.run, 5, target))
     assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), target)) == 5
 
