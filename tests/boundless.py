@@ -51,13 +51,21 @@ def pair_counts(words: Iterable[tuple[Symbols, int]]) -> dict[tuple[bytes, bytes
 
 
 def learn(
-    words: dict[Symbols, int], most: int, taken: Iterable[bytes], least: int = 1
+    words: dict[Symbols, int],
+    most: int,
+    taken: Iterable[bytes],
+    least: int = 1,
+    refused: Callable[[bytes, bytes], bool] = lambda left, right: False,
 ) -> tuple[list[Merge], dict[Symbols, int]]:
-    """Up to `most` merges, and the words after them. No merge makes a token in `taken`."""
+    """Up to `most` merges, and the words after them. No merge makes a token in `taken`, or is `refused`."""
     known, merges = set(taken), []
     while len(merges) < most:
         counts = pair_counts(words.items())
-        found = [(-count, pair) for pair, count in counts.items() if pair[0] + pair[1] not in known and count >= least]
+        found = [
+            (-count, pair)
+            for pair, count in counts.items()
+            if pair[0] + pair[1] not in known and count >= least and not refused(*pair)
+        ]
         if not found:
             break
         negative, (left, right) = min(found)
@@ -99,15 +107,27 @@ def train(
     eligible: Callable[[bytes], bool],
     specials: Sequence[bytes] = (),
     least: int = 1,
+    seeds: Sequence[tuple[bytes, bytes]] = (),
+    refused: Callable[[bytes, bytes], bool] = lambda left, right: False,
 ) -> Trained:
-    """Train to `size` tokens, the special tokens and 256 bytes included; the SuperBPE variant with a `transition`."""
+    """Train to `size` tokens, the special tokens and 256 bytes included; the SuperBPE variant with a `transition`.
+
+    The merges of `seeds` are made first, and keep their places. Those that are `refused` are not learned.
+    """
     base = 256 + len(specials)
+    given = [(left, right, 1 << 62) for left, right in seeds]
     words: dict[Symbols, int] = {}
     for document in documents:
         for word in document:
             symbols = tuple(bytes([byte]) for byte in word)
             words[symbols] = words.get(symbols, 0) + 1
-    word_merges, _ = learn(words, (size if transition is None else transition) - base, specials, least)
+    seeded: dict[Symbols, int] = {}
+    for symbols, count in words.items():
+        after = merged(symbols, given)
+        seeded[after] = seeded.get(after, 0) + count
+    most = (size if transition is None else transition) - base - len(given)
+    known = {*specials, *(left + right for left, right in seeds)}
+    word_merges = given + learn(seeded, most, known, least, refused)[0]
 
     cut = [[merged(tuple(bytes([byte]) for byte in word), word_merges) for word in each] for each in documents]
     counted: dict[Symbols, int] = {}
@@ -116,13 +136,13 @@ def train(
     taken = {*specials, *(left + right for left, right, _ in word_merges), *(bytes([byte]) for byte in range(256))}
     if transition is not None:
         more = size - base - len(word_merges)
-        return Trained(word_merges, learn(counted, more, taken, least)[0])
+        return Trained(word_merges, learn(counted, more, taken, least, refused)[0])
 
     replayed: list[Merge] = []
     supers: list[Merge] = []
     while base + len(replayed) + len(supers) < size:
         following = word_merges[len(replayed)] if len(replayed) < len(word_merges) else None
-        best, after = learn(counted, 1, taken, least)
+        best, after = learn(counted, 1, taken, least, refused)
         if best and (following is None or best[0][2] > following[2]):
             counted = after
             taken.add(best[0][0] + best[0][1])

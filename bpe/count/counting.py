@@ -146,7 +146,7 @@ def count_into(
     total = source.size if isinstance(source, Sources) else None
     text = source.text_size if isinstance(source, Sources) else None
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
-    tables = _Tables(threads, slots, max_memory)
+    tables = Tables(threads, slots, max_memory)
 
     def count(numbered: tuple[int, Block]) -> int:
         number, block = numbered
@@ -184,8 +184,15 @@ def _blocks(
     return row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
 
 
-class _Tables:
-    """The threads' tables, and those that were spilled to disk."""
+class Tables:
+    """The threads' tables, and those that were spilled to disk.
+
+    Args:
+        threads: the number of threads.
+        slots: how many slots a new table has.
+        max_memory: the most bytes that the process may have; tables are spilled before that. None for no limit.
+
+    """
 
     def __init__(self, threads: int, slots: int, max_memory: int | None) -> None:
         self._threads = threads

@@ -4,7 +4,8 @@ In come a corpus or counts and the options; out comes a tokenizer. The files, in
 
 - `train.py` `bpe.train`, `run.py` its stages; `extend.py` `bpe.extend`, which extends a vocabulary, with `encoded.py`
   (words as its ids); `options.py` the validated options;
-- `superwords.py` training in two stages, `boundless.py` merges of whole words, `picky` deletions of tokens;
+- `superwords.py` training in two stages, `boundless.py` merges of whole words, which `runs.py` counts in sequence,
+  `picky` deletions of tokens;
 - `fair.py` and `parity.py` training by language; `seeds.py` given tokens; `merge_rules.py` (`_veto.pxd`) merges that
   are never made; `adapting.py` smaller vocabularies by a corpus;
 - `words.py`, `kernel_input.py` the kernel's input; `alphabet.py` the initial tokens; `trainer.py` drives the kernel;

@@ -13,45 +13,37 @@ So both phases are learned one after the other, and step 4 is a merge of two lis
 supermerge needs it: no supermerge counts more than the word merge that made a part of it, and that one goes first.
 
 Sources: Schmidt et al., "Boundless Byte Pair Encoding" (2025, arXiv 2504.00178) and "Faster Superword Tokenization"
-(2026, arXiv 2604.05192). Not here: encoding (`bpe/encode/models/boundless.py`), the loop (`_trainer.pyx`).
+(2026, arXiv 2604.05192). Not here: encoding (`bpe/encode/models/boundless.py`), the
+runs (`runs.py`), the loop (`_trainer.pyx`).
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
-from bpe.base.utf8 import TextLike
-from bpe.corpus.documents import arrow_documents
-from bpe.corpus.sources import Sources
-from bpe.count._word_table import WordTable
-from bpe.encode.models.boundless import MarkedEngine
+from bpe.count.word_counts import WordCounts
 from bpe.errors import counted
-from bpe.text.matching import compiled
 from bpe.training._trainer import Trainer
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.options import OnMerge, TrainOptions
-from bpe.training.superwords import SuperWords, check_rereadable
+from bpe.training.superwords import SuperWords, check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, Execution, log, make_trainer, memory_for_pairs
-from bpe.training.words import SYMBOL_LIMIT, Words
+from bpe.training.words import Words
+from bpe.vocab.pruning import truncated
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
 
-#: The bytes of text that are encoded at once.
-TEXT_PER_STEP = 32 << 20
-
-_EMPTY = np.empty(0, dtype=np.int64)
+#: The count of a word merge that goes before every merge of words.
+FIRST = ID_LIMIT << 31
 
 
 def check_boundless(
@@ -60,7 +52,7 @@ def check_boundless(
     """Check what `bpe.train` is given beside `superwords` of the kind "boundless".
 
     Raises:
-        TypeError: for counts, or texts that can be read only once.
+        TypeError: for counts that are not those of both phases, or texts that can be read only once.
         ValueError: for options that contradict it.
 
     """
@@ -69,46 +61,73 @@ def check_boundless(
             "superwords are for byte models without an end-of-word mark and an unknown token; leave model, "
             "end_of_word and unk_token out"
         )
-    least = superwords.transition or 1
-    if options.vocab_size is None or options.vocab_size < least or options.sizes:
-        given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {options.vocab_size}"
-        given = f"it is {list(options.sizes)}" if options.sizes else given
-        raise ValueError(f'superwords of the kind "boundless" need one vocab_size, of at least {least}; {given}')
+    least, sizes = superwords.transition or 1, options.sizes or (options.vocab_size,)
+    if any(size is None or size < least for size in sizes):
+        given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {min(sizes)}"  # type: ignore[type-var]
+        raise ValueError(f'superwords of the kind "boundless" need a vocab_size of at least {least}; {given}')
     if options.tie_break not in ("id", "smallest"):
         raise ValueError(
             f'tie_break is {options.tie_break!r}; superwords of the kind "boundless" always take the smallest pair of '
             "byte strings: leave it out"
         )
-    if counts is not None:
-        raise TypeError(
-            'superwords of the kind "boundless" count words, and then runs of words; pass files= or texts=, not counts='
-        )
+    words_only = superwords.transition is not None and superwords.transition == options.vocab_size
+    if counts is not None and not (words_only and isinstance(counts, WordCounts)):
+        check_two_counts(counts)
+        if superwords.transition is None and len(set(sizes)) > 1:
+            raise ValueError(
+                f"vocab_size is {list(sizes)}, but counts has runs of words of one size, and without a transition each "
+                "size has its own; train to one size, or pass files= or texts="
+            )
     check_rereadable(texts, source)
 
 
 def word_options(superwords: SuperWords, options: TrainOptions) -> TrainOptions:
     """The options of the word phase."""
     size = options.vocab_size if superwords.transition is None else superwords.transition
-    return replace(options, vocab_size=size, tie_break="smallest", disjoint=True)
+    sizes = options.sizes if superwords.transition is None else ()
+    return replace(options, vocab_size=size, sizes=sizes, tie_break="smallest", disjoint=True)
 
 
 @dataclass(frozen=True)
 class WordPhase:
-    """The result of the word phase: the tokenizer, the record, and the count of each of its merges."""
+    """The result of the word phase.
+
+    Attributes:
+        spec: the tokenizer.
+        training: the record.
+        counts: the count of each merge; FIRST for seeds.
+
+    """
 
     spec: TokenizerSpec
     training: Training
     counts: NDArray[np.int64]
+
+    def at_size(self, size: int) -> WordPhase:
+        """The result of a word phase that ends at so many tokens."""
+        removed = len(self.spec.vocabulary) - size
+        if removed <= 0:
+            return self
+        kept = len(self.counts) - removed
+        training = replace(self.training, merges=kept, stopped=None)
+        return WordPhase(truncated(self.spec, size), training, self.counts[:kept])
 
 
 def learn_boundless(
     words: WordPhase,
     superwords: SuperWords,
     options: TrainOptions,
-    source: Sources | Iterable[TextLike] | None,
+    runs: Callable[[TokenizerSpec], Words],
     execution: Execution,
 ) -> tuple[TokenizerSpec, Training]:
     """Learn supermerges after the word phase; they have no checkpoint.
+
+    Args:
+        words: the result of the word phase.
+        superwords: the kind of training.
+        options: those of the training.
+        runs: counts the runs of a tokenizer without supermerges.
+        execution: as for `learn`.
 
     Raises:
         ValueError: for a corpus whose runs have too many tokens, or a `max_memory` that they do not fit in.
@@ -116,18 +135,19 @@ def learn_boundless(
     """
     assert options.vocab_size is not None
     began = time.perf_counter()
-    progress, most, threads = execution.progress, execution.max_memory, execution.threads
-    runs = count_runs(words.spec, superwords.eligible, source, options.special_tokens, threads, progress, most)
-    base = len(words.spec.vocabulary) - len(words.counts)
-    more = options.vocab_size - base
-    options = replace(word_options(superwords, options), vocab_size=options.vocab_size)
-    with progress_note(progress, "index"):
-        trainer, n_runs = _start_trainer(runs, words.spec, options, more, most, threads)
-        del runs
-    race = words.counts if superwords.transition is None else np.full(len(words.counts), ID_LIMIT << 31)
-    n_words, n_supers = (
-        _compete(trainer, race, more, execution.on_merge, progress) if n_runs else (len(words.counts), 0)
-    )
+    n_words = len(words.counts)
+    more = options.vocab_size - (len(words.spec.vocabulary) - n_words)
+    if superwords.transition is not None and n_words >= more:  # no room for supermerges
+        return replace(words.spec, word_merges=n_words), words.training
+    options = replace(options, tie_break="smallest", disjoint=True)
+    found = runs(words.spec)
+    with progress_note(execution.progress, "index"):
+        trainer, n_runs = _start_trainer(found, words.spec, options, more, execution)
+        del found
+    race = words.counts if superwords.transition is None else np.full(n_words, FIRST)
+    n_supers = 0
+    if n_runs:
+        n_words, n_supers = _compete(trainer, race, more, execution.on_merge, execution.progress)
     spec = _spec(words.spec, trainer, n_words, n_supers)
     stopped = None
     if n_words + n_supers < more:
@@ -138,107 +158,11 @@ def learn_boundless(
     return spec, Training(stopped, n_words + n_supers, words.training.words, seconds)
 
 
-# Runs -----------------------------------------------------------------------------------------------------------------
-
-
-def eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
-    """The ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
-    search, found = compiled(pattern).search, []
-    for number, token in spec.vocabulary.items(ORDINARY):
-        try:
-            text = token.decode()
-        except UnicodeDecodeError:
-            continue
-        if search(text):
-            found.append(number)
-    return np.array(found, dtype=np.int64)
-
-
-def count_runs(
-    spec: TokenizerSpec,
-    pattern: str,
-    source: Sources | Iterable[TextLike] | None,
-    special_tokens: Iterable[str],
-    threads: int,
-    progress: ProgressLike,
-    max_memory: int | None = None,
-) -> Words:
-    """The distinct runs of eligible pretokens in a corpus: as words of uint32 token numbers, which begin at 0.
-
-    Raises:
-        ValueError: for runs with too many tokens, or once the process exceeds `max_memory`.
-
-    """
-    engine, table = MarkedEngine(spec, eligible_tokens(spec, pattern)), WordTable()
-    first_id = int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
-    number_of = engine.marked - np.uint32(first_id)
-    total = source.size if isinstance(source, Sources) else None
-    position = 0
-    with progress_bar(progress, "count", total, "B") as bar:
-        for ids, lengths, size in _encoded(engine, source, frozenset(special_tokens), threads):
-            marked = ids >= engine.first
-            begins = np.ones(len(ids) + 1, dtype=np.bool_)
-            np.not_equal(marked[1:], marked[:-1], out=begins[1:-1])
-            begins[np.cumsum(lengths)] = True  # of documents
-            bounds = np.flatnonzero(begins)
-            starts, ends = bounds[:-1], bounds[1:]
-            kept = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
-            numbers = number_of[np.where(marked, ids - np.uint32(engine.first), 0)] if len(number_of) else ids
-            table.count_spans(numbers.view(np.uint8), 4 * starts[kept], 4 * ends[kept], position)
-            position += numbers.nbytes
-            if max_memory is not None and (held := resident()) > max_memory:
-                raise ValueError(
-                    f"max_memory is {in_megabytes(max_memory)}, but with {counted(len(table), 'distinct run')} of "
-                    f"words, and more to come, the process has {in_megabytes(held)}; raise it, or train on less text"
-                )
-            bar(size)
-    blob, offsets, counts, _ = table.arrays()
-    symbols = len(blob) // 4
-    if symbols + 2 * len(counts) + 1 > SYMBOL_LIMIT:
-        raise ValueError(
-            f"the distinct runs of words have {symbols} tokens; at most {SYMBOL_LIMIT} fit: train on less text"
-        )
-    return Words(blob, offsets, counts, _EMPTY, _EMPTY, symbols)
-
-
-def _encoded(
-    engine: MarkedEngine, source: Sources | Iterable[TextLike] | None, names: frozenset[str], threads: int
-) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
-    """The ids of the corpus in steps: (ids, their number by document, the bytes read)."""
-    if isinstance(source, Sources):
-        cut = engine.end_cut(source.separators, source.keep_separator, names)
-        with closing(source.blocks(cut, threads)) as blocks:
-            size = source.text_size or sys.maxsize
-            while (part := engine.encode_blocks(blocks, threads, size, allowed=names, most=TEXT_PER_STEP)) is not None:
-                yield part.ids, part.lengths, part.size or part.n_bytes
-        return
-    assert source is not None
-    rows = arrow_documents(source)
-    texts = source if rows is None else (text for documents in rows for text in documents.texts())
-    for group in _groups(texts):
-        batch = engine.encode_batch(group, threads, names)
-        yield np.asarray(batch.ids, dtype=np.uint32), batch.lengths, sum(map(len, group))
-
-
-def _groups(texts: Iterable[TextLike]) -> Iterator[list[TextLike]]:
-    """The texts in groups of about TEXT_PER_STEP."""
-    group: list[TextLike] = []
-    size = 0
-    for text in texts:
-        group.append(text)
-        size += len(text)
-        if size >= TEXT_PER_STEP:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
 def _start_trainer(
-    runs: Words, spec: TokenizerSpec, options: TrainOptions, merges: int, max_memory: int | None, threads: int
+    runs: Words, spec: TokenizerSpec, options: TrainOptions, merges: int, execution: Execution
 ) -> tuple[Trainer, int]:
     """(A trainer of the runs, the number of distinct runs). It knows all tokens; numbers begin at 0."""
     vocabulary = spec.vocabulary
@@ -253,8 +177,9 @@ def _start_trainer(
         None,
         NO_TOKEN,
     )
-    memory = None if max_memory is None else memory_for_pairs(runs, max_memory, len(vocabulary) + merges)
-    return make_trainer(runs, options, start, merges, memory, threads), len(runs.counts)
+    most = execution.max_memory
+    memory = None if most is None else memory_for_pairs(runs, most, len(vocabulary) + merges)
+    return make_trainer(runs, options, start, merges, memory, execution.threads), len(runs.counts)
 
 
 def _compete(

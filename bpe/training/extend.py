@@ -121,13 +121,21 @@ def learn_more(
 
     Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is.
     """
+    return learn_more_with_counts(counts, spec, options, execution)[:2]
+
+
+def learn_more_with_counts(
+    counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, execution: Execution
+) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+    """As `learn_more`, with the count of each new merge's pair when it was merged."""
     assert options.vocab_size is not None
     began = time.perf_counter()
     more = options.vocab_size - len(spec.vocabulary)
     with progress_note(execution.progress, "index"):
         trainer, ids, n_words, extent = start_trainer(counts, spec, options, more, execution)
     merges = run_merges(trainer, options, len(ids) + more, execution, n_words)
-    return extended(spec, ids, trainer), training_of(trainer, merges, n_words, began, extent, options)
+    training = training_of(trainer, merges, n_words, began, extent, options)
+    return extended(spec, ids, trainer), training, trainer.merges()[:, 3]
 
 
 def _check_extendable(tok: Tokenizer) -> None:

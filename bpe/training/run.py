@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
@@ -19,17 +22,18 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import shown, typed
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer
-from bpe.training.boundless import WordPhase, learn_boundless, word_options
+from bpe.training.boundless import FIRST, WordPhase, learn_boundless, word_options
 from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings, fingerprint
-from bpe.training.extend import learn_more
+from bpe.training.extend import learn_more, learn_more_with_counts
 from bpe.training.fair import ParityAware
 from bpe.training.options import OnMerge, TrainOptions, default_pretokenizer
 from bpe.training.parity import learn_fairly
 from bpe.training.picky.learning import learn_picky
 from bpe.training.picky.option import PickyBPE
+from bpe.training.runs import count_runs, from_counts
 from bpe.training.seeds import Seeds, seeded
 from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import Execution, initial_spec, learn, learn_with_counts
+from bpe.training.trainer import Execution, initial_spec, learn_with_counts
 from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -66,7 +70,7 @@ class Run:
     def learn(self, corpus: Corpus, options: TrainOptions) -> tuple[TokenizerSpec, Training]:
         """Train on a corpus."""
         words, saved = self.counted(corpus, options, {}, self.checkpoint)
-        return self._learn(words, corpus.given, options, saved)
+        return self._learn(words, corpus.given, options, saved)[:2]
 
     def learn_picky(self, corpus: Corpus, deletions: PickyBPE, options: TrainOptions) -> tuple[TokenizerSpec, Training]:
         """Train on a corpus, with deletions."""
@@ -81,15 +85,13 @@ class Run:
         settings: CountSettings,
     ) -> tuple[TokenizerSpec, Training]:
         """Train in two stages, on a corpus or on the counts of both."""
-        if superwords.kind == "boundless":
-            return self._learn_boundless(superwords, source, settings)
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts or (None, None)
 
         words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
         words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint, superwords.lines)
         small = replace(options, vocab_size=superwords.transition, sizes=())
-        spec, one = self._learn(words, first, small, saved)
+        spec, one, _ = self._learn(words, first, small, saved)
 
         path = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.stage2"
         words = replace(settings, pretokenizer=superwords.of_stage(2)).counts(second)
@@ -98,16 +100,37 @@ class Run:
         spec, two = learn_more(words, spec, larger, self.execution(words, second, saved))
         return spec, two.after(one.merges, one.curve, one.stopped)
 
-    def _learn_boundless(
-        self, superwords: SuperWords, source: Sources | Iterable[TextLike] | None, settings: CountSettings
-    ) -> tuple[TokenizerSpec, Training]:
-        """Train within words on a corpus, and then across words; a checkpoint has the first phase."""
+    def learn_boundless(
+        self,
+        superwords: SuperWords,
+        source: Sources | Iterable[TextLike] | None,
+        counts: WordCounts | tuple[WordCounts, WordCounts] | None,
+        settings: CountSettings,
+    ) -> list[tuple[TokenizerSpec, Training]]:
+        """Train within words, and then across words; a checkpoint has the first phase.
+
+        Without a transition, each of several sizes has words, and so runs, of its own: there is a result for each.
+        """
         recorded, options = {"superwords": superwords.to_json()}, settings.options
-        words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(None)
-        words, saved = self.counted(Corpus(source, words, None), options, recorded, self.checkpoint)
-        execution = self.execution(words, None, saved)
-        phase = WordPhase(*learn_with_counts(words, word_options(superwords, options), execution))
-        return learn_boundless(phase, superwords, options, source, execution)
+        first, second = counts if isinstance(counts, tuple) else (counts, None)
+        words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
+        words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint)
+        phase = WordPhase(*self._learn(words, first, word_options(superwords, options), saved))
+        if first is not None and second is None:  # the tokenizer that `count_words` needs for the second phase
+            return [(replace(phase.spec, word_merges=len(phase.spec.merges)), phase.training)]
+        execution, eligible = self.execution(words, first, saved), superwords.eligible
+
+        def runs(spec: TokenizerSpec) -> Words:
+            if second is not None:
+                return from_counts(replace(settings, pretokenizer=spec.pretokenizer).counts(second), spec, eligible)
+            specials = options.special_tokens
+            return count_runs(spec, eligible, source, specials, self.threads, self.progress, self.max_memory)
+
+        sizes = options.sizes if superwords.transition is None else ()
+        return [
+            learn_boundless(phase.at_size(size), superwords, replace(options, vocab_size=size), runs, execution)
+            for size in sizes or [options.vocab_size or 0]
+        ]
 
     def learn_fairly(
         self, corpora: Mapping[str, Corpus], fair: ParityAware, options: TrainOptions
@@ -137,14 +160,15 @@ class Run:
 
     def _learn(
         self, words: WordCounts, given: object, options: TrainOptions, saved: Checkpoint | None
-    ) -> tuple[TokenizerSpec, Training]:
-        """Learn from words, after the seeds if there are any."""
+    ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+        """Learn from words, after the seeds if there are any; also the count of each merge, of seeds FIRST."""
         execution = self.execution(words, given, saved)
         if self.seeds is None:
-            return learn(words, options, execution)
+            return learn_with_counts(words, options, execution)
         spec, options = self._start(initial_spec(words, [words_of(words, options)], options), options)
-        spec, training = learn_more(words, spec, options, execution)
-        return spec, training.after(len(spec.merges) - training.merges)
+        n_seeds = len(spec.merges)
+        spec, training, counts = learn_more_with_counts(words, spec, options, execution)
+        return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, FIRST), counts))
 
     def _start(self, spec: TokenizerSpec, options: TrainOptions) -> tuple[TokenizerSpec, TrainOptions]:
         """(A tokenizer without merges, with the seeds now; the options with its final vocab_size)."""

@@ -16,20 +16,23 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from bpe.base.progress import ProgressLike, check_progress
+from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.count.counting import count_corpus
+from bpe.count.counting import corpus_source, count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import check_choice, check_int, shown, typed
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.matching import compiled
 from bpe.text.normalizers import NormalizerLike
+from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encoded_groups
 from bpe.training.merge_rules import check_word_limits
 from bpe.training.options import TrainOptions
+from bpe.training.runs import as_counts, count_runs
 from bpe.vocab.pruning import pruned
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
@@ -127,6 +130,7 @@ class SuperWords:
         self,
         stage: Literal[1, 2],
         *,
+        words: Tokenizer | None = None,
         files: PathLike | Iterable[PathLike] | Sources | None = None,
         texts: Iterable[TextLike] | None = None,
         normalizer: NormalizerLike | None = None,
@@ -142,6 +146,9 @@ class SuperWords:
 
         Args:
             stage: 1 or 2.
+            words: for stage 2 of the kind "boundless", the tokenizer of stage 1, which decides what the runs of words
+                are: `bpe.train` gives it for the counts of stage 1 and a `vocab_size` that is the `transition` (without
+                one, with a transition at the `vocab_size`). The normalizer and the special tokens are its own.
             files: as for `bpe.count_words`, like all that follow.
             texts: documents.
             normalizer: how a line is changed before it is split.
@@ -161,11 +168,53 @@ class SuperWords:
         """
         check_int("stage", stage, 1, 2)
         check_progress(progress)
-        if self.kind == "boundless":
-            raise ValueError('the kind "boundless" counts runs of words, which depend on stage 1; train on the corpus')
-        counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
-        count_corpus(counts, files, texts, separator, False, encoding_errors, threads, progress, lines=self.lines)
+        if self.kind == "boundless" and stage == 2:
+            spec = self._words_of(words, normalizer, special_tokens)
+            source = corpus_source(files, texts, separator, False, encoding_errors)
+            runs = count_runs(spec, self.eligible, source, spec.special_tokens, thread_count(threads), progress)
+            counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
+            as_counts(runs, spec, counts)
+            return counts
+        if words is not None:
+            raise ValueError('words is given; it is for stage 2 of the kind "boundless": leave it out')
+        counts, lines = WordCounts(self.of_stage(stage), normalizer, special_tokens), self.lines
+        count_corpus(
+            counts,
+            files,
+            texts,
+            separator,
+            False,
+            encoding_errors,
+            threads,
+            progress,
+            lines=lines and self.kind != "boundless",
+        )
         return counts
+
+    def _words_of(self, words: object, normalizer: object, special_tokens: Iterable[str]) -> TokenizerSpec:
+        """The tokenizer that decides what runs of words are, checked."""
+        if not isinstance(words, Tokenizer):
+            raise TypeError(
+                f'words is {typed(words)}; with the kind "boundless", runs of words depend on stage 1: pass the '
+                "tokenizer that bpe.train gives for the counts of stage 1 and a vocab_size that is the transition"
+            )
+        spec = words.spec
+        if spec.word_merges != len(spec.merges):
+            raise ValueError(
+                'words has merges across words, or was not trained with superwords of the kind "boundless"; train it '
+                "with a transition that is its vocab_size"
+            )
+        if spec.pretokenizer != self.of_stage(1):
+            raise ValueError(
+                f"words has the pretokenizer {spec.pretokenizer!r}, but first_pretokenizer is {self.of_stage(1)!r}; "
+                "they must be the same"
+            )
+        if normalizer is not None or tuple(special_tokens):
+            raise ValueError(
+                "normalizer or special_tokens are given; runs of words are those of the tokenizer `words`, which has "
+                "its own: leave them out"
+            )
+        return spec
 
     def of_stage(self, stage: int) -> Pretokenizer | None:
         """The pretokenizer of stage 1 or 2."""
@@ -205,22 +254,31 @@ def check_superwords(superwords: object, options: TrainOptions, counts: object, 
     if options.vocab_size is None or least < (superwords.transition or 0):
         given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {least}"
         raise ValueError(f"superwords need a vocab_size of at least their transition, {superwords.transition}; {given}")
-    if counts is not None and not (
-        isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)
-    ):
+    if counts is not None:
+        check_two_counts(counts)
+    check_rereadable(texts, source)
+
+
+def check_two_counts(counts: object) -> None:
+    """Check the counts of both stages.
+
+    Raises:
+        TypeError: for anything but two `WordCounts`.
+        ValueError: for counts that were made with different settings.
+
+    """
+    if not (isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)):
         raise TypeError(
             f"counts is {typed(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of "
             "superwords.count_words(1, ...) and of superwords.count_words(2, ...)"
         )
-    if isinstance(counts, tuple):
-        for name in ("normalizer", "special_tokens"):
-            ours, theirs = (getattr(each, name) for each in counts)
-            if ours != theirs:
-                raise ValueError(
-                    f"the counts of stage 1 were made with {name}={ours!r}, those of stage 2 with {theirs!r}; count "
-                    "one of them again"
-                )
-    check_rereadable(texts, source)
+    for name in ("normalizer", "special_tokens"):
+        ours, theirs = (getattr(each, name) for each in counts)
+        if ours != theirs:
+            raise ValueError(
+                f"the counts of stage 1 were made with {name}={ours!r}, those of stage 2 with {theirs!r}; count "
+                "one of them again"
+            )
 
 
 def check_rereadable(texts: object, source: object) -> None:

@@ -253,8 +253,14 @@ def train(
         boundless = isinstance(superwords, SuperWords) and superwords.kind == "boundless"
         (check_boundless if boundless else check_superwords)(superwords, options, counts, texts, source)
         superwords = superwords if pretokenizer == "default" else replace(superwords, first_pretokenizer=pretokenizer)
-        pair: Any = counts  # which `check_superwords` has checked
-        spec, training = run.learn_superwords(superwords, source, pair, settings)
+        pair: Any = counts  # which is checked
+        if boundless:
+            found = run.learn_boundless(superwords, source, pair, settings)
+            if len(found) > 1:
+                return [Tokenizer(*each) for each in found]
+            spec, training = found[0]
+        else:
+            spec, training = run.learn_superwords(superwords, source, pair, settings)
     elif deletions is not None:
         spec, training = run.learn_picky(part(files, texts, counts), deletions, options)
     else:
@@ -290,8 +296,6 @@ def _check_kinds(fair: object, seeds: object, superwords: object, deletions: obj
     for name, value, kind in (("fair", fair, ParityAware), ("seeds", seeds, Seeds), ("deletions", deletions, PickyBPE)):
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{kind.__name__} or None")
-    if seeds is not None and getattr(superwords, "kind", None) == "boundless":
-        raise ValueError('seeds and superwords of the kind "boundless" are given; leave one of them out')
     if fair is not None and superwords is not None:
         raise ValueError("fair and superwords are given; parity-aware training has one stage: leave one of them out")
     if deletions is not None:

@@ -23,8 +23,9 @@ from strategies import SOAK
 
 import bpe
 from bpe.cli import main
+from bpe.count.spilling import Spill
 from bpe.count.word_counts import WordCounts
-from bpe.training import boundless, trainer
+from bpe.training import runs, trainer
 from bpe.training.options import TrainOptions
 from bpe.vocab.spec import TokenizerSpec
 
@@ -93,7 +94,8 @@ def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[in
     base = 256 + len(specials)
     transition = chosen.choice([None, None, base + chosen.randint(0, 30)])
     size, least = (transition or base) + chosen.randint(0, 40), chosen.choice([1, 1, 2])
-    wanted = naive.train(documents, size, transition, is_eligible(pattern), [name.encode() for name in specials], least)
+    names = [name.encode() for name in specials]
+    wanted = naive.train(documents, size, transition, is_eligible(pattern), names, least)
     counts: list[int] = []
     corpus: dict[str, Any] = {"texts": texts}
     if seed % 2:
@@ -119,6 +121,93 @@ def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[in
         text = text_of(chosen, 60, words)
         tokens = naive.encode(pretokenizer.split_bytes(text), wanted)
         assert [tok.token_bytes(number) for number in tok.encode(text).tolist()] == tokens
+
+
+@pytest.mark.parametrize("seed", range(10 * SOAK))
+def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -> None:
+    """Seeds come first and stay, refused merges are not made, and each size and the counts give the same tokenizers."""
+    chosen = random.Random(f"options {seed}")
+    tuned(seed)
+    pretokenizer = bpe.Pretokenizer(chosen.choice(["gpt2", "cl100k"]))
+    words = chosen.sample(WORDS, chosen.randint(3, len(WORDS)))
+    texts = ["by the sea", *(text_of(chosen, chosen.randint(1, 40), words) for _ in range(5))]
+    documents = [pretokenizer.split_bytes(text) for text in texts]
+    merges = [(b"t", b"h"), (b"th", b"e"), (b" ", b"the"), (b"q", b"q")][: chosen.choice([0, 2, 4])]
+    rules = chosen.choice([None, bpe.MergeRules(max_words=2), bpe.MergeRules(forbidden=("e t", "sea"))])
+    transition = chosen.choice([None, 262 + chosen.randint(0, 20)])
+    sizes = [(transition or 262) + chosen.randint(0, 30) for _ in range(chosen.randint(1, 3))]
+
+    def refused(left: bytes, right: bytes) -> bool:
+        limits = rules if rules is not None else bpe.MergeRules()
+        token = left + right
+        many = limits.max_words is not None and len([part for part in token.split(b" ") if part]) > limits.max_words
+        return many or any(each.encode() in token for each in limits.forbidden)
+
+    options: dict[str, Any] = {
+        "superwords": bpe.SuperWords(transition, first_pretokenizer=pretokenizer, kind="boundless"),
+        "seeds": bpe.Seeds(merges=merges),
+        "rules": rules,
+    }
+    found = bpe.train(texts=texts, vocab_size=sizes, **options)
+    for size, tok in zip(sizes, found, strict=True):
+        wanted = naive.train(documents, size, transition, is_eligible(PATTERNS[0]), (), 1, merges, refused)
+        n = tok.spec.word_merges
+        assert merges_of(tok)[:n] == pairs(wanted.word_merges)
+        assert merges_of(tok)[n:] == pairs(wanted.super_merges)
+        assert tok.training is not None
+        assert tok.training.merges == len(tok.merges)
+        assert bpe.train(counts=counts_in_parts(texts, size, options), vocab_size=size, **options) == tok
+
+
+def counts_in_parts(texts: list[str], size: int, options: dict[str, Any]) -> tuple[WordCounts, WordCounts]:
+    """The counts of both phases, each counted in two parts."""
+    kind: bpe.SuperWords = options["superwords"]
+    first, other = (kind.count_words(1, texts=part) for part in (texts[:3], texts[3:]))
+    first |= other
+    transition = kind.transition or size
+    only = replace(kind, transition=transition)
+    words = bpe.train(counts=first, vocab_size=transition, **(options | {"superwords": only}))
+    second, other = (kind.count_words(2, words=words, texts=part) for part in (texts[:3], texts[3:]))
+    second |= other
+    return first, second
+
+
+def test_runs_are_counted_apart_for_their_words_only() -> None:
+    """Counts of runs need the tokenizer of the first phase, and are refused with another one."""
+    texts, kind = ["by the sea, by the way"] * 3, bpe.SuperWords(kind="boundless")
+    first = kind.count_words(1, texts=texts)
+    words, few = (
+        bpe.train(counts=first, vocab_size=size, superwords=bpe.SuperWords(size, kind="boundless"))
+        for size in (268, 258)
+    )
+    assert words.spec.word_merges == len(words.merges)
+    runs = kind.count_words(2, words=words, texts=texts)
+    assert dict(runs.items()) == {b"by\xff the\xff sea\xff": 3, b" by\xff the\xff way\xff": 3}
+    assert len(kind.count_words(2, words=few, texts=texts)) == 0
+    plain = bpe.train(texts=texts, vocab_size=300)
+    for wrong, message in (
+        ({"words": None}, "words is None; with the kind"),
+        ({"words": plain}, "was not trained with superwords of the kind"),
+        ({"words": bpe.train(texts=texts, vocab_size=268, superwords=kind)}, "has merges across words"),
+        ({"words": words, "special_tokens": ["<s>"]}, "which has its own"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            kind.count_words(2, texts=texts, **wrong)
+    with pytest.raises(ValueError, match="they must be the same"):
+        bpe.SuperWords(kind="boundless", first_pretokenizer="o200k").count_words(2, words=words, texts=texts)
+    with pytest.raises(ValueError, match="it is for stage 2"):
+        kind.count_words(1, words=words, texts=texts)
+    for size, counts, message in (
+        (258, (first, runs), "not one eligible token each after the word phase"),
+        (268, (first, first), "are not those of runs of words"),
+        ([258, 268], (first, runs), "has runs of words of one size"),
+        (268, first, "must be a tuple of two"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            bpe.train(counts=counts, vocab_size=size, superwords=kind)
+    empty = kind.count_words(2, words=words, texts=["1 2"])
+    alone = bpe.train(counts=(first, empty), vocab_size=268, superwords=kind)
+    assert alone.merges.tolist() == words.merges.tolist()
 
 
 @given(
@@ -309,12 +398,12 @@ def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vocab_size": None, "num_merges": 3}, "need one vocab_size, of at least 1; num_merges is 3"),
-        ({"vocab_size": [300, 400]}, r"it is \[300, 400\]"),
+        ({"vocab_size": None, "num_merges": 3}, "need a vocab_size of at least 1; num_merges is 3"),
+        ({"vocab_size": [300, 400], "superwords": bpe.SuperWords(310, kind="boundless")}, "at least 310; it is 300"),
         ({"tie_break": "first"}, "always take the smallest pair"),
         ({"unk_token": "<unk>"}, "unknown token"),
         ({"texts": iter(["a"])}, "can be read only once"),
-        ({"texts": None, "counts": {"a": 1}}, "count words, and then runs of words"),
+        ({"texts": None, "counts": {"a": 1}}, "must be a tuple of two bpe.WordCounts"),
     ],
 )
 def test_refused_arguments(options: dict[str, Any], message: str) -> None:
@@ -333,8 +422,6 @@ def test_refused_superwords() -> None:
         bpe.SuperWords(kind="x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="transition is None"):
         bpe.SuperWords()
-    with pytest.raises(ValueError, match="runs of words"):
-        bpe.SuperWords(kind="boundless").count_words(2, texts=["a"])
 
 
 def test_ends_early_and_progress(caplog: pytest.LogCaptureFixture) -> None:
@@ -370,17 +457,27 @@ def test_checkpoint_of_the_word_phase(tmp_path: Path) -> None:
     assert bpe.train(**options, checkpoint=tmp_path / "saved") == bpe.train(**options)
 
 
-def test_runs_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting runs ends once the process exceeds `max_memory`; a limit that it keeps changes nothing."""
-    options: dict[str, Any] = {
-        "texts": ["by the sea", "the end of the sea"] * 9,
-        "vocab_size": 320,
-        "superwords": bpe.SuperWords(kind="boundless"),
-    }
-    assert bpe.train(**options, max_memory="4G") == bpe.train(**options)
-    monkeypatch.setattr(boundless, "resident", lambda: 1 << 40)
-    with pytest.raises(ValueError, match=r"max_memory is .*, but with \d+ distinct runs of words"):
-        bpe.train(**options, max_memory="4G")
+def test_runs_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are spilled to disk once they exceed `max_memory`; the tokenizer is the same."""
+    chosen = random.Random(11)
+    texts = [text_of(chosen, 200, WORDS) for _ in range(30)]
+    (tmp_path / "corpus").write_text("\0".join(texts), newline="", encoding="utf-8")
+    spills: list[int] = []
+    add = Spill.add
+    monkeypatch.setattr(Spill, "add", lambda spill, table: (spills.append(len(table)), add(spill, table)))
+    monkeypatch.setattr(runs, "TEXT_PER_STEP_LIMITED", 2000)
+    monkeypatch.setattr(runs, "LEAST", 1 << 40)  # leaves no memory for tables
+    superwords = bpe.SuperWords(kind="boundless")
+    wanted = bpe.train(texts=texts, vocab_size=420, superwords=superwords)
+    assert not spills
+    corpora: tuple[tuple[dict[str, Any], int], ...] = (
+        ({"texts": texts}, 5),
+        ({"files": tmp_path / "corpus", "separator": "\0"}, 1),
+    )
+    for corpus, least in corpora:
+        assert bpe.train(**corpus, vocab_size=420, superwords=superwords, max_memory="4G") == wanted
+        assert len(spills) >= least
+        spills.clear()
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,7 +502,7 @@ def test_eligible_tokens() -> None:
     ).spec
 
     def found(pattern: str) -> set[bytes]:
-        return {spec.vocabulary[number] for number in boundless.eligible_tokens(spec, pattern).tolist()}
+        return {spec.vocabulary[number] for number in runs.eligible_tokens(spec, pattern).tolist()}
 
     letters, paper = (found(pattern) for pattern in PATTERNS)
     assert {b"ab", b" x1", b"_a", b"don't", b"a", "é".encode()} <= letters

@@ -1,0 +1,222 @@
+r"""Runs of words, which BoundlessBPE learns merges of words from.
+
+A pretoken is eligible if it is one token and the token's text has a match of a pattern. A run is a longest sequence of
+two or more eligible pretokens of a document. Runs are counted as byte strings of four bytes a token, and spilled to
+disk where memory is limited. As `WordCounts`, for files and for merging, a run is spelled: its tokens, each followed by
+the byte FF, which no eligible token has.
+
+Not here: what is learned from them (`boundless.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.memory_limits import LEAST
+from bpe.base.offsets import offsets_of
+from bpe.base.progress import ProgressLike, progress_bar
+from bpe.base.utf8 import TextLike
+from bpe.corpus.documents import arrow_documents
+from bpe.corpus.sources import Sources
+from bpe.count.counting import Tables
+from bpe.count.word_counts import WordCounts, arrays_of, fill
+from bpe.encode.models.boundless import MarkedEngine
+from bpe.text.matching import compiled
+from bpe.training.words import SYMBOL_LIMIT, Words
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import NONE, ORDINARY, end_to_end
+
+#: The bytes of text that are encoded at once, without a limit of memory and with one.
+TEXT_PER_STEP, TEXT_PER_STEP_LIMITED = 32 << 20, 4 << 20
+#: What follows each token of a spelled run.
+END = 0xFF
+
+_EMPTY = np.empty(0, dtype=np.int64)
+
+
+def eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
+    """The ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
+    search, found = compiled(pattern).search, []
+    for number, token in spec.vocabulary.items(ORDINARY):
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            continue
+        if search(text):
+            found.append(number)
+    return np.array(found, dtype=np.int64)
+
+
+def count_runs(
+    spec: TokenizerSpec,
+    pattern: str,
+    source: Sources | Iterable[TextLike] | None,
+    special_tokens: Iterable[str],
+    threads: int,
+    progress: ProgressLike,
+    max_memory: int | None = None,
+) -> Words:
+    """The distinct runs of a corpus: as words of uint32 token numbers, which begin at 0.
+
+    Args:
+        spec: the tokenizer of the word phase.
+        pattern: what an eligible token has a match of.
+        source: the corpus.
+        special_tokens: strings that separate text.
+        threads: the number of threads that encode.
+        progress: as for `bpe.train`.
+        max_memory: the most bytes that the process may have; runs that do not fit are spilled to disk.
+
+    Raises:
+        ValueError: for runs with too many tokens.
+
+    """
+    engine = MarkedEngine(spec, eligible_tokens(spec, pattern))
+    number_of = engine.marked - np.uint32(_first_id(spec))
+    total = source.size if isinstance(source, Sources) else None
+    step = TEXT_PER_STEP if max_memory is None else TEXT_PER_STEP_LIMITED
+    tables = Tables(1, 0, None if max_memory is None else max_memory - LEAST)
+    position = 0
+    try:
+        with progress_bar(progress, "count", total, "B") as bar:
+            for ids, lengths, size in _encoded(engine, source, frozenset(special_tokens), threads, step):
+                numbers, starts, ends = _runs(ids, lengths, engine, number_of)
+                with tables.one() as table:
+                    table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
+                position += numbers.nbytes
+                bar(size)
+        del engine
+        joined = tables.joined()
+    finally:
+        tables.close()
+    return _words(*(joined if isinstance(joined, tuple) else joined.arrays()[:3]))
+
+
+def _first_id(spec: TokenizerSpec) -> int:
+    """The id of token 0: ids have no gaps after it."""
+    return int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
+
+
+def _runs(
+    ids: NDArray[np.uint32], lengths: NDArray[np.int64], engine: MarkedEngine, number_of: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+    """(The token numbers of texts, the starts of their runs, the ends); other tokens have any number."""
+    marked = ids >= engine.first
+    begins = np.ones(len(ids) + 1, dtype=np.bool_)
+    np.not_equal(marked[1:], marked[:-1], out=begins[1:-1])
+    begins[np.cumsum(lengths)] = True  # of documents
+    bounds = np.flatnonzero(begins)
+    starts, ends = bounds[:-1], bounds[1:]
+    kept = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
+    numbers = number_of[np.where(marked, ids - np.uint32(engine.first), 0)] if len(number_of) else ids
+    return numbers, starts[kept], ends[kept]
+
+
+def _words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> Words:
+    """Runs of uint32 token numbers as words.
+
+    Raises:
+        ValueError: for too many tokens.
+
+    """
+    symbols = len(blob) // 4
+    if symbols + 2 * len(counts) + 1 > SYMBOL_LIMIT:
+        raise ValueError(
+            f"the distinct runs of words have {symbols} tokens; at most {SYMBOL_LIMIT} fit: train on less text"
+        )
+    return Words(blob, offsets, counts, _EMPTY, _EMPTY, symbols)
+
+
+# Texts ----------------------------------------------------------------------------------------------------------------
+
+
+def _encoded(
+    engine: MarkedEngine, source: Sources | Iterable[TextLike] | None, names: frozenset[str], threads: int, step: int
+) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
+    """The ids of the corpus, of `step` bytes of text at once: (ids, their number by document, the bytes read)."""
+    if isinstance(source, Sources):
+        cut = engine.end_cut(source.separators, source.keep_separator, names)
+        with closing(source.blocks(cut, threads)) as blocks:
+            size = source.text_size or sys.maxsize
+            while (part := engine.encode_blocks(blocks, threads, size, allowed=names, most=step)) is not None:
+                yield part.ids, part.lengths, part.size or part.n_bytes
+        return
+    assert source is not None
+    rows = arrow_documents(source)
+    texts = source if rows is None else (text for documents in rows for text in documents.texts())
+    for group in _groups(texts, step):
+        batch = engine.encode_batch(group, threads, names)
+        yield np.asarray(batch.ids, dtype=np.uint32), batch.lengths, sum(map(len, group))
+
+
+def _groups(texts: Iterable[TextLike], step: int) -> Iterator[list[TextLike]]:
+    """The texts in groups of `step` bytes or more."""
+    group: list[TextLike] = []
+    size = 0
+    for text in texts:
+        group.append(text)
+        size += len(text)
+        if size >= step:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------
+
+
+def as_counts(runs: Words, spec: TokenizerSpec, counts: WordCounts) -> None:
+    """Fill empty counts with runs, spelled."""
+    vocabulary = spec.vocabulary
+    blob, first = np.frombuffer(vocabulary.blob, dtype=np.uint8), _first_id(spec)
+    starts, lengths = vocabulary.offsets[first:-1], vocabulary.lengths[first:]
+    ends = np.full(len(blob) + len(lengths), END, dtype=np.uint8)
+    moved = offsets_of(lengths + 1)
+    inside = np.ones(len(ends), dtype=np.bool_)
+    inside[moved[1:] - 1] = False
+    ends[inside] = blob[starts[0] :]
+    numbers = runs.blob.view(np.uint32)
+    spelled, bounds = end_to_end(ends, moved[:-1][numbers], lengths[numbers] + 1)
+    fill(counts, (spelled, bounds[runs.offsets // 4], runs.counts))
+
+
+def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
+    """The runs that were counted apart.
+
+    Raises:
+        ValueError: for counts that are not those of runs, or not of these words.
+
+    """
+    blob, offsets, numbers = arrays_of(counts)
+    words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
+    engine = MarkedEngine(words, eligible_tokens(spec, pattern))
+    ends = np.flatnonzero(blob == END)
+    whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == END).all())
+    starts = np.concatenate(([0], ends + 1))[:-1]
+    at = np.searchsorted(starts, offsets)
+    if not whole or (np.diff(at) < 2).any():
+        raise ValueError(
+            "the second counts are not those of runs of words; make them with superwords.count_words(2, words=...)"
+        )
+    text, bounds = end_to_end(blob, starts, ends - starts)
+    batch = engine.encode_words(text, bounds)
+    marked = np.asarray(batch.ids, dtype=np.uint32)
+    if len(marked) != len(starts) or (marked < engine.first).any():
+        raise ValueError(
+            "the second counts have words that are not one eligible token each after the word phase of this training; "
+            "count them again, with words= a tokenizer that was trained on the first counts to the same size"
+        )
+    tokens = engine.marked[marked - np.uint32(engine.first)] - np.uint32(_first_id(spec))
+    kept = numbers > 0
+    data, at = end_to_end(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
+    return _words(data, at, numbers[kept])
+
+
+__all__ = ["as_counts", "count_runs", "eligible_tokens", "from_counts"]
