@@ -8,7 +8,7 @@ offsets are found in the normalized text, and `bpe/text/alignment.py` maps them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal
@@ -36,6 +36,8 @@ WORDS_KEPT, LONG_WORD = 1 << 16, 256
 Unit = Literal["char", "byte"]
 #: The rule for the spans of normalized text: all that a character was made from, or what `tokenizers` gives.
 Convention = Literal["whole", "tokenizers"]
+#: Index of a token that ends after its pretoken → (number of the pretoken, start and end in its bytes).
+_Beyond = dict[int, tuple[int, int, int]]
 #: White space and the letter for a space, which `tokenizers` trims.
 _WHITE = "Ġ\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
@@ -53,6 +55,8 @@ class OffsetEncoder:
         self._spelled_like_text = has_text_marks(spec)
         #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
         self._by_word = _merges_again(engine)
+        #: Whether bytes of a prefix or suffix become tokens, which stand for no text.
+        self._affix_bytes = spec.byte_fallback and bool(spec.subword_prefix or spec.end_of_word_glued)
         self._word_lengths: dict[bytes, list[int]] = {}
         #: Whether every token is a part of the text: if their lengths sum to the text's, nothing was dropped.
         self._own_bytes = (
@@ -111,6 +115,7 @@ class OffsetEncoder:
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
         matched: dict[int, str] = {}
+        beyond: dict[int, tuple[int, int]] = {}
         at = n_ids = n_words = 0
         for piece, special in self._engine.specials.pieces(data, allowed):
             if special is not None:
@@ -121,6 +126,7 @@ class OffsetEncoder:
             for part in parts:
                 if part.matched is not None:
                     matched[n_ids] = part.matched
+                beyond |= {n_ids + index: span for index, span in part.beyond.items()}
                 ids.append(part.ids)
                 spans.append(part.spans + at)
                 words.append(part.words + n_words)
@@ -129,6 +135,8 @@ class OffsetEncoder:
         joined = np.minimum(np.concatenate(spans), len(data))
         if unit == "char":
             joined = _in_characters(joined, text, data)
+        if beyond and convention == "tokenizers":
+            joined[list(beyond)] = _spans_beyond(list(beyond.values()), data, unit)
         return np.concatenate(ids), joined, np.concatenate(words), matched
 
     def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
@@ -178,13 +186,16 @@ class OffsetEncoder:
             found = Pretokens(data, *self.bounds(data, pretokenizer), np.concatenate((np.zeros(added, int), sources)))
         data, starts, ends, by_byte = found
         assert by_byte is not None
-        ids, spans = self._encode_pretokens(data, starts, ends)
+        ids, spans, beyond = self._encode_pretokens(data, starts, ends)
         if not len(by_byte):
             return _Part(ids, spans, np.zeros(len(ids), dtype=np.int64), 0)
         first_chars = by_byte[np.minimum(spans[:, 0], len(by_byte) - 1)]
         last_chars = np.where(spans[:, 0] < spans[:, 1], by_byte[np.maximum(spans[:, 1] - 1, 0)] + 1, first_chars)
         words = np.searchsorted(ends, spans[:, 0], side="right")
-        return _Part(ids, np.stack((first_chars, last_chars), axis=1), words, int((starts < ends).sum()))
+        for index, (word, _, _) in beyond.items():
+            words[index] = word
+        own = {index: (start, end) for index, (_, start, end) in beyond.items()}
+        return _Part(ids, np.stack((first_chars, last_chars), axis=1), words, int((starts < ends).sum()), beyond=own)
 
     @cached_property
     def _trims(self) -> tuple[bool, ...]:
@@ -271,17 +282,27 @@ class OffsetEncoder:
         """The same for a stretch of normalized text without special tokens."""
         pretokenizer = self._engine.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
-        ids, spans = self._encode_pretokens(data, *self.bounds(data, pretokenizer))
+        ids, spans, _ = self._encode_pretokens(data, *self.bounds(data, pretokenizer))
         return ids, np.maximum(spans - (len(data) - len(piece)), 0)
 
     def _encode_pretokens(
         self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The ids of the pretokens `data[starts[i]:ends[i]]`, and their spans in `data`."""
-        if self._by_word and self._engine.spec.dropout:
-            return self._encode_words(data, starts, ends)
-        ids = self._engine.encode_segment(Pretokens(data, starts, ends))
-        return ids, self.token_spans(ids, data, starts, ends)
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
+        """The ids of the pretokens `data[starts[i]:ends[i]]`, their spans, and those that end after them."""
+        if not self._by_word:
+            ids = self._engine.encode_segment(Pretokens(data, starts, ends))
+            return ids, self._token_spans(ids, data, starts, ends), {}
+        bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        if dropout := self._engine.spec.dropout:
+            merged = [self._engine.words.merged(data[start:end], dropout) for start, end in bounds]
+            ids = np.array([token for tokens, _ in merged for token in tokens], dtype=np.uint32)
+            lengths = [each for _, each in merged]
+        else:
+            ids = self._engine.encode_segment(Pretokens(data, starts, ends))
+            lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
+        spans = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
+        beyond = _beyond(lengths, bounds) if self._affix_bytes else {}
+        return ids, np.array(spans, dtype=np.int64).reshape(-1, 2), beyond
 
     def bounds(self, data: bytes, pretokenizer: Pretokenizer | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and ends of the pretokens of prepared text."""
@@ -290,12 +311,10 @@ class OffsetEncoder:
             return whole[:1], whole[1:]
         return pretokenizer.spans(data)
 
-    def token_spans(
+    def _token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The spans in `data` of the tokens of the pretokens `data[starts[i]:ends[i]]`."""
-        if self._by_word:
-            return self._spans_by_word(data, starts, ends)
+        """The spans in `data` of the tokens of the pretokens `data[starts[i]:ends[i]]`, by the tokens' own lengths."""
         if not len(ids):
             return np.zeros((0, 2), dtype=np.int64)
         bounds = offsets_of(ends - starts)
@@ -314,30 +333,14 @@ class OffsetEncoder:
             (starts[first] + token_starts - bounds[first], starts[last] + token_ends - bounds[last]), axis=1
         )
 
-    def _spans_by_word(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The spans of the tokens of each pretoken, whose lengths are counted from its start, as in `tokenizers`."""
-        spans: list[tuple[int, int]] = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            word = data[start:end]
-            lengths = self._word_lengths.get(word)
-            if lengths is None:
-                lengths = self._engine.word_lengths(word)
-                if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
-                    self._word_lengths[word] = lengths
-            spans += _spans_of_word(lengths, start, end)
-        return np.array(spans, dtype=np.int64).reshape(-1, 2)
-
-    def _encode_words(
-        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Encode pretokens one by one with the tokenizer's own dropout."""
-        ids: list[int] = []
-        spans: list[tuple[int, int]] = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            tokens, lengths = self._engine.words.merged(data[start:end], self._engine.spec.dropout)
-            ids += tokens
-            spans += _spans_of_word(lengths, start, end)
-        return np.array(ids, dtype=np.uint32), np.array(spans, dtype=np.int64).reshape(-1, 2)
+    def _lengths_of(self, word: bytes) -> list[int]:
+        """The number of bytes of each token of a pretoken, counted from its start, as in `tokenizers`."""
+        lengths = self._word_lengths.get(word)
+        if lengths is None:
+            lengths = self._engine.word_lengths(word)
+            if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
+                self._word_lengths[word] = lengths
+        return lengths
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""
@@ -376,13 +379,17 @@ class OffsetEncoder:
 
 @dataclass
 class _Part:
-    """The tokens of a part of a text, with spans and the numbers of their pretokens; a special token with its text."""
+    """The tokens of a part of a text, with spans and the numbers of their pretokens; a special token with its text.
+
+    `beyond` has the tokens that end after their pretoken, with their spans in it.
+    """
 
     ids: NDArray[np.uint32]
     spans: NDArray[np.int64]
     words: NDArray[np.int64]
     n_words: int
     matched: str | None = None
+    beyond: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of_special(cls, number: int, start: int, end: int, matched: str) -> _Part:
@@ -391,10 +398,41 @@ class _Part:
         return cls(np.array([number], dtype=np.uint32), spans, np.zeros(1, dtype=np.int64), 1, matched)
 
 
-def _spans_of_word(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
+def _spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
     """The spans of the tokens of a pretoken, given their numbers of bytes; none reaches beyond its end."""
     bounds = [min(start + length, end) for length in accumulate(lengths, initial=0)]
     return list(pairwise(bounds))
+
+
+def _beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
+    """The tokens of pretokens that end after their pretoken, given all lengths and the pretokens' bounds."""
+    found: _Beyond = {}
+    at = 0
+    for word, (own, (start, end)) in enumerate(zip(lengths, bounds, strict=True)):
+        for index, (first, last) in enumerate(pairwise(accumulate(own, initial=0)), at):
+            if last > end - start:
+                found[index] = (word, first, last)
+        at += len(own)
+    return found
+
+
+def _spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
+    """What `tokenizers` gives as the spans of tokens that end after their pretoken.
+
+    It finds no text for them, so it takes their bytes in the pretoken for bytes of the whole text.
+    """
+    if unit == "byte":
+        return spans
+    chars = [number for number, char in enumerate(escape(data)) for _ in range(len(char.encode()))]
+    found = []
+    for first, last in spans:
+        if first >= len(chars):
+            found.append((first, last))
+        elif last < len(chars):
+            found.append((chars[first], chars[last]))
+        else:
+            found.append((chars[first], 1 + (chars[last - 1] if last <= len(chars) else chars[first] + 1)))
+    return found
 
 
 def _spaces_around(text: str) -> tuple[int, int]:

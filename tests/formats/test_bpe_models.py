@@ -17,6 +17,7 @@ from peers import Peer
 import bpe
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
+from bpe.tokenizer import text_encoder_of
 
 tokenizers = Peer("tokenizers")
 
@@ -125,7 +126,7 @@ def check_model(seed, n_texts=4, **fixed):
     )
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
-    has_affix_bytes = model["byte_fallback"] and (suffix or model["continuing_subword_prefix"])
+    affix_bytes = model["byte_fallback"] and (suffix or model["continuing_subword_prefix"])
     for _ in range(n_texts):
         text = random_text(rng)
         expected = peer.encode(text)
@@ -133,14 +134,24 @@ def check_model(seed, n_texts=4, **fixed):
         assert tok.encode(text).tolist() == expected.ids == ids.tolist()
         assert tok.encode_batch([text, text]).to_list() == [expected.ids] * 2
         assert [id_ for part in tok.encode_stream(iter(text)) for id_ in part.tolist()] == expected.ids
-        if not has_affix_bytes:  # the bytes of a prefix or suffix are at no position of the text
+        if not affix_bytes:  # these are no text; `tokenizers` gives them positions of other text
             assert list(map(tuple, spans.tolist())) == expected.offsets
+        check_columns(tok, text, expected)
         for sample in (expected.ids, rng.choices(list(model["vocab"].values()), k=6) if model["vocab"] else []):
             wanted = theirs_decoded(peer, sample) if sample else ""
             if wanted is not None:
                 assert tok.decode(sample) == wanted
                 assert tok.decode_batch([sample, []]) == [wanted, ""]
                 assert streamed(rng, tok, sample) == wanted
+
+
+def check_columns(tok, text, expected, specials=frozenset()):
+    """Compare offsets and word ids by the convention of `tokenizers`."""
+    encoder = text_encoder_of(tok).offset_encoder
+    ids, spans, words = encoder.encode_words(text, specials, "char", "tokenizers")
+    assert ids.tolist() == expected.ids
+    assert list(map(tuple, spans.tolist())) == expected.offsets
+    assert words.tolist() == expected.word_ids
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -181,6 +192,27 @@ def test_unknown_tokens_are_written_after_the_bytes_between_them():
     assert tok.encode(text).tolist() == expected.ids == [2, 3, 0, 1]
     assert list(map(tuple, tok.encode_with_offsets(text)[1].tolist())) == expected.offsets
     assert "<unk>" in tok.explain(text)
+
+
+@pytest.mark.parametrize("dropout", [None, 1.0])
+def test_bytes_of_a_prefix_and_a_suffix_get_the_offsets_of_tokenizers(dropout):
+    vocab = {name: number for number, name in enumerate(["a", "<s>", *(f"<0x{byte:02X}>" for byte in range(256))])}
+    affixes = {"continuing_subword_prefix": "##", "end_of_word_suffix": "</w>"}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    data = file_of(
+        {"type": "BPE", "byte_fallback": True, "dropout": dropout, **affixes, "vocab": vocab, "merges": []},
+        pre_tokenizer={"type": "WhitespaceSplit"},
+        normalizer={"type": "Replace", "pattern": {"String": "x"}, "content": "한국"},
+        added_tokens=[{"id": 1, "content": "<s>", **flags}],
+    )
+    peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+    for text in ("aé", "aa  béé<s> x", "x<s>é한 y", "한", " a" * 40 + "é"):
+        check_columns(tok, text, peer.encode(text), frozenset(["<s>"]))
+    ids, spans = tok.encode_with_offsets("aé")
+    assert len(ids) == 9
+    assert spans.tolist() == [[0, 1]] + [[1, 2]] * 2 + [[2, 2]] * 6  # by our convention, they are at the word's end
+    in_bytes = tok.encode_with_offsets("aé", unit="byte", convention="tokenizers")[1]
+    assert in_bytes[-1].tolist() == [8, 9]
 
 
 def test_characters_without_a_token_are_left_out_unless_the_file_says_error():
