@@ -17,7 +17,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, cast
@@ -268,7 +268,7 @@ class Tokenizer:
             return self._handed[name][0]
 
     def _set_component(self, name: str, component: Any) -> None:
-        state = None if component is None else component.__getstate__()
+        state = _state_of(name, component)
         value = None if state is None else json.loads(state)
         with self._lock:
             self._handed.pop(name, None)
@@ -575,12 +575,17 @@ class Tokenizer:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
         return self.__copy__()
 
+    def _described(self, describe: Callable[[Any], str]) -> str:
+        """The description that `tokenizers` gives; a shorter one where it cannot read the tokenizer."""
+        with contextlib.suppress(Exception):  # it raises Exception itself
+            return describe(load_tokenizers().Tokenizer.from_str(self.to_str()))
+        return f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, model={self.model!r})'
+
     def __repr__(self) -> str:
-        state = self._state
-        return (
-            f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, '
-            f"model=BPE({len(state.core.model.vocab)} tokens), added_tokens={len(state.core.added)})"
-        )
+        return self._described(repr)
+
+    def __str__(self) -> str:
+        return self._described(str)
 
 
 class DecodeStream:
@@ -649,6 +654,20 @@ class DecodeStream:
 
 def _from_text(text: str) -> Tokenizer:
     return Tokenizer._of(parsed(text.encode()))
+
+
+def _state_of(name: str, component: Any) -> bytes | None:
+    """A component as JSON."""
+    if component is None:
+        return None
+    try:
+        state: bytes = component.__getstate__()
+    except Exception as error:  # noqa: BLE001  # tokenizers raises Exception itself
+        raise TypeError(
+            f"{name} is a {type(component).__name__} written in Python, which a tokenizer.json cannot hold ({error}); "
+            "use the components of `tokenizers`, or its Tokenizer"
+        ) from None
+    return state
 
 
 def _is_list_of_words(value: Any) -> bool:

@@ -123,6 +123,20 @@ load("org/kimi")"""
     assert lines[5] == tok.fingerprint
 
 
+def test_the_interface_of_tokenizers_reads_a_revision(hub, tmp_path):
+    for number, commit in enumerate(COMMITS[name] for name in ("main", "v1")):
+        (tmp_path / commit).mkdir()
+        tok = bpe.train(texts=TEXTS, vocab_size=261 + number)
+        tok.save(tmp_path / commit / "tokenizer.json")
+        hub.add("org/native", tmp_path / commit, commit)
+    calls = """
+from bpe.compat.huggingface import Tokenizer
+print(Tokenizer.from_pretrained("org/native").get_vocab_size())
+print(Tokenizer.from_pretrained("org/native", revision="v1").get_vocab_size())
+"""
+    assert run(hub, tmp_path / "home", calls) == ["261", "262"]
+
+
 def test_what_cannot_be_loaded_is_an_error(hub, tmp_path):
     hub.files["org/empty", "a" * 40, "README.md"] = b"x"
     hub.files["org/damaged", "a" * 40, "tokenizer.json"] = b"{"
