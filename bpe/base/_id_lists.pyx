@@ -9,25 +9,52 @@ Measured on a busy machine: 241,000 ids of English, 11.6 ms with `tolist`, 1.7 m
 
 cimport numpy as cnp
 
+from bpe.base._memory cimport prefetch
 from bpe.base._types cimport token_t
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.list cimport PyList_GET_SIZE, PyList_New
 from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport UINT32_MAX, int64_t
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    #define bpe_items_of(list) (((PyListObject *)(list))->ob_item)
+    """
+    PyObject** items_of "bpe_items_of"(list each)
+
+cdef enum:
+    AHEAD = 64                # ids
+
 
 cdef list list_of(const token_t* ids, Py_ssize_t n, list numbers):
-    """A list of these ids."""
-    cdef Py_ssize_t i, size = PyList_GET_SIZE(numbers)
-    cdef list made = PyList_New(n)
-    cdef object number
+    """A list of these ids.
+
+    The objects are spread over megabytes. So those of AHEAD ids are prefetched before the first is used: 200 bytes of
+    English that are new to the tokenizer spend 12 instead of 22% of their time here.
+    """
+    cdef Py_ssize_t i, at, end, size = PyList_GET_SIZE(numbers)
+    cdef Py_ssize_t largest = 0
+    cdef list made
+    cdef PyObject** known = items_of(numbers)
+    cdef PyObject** items
     for i in range(n):
-        number = <object>PyList_GET_ITEM(numbers, ids[i]) if ids[i] < <size_t>size else ids[i]
-        Py_INCREF(number)                                  # PyList_SET_ITEM takes a reference
-        PyList_SET_ITEM(made, i, number)
+        largest = max(largest, <Py_ssize_t>ids[i])
+    if largest >= size:
+        return [numbers[ids[i]] if ids[i] < size else ids[i] for i in range(n)]
+    made = PyList_New(n)
+    items = items_of(made)
+    for at in range(0, n, AHEAD):
+        end = min(n, at + AHEAD)
+        for i in range(at, end):
+            prefetch(&known[ids[i]])
+        for i in range(at, end):
+            items[i] = known[ids[i]]
+            prefetch(items[i])
+        for i in range(at, end):
+            Py_INCREF(<object>items[i])
     return made
 
 

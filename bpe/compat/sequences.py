@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -88,9 +88,9 @@ class Core:
         self._strings: list[str | None] | None = None
         self._prepared = False
 
-    def json(self) -> bytes:
+    def json(self, *, with_added: bool = True) -> bytes:
         """The tokenizer.json of this part alone."""
-        added = compact([each.to_json() for each in self.added])
+        added = compact([each.to_json() for each in self.added] if with_added else [])
         head = (
             f'{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added},'
             f'"normalizer":{compact(self.normalizer)},"pre_tokenizer":{compact(self.pre_tokenizer)},'
@@ -111,7 +111,7 @@ class Core:
                 return
             try:
                 if self._native is None:
-                    self._native = Tokenizer.from_spec(huggingface.read(self.json()))
+                    self._native = Tokenizer.from_spec(huggingface.read(self.json(with_added=False), added=self.added))
                 self._set_tables(self._native)
             except FormatError as error:
                 self._native, self._refused = None, error
@@ -130,10 +130,6 @@ class Core:
         self._skipped[skipped] = True
         self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
-        blob, bounds = spec.vocabulary.blob, spec.vocabulary.offsets.tolist()
-        self._own_decoding = spec.model == "byte" and all(
-            bytes_or_utf8(each.content) == blob[bounds[each.id] : bounds[each.id + 1]] for each in self.added
-        )
 
     @property
     def native(self) -> Tokenizer | None:
@@ -276,7 +272,7 @@ class Core:
 
         """
         kind = decoder.get("type") if isinstance(decoder, dict) else None
-        if kind == "ByteLevel" and self.native is not None and self._own_decoding:
+        if kind == "ByteLevel" and self._own_decoding:
             return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
         strings, special = self.strings, self.special if skip_special else frozenset()
         tokens = [token for i in ids if i < len(strings) and (token := strings[i]) is not None and token not in special]
@@ -286,6 +282,15 @@ class Core:
             return b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")
         text: str = component().decode(tokens)
         return text
+
+    @cached_property
+    def _own_decoding(self) -> bool:
+        """Whether the native decoder gives the bytes of each added token that ByteLevel gives."""
+        native = self.native
+        if native is None or native.spec.model != "byte":
+            return False
+        blob, bounds = native.spec.vocabulary.blob, native.spec.vocabulary.offsets.tolist()
+        return all(bytes_or_utf8(each.content) == blob[bounds[each.id] : bounds[each.id + 1]] for each in self.added)
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:
         ids = ids if type(ids) is list else list(ids)

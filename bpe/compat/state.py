@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import starmap
+from operator import itemgetter
 from typing import Any
 
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
@@ -178,18 +180,22 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
 
     """
     model, top = parse(data)
-    names = {"id", "content", *FLAGS}
     try:
-        tokens = [
-            Added(**{key: value for key, value in each.items() if key in names})
-            for each in top.get("added_tokens") or ()
-        ]
-        added = tuple(sorted(tokens, key=lambda each: each.id))
+        added = tuple(sorted(_added_tokens(top.get("added_tokens") or ()), key=itemgetter(0)))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
     truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
     core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
     return State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
+
+
+def _added_tokens(listed: Any) -> list[Added]:
+    """The added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
+    names = ("id", "content", *FLAGS)
+    try:
+        return list(starmap(Added, map(itemgetter(*names), listed)))
+    except KeyError:  # a flag is missing
+        return [Added(**{key: value for key, value in each.items() if key in names}) for each in listed]
 
 
 def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ from tokenizer_json import (
 
 import bpe
 from bpe import normalizers as n
+from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
@@ -327,3 +328,18 @@ def test_which_patterns_are_translated():
     others += [r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000]
     for pattern in [each for each in PATTERNS_OF_OUR_OWN[:11] if "(?<" not in each] + others:
         assert not means_the_same(pattern), pattern
+
+
+@pytest.mark.parametrize("in_file", [0, 1, 3])
+def test_added_tokens_may_be_given_by_their_fields(in_file):
+    tok = bpe.train(texts=["low lower"], vocab_size=258).with_tokens(special=["<s>", "é "], added=["C++"])
+    document = json.loads(write(tok.spec))
+    listed = document["added_tokens"]
+    rows = [tuple(each.values()) for each in listed[in_file:]]
+    shorter = json.dumps({**document, "added_tokens": listed[:in_file]}).encode()
+    found = read(shorter, added=rows)
+    assert_same(found, tok.spec)
+    assert dict(found.token_flags) == dict(tok.spec.token_flags)
+    if rows:
+        with pytest.raises(FormatError, match=r"added_tokens\[3\]"):
+            read(shorter, added=[*rows, rows[-1]])

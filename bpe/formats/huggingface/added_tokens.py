@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -23,30 +23,43 @@ _TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "spe
 
 
 def read_added_tokens(
-    value: object, normalizer: n.Normalizer | None
+    value: object, more: Sequence[tuple[Any, ...]], normalizer: n.Normalizer | None
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
-    """(name → id of the special and other added tokens, in the file's order; name → flags that have an effect)."""
+    """(name → id of the special and other added tokens, in the file's order; name → flags that have an effect).
+
+    `more` has the fields of further tokens, which follow those of the file.
+    """
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
-    names, flags = _usual_added_tokens(value) or _added_one_by_one(value)
-    return names, effective_flags(flags, normalizer)
+    rows = more if more and not value else _usual_rows(value)
+    found = None if rows is None or (more and value) else _usual_added_tokens(rows)
+    if found is None:
+        found = _added_one_by_one([*value, *(dict(zip(_TOKEN, row, strict=True)) for row in more)])
+    return found[0], effective_flags(found[1], normalizer)
 
 
-def _usual_added_tokens(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """The fast path of `_added_one_by_one`, for valid lists whose tokens have all fields; None for other lists."""
+def _usual_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
+    """The fields of each token; None unless all of them are objects with all fields and no others."""
     if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_TOKEN)}:
         return None
     try:
-        ids, contents, *columns = [list(map(itemgetter(field), value)) for field in _TOKEN]
+        return list(map(itemgetter(*_TOKEN), value))
     except KeyError:
         return None
+
+
+def _usual_added_tokens(
+    rows: Sequence[tuple[Any, ...]],
+) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
+    """The fast path of `_added_one_by_one`, for valid tokens, given by their fields; None for others."""
+    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_TOKEN))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
     if set(chain.from_iterable(map(type, column) for column in columns)) != {bool} or "" in contents:
         return None
     if len(set(ids)) < len(ids) or len(set(contents)) < len(contents):
         return None
-    codes = np.zeros(len(value), dtype=np.uint8)  # one bit per flag of a token
+    codes = np.zeros(len(rows), dtype=np.uint8)  # one bit per flag of a token
     for i, column in enumerate(columns):
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
     of_code: dict[int, frozenset[str]] = {}
