@@ -13,6 +13,7 @@ Every step counts all pairs and tokens anew; a text is encoded by doing all even
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -65,15 +66,19 @@ def learn(
     longest: int | None = None,
     tie_break: str = "id",
     num_merges: int | None = None,
+    veto: Callable[[bytes, bytes, int], object] | None = None,
 ) -> Trained:
-    """Learn until so many tokens beside the bytes are not deleted, or so many merges were made."""
+    """Learn until so many tokens beside the bytes are not deleted, or so many merges were made.
+
+    A best pair that `veto` is true for is refused for good.
+    """
     state = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
     numbers = {bytes([byte]): byte for byte in letters_in_order()}
     result = Trained()
     first: dict[bytes, tuple[bytes, bytes]] = {}
     merges = 0
+    refused: set[tuple[bytes, bytes]] = set()
     while len(result.live) < size if num_merges is None else merges < num_merges:
-        merges += 1
         pairs: Counter[tuple[bytes, bytes]] = Counter()
         for word, count in state:
             for pair in pairwise(word):
@@ -82,6 +87,7 @@ def learn(
             pair
             for pair, count in pairs.items()
             if count >= least and b"".join(pair) not in specials and len(b"".join(pair)) <= (longest or 1 << 30)
+            if pair not in refused
         ]
         if not allowed:
             break
@@ -91,6 +97,10 @@ def learn(
             left, right = min(best, key=lambda pair: (number_of(pair[0], numbers), number_of(pair[1], numbers)))
         else:
             left, right = (min if tie_break == "smallest" else max)(best)
+        if veto is not None and veto(left, right, most):
+            refused.add((left, right))
+            continue
+        merges += 1
         token = left + right
         if token not in first:
             first[token] = (left, right)

@@ -28,7 +28,7 @@ from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_p
 from bpe.training._recount cimport Plan, recount
 from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
-from bpe.training._veto cimport MOST_FORBIDDEN, Veto, is_refused, is_vetoed, refuse
+from bpe.training._veto cimport is_refused, is_vetoed, refuse, set_rules
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -134,7 +134,9 @@ cdef class Trainer:
         self.plan.growing = not strict
         self.state.policy.max_length = rule.max_length
         self.state.policy.disjoint = rule.disjoint
-        self.set_veto(rule)
+        self.forbidden, self.scripts, self.veto = b"".join(rule.forbidden), rule.scripts, rule.veto
+        self.asks, self.state.mark_size = rule.veto is not None, rule.mark_size
+        set_rules(&self.state.veto, rule, self.forbidden, self.scripts)
         self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
         self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
@@ -147,23 +149,6 @@ cdef class Trainer:
         self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.state.symbols.n // self.least))
         self.teams = (self.team,)
         set_order(&self.heap, &self.compared, &self.state.tokens, &self.state.pairs, self.tie_break)
-
-    cdef int set_veto(self, rule) except -1:
-        """Set which pairs are never merged."""
-        cdef Veto* veto = &self.state.veto
-        cdef bytes string
-        if len(rule.forbidden) > MOST_FORBIDDEN:
-            raise ValueError(f"{len(rule.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
-        self.forbidden, self.scripts, self.veto = b"".join(rule.forbidden), rule.scripts, rule.veto
-        self.asks = rule.veto is not None
-        veto.max_words, veto.strings, veto.n = rule.max_words, self.forbidden, 0
-        for string in rule.forbidden:
-            veto.ends[veto.n] = len(string) + (veto.ends[veto.n - 1] if veto.n else 0)
-            veto.n += 1
-        veto.whole_characters, self.state.mark_size = rule.whole_characters, rule.mark_size
-        if self.scripts:
-            veto.scripts, veto.n_scripts = self.scripts, len(self.scripts)
-        return 0
 
     cdef int take_memory(self, size_t memory) except -1:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""

@@ -31,6 +31,21 @@ cdef struct RefusedPairs:     # a hash set
     size_t n_slots            # a power of two, or 0
 
 
+cdef inline int set_rules(Veto* veto, rule, bytes strings, bytes scripts) except -1:
+    """Set the rules of a `NextMerge`. `strings`, its forbidden ones end to end, and `scripts` must live as long."""
+    cdef bytes string
+    if len(rule.forbidden) > MOST_FORBIDDEN:
+        raise ValueError(f"{len(rule.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
+    veto.max_words, veto.strings, veto.n = rule.max_words, strings, 0
+    for string in rule.forbidden:
+        veto.ends[veto.n] = len(string) + (veto.ends[veto.n - 1] if veto.n else 0)
+        veto.n += 1
+    veto.whole_characters = rule.whole_characters
+    if scripts:
+        veto.scripts, veto.n_scripts = scripts, len(scripts)
+    return 0
+
+
 # What a token spells --------------------------------------------------------------------------------------------------
 
 cdef inline size_t words_in(const byte_t* text, size_t size) noexcept nogil:

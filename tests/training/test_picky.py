@@ -17,6 +17,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SOAK, interrupt_at
+from test_merge_rules import Asked, random_rules, random_words, veto_of
 
 import bpe
 from bpe.cli import main
@@ -130,6 +131,27 @@ def test_runs_of_equal_tokens(words: dict[str, int], merges: int, threshold: flo
         assert tok.tokens(text) == naive.encoded(text.encode(), wanted.events)
 
 
+@pytest.mark.parametrize("seed", range(40 * SOAK))
+def test_rules_against_the_oracle(seed: int) -> None:
+    """The same events with rules, of which a function sees the same pairs and counts."""
+    chosen = random.Random(f"rules {seed}")
+    asked, theirs = (Asked(chosen.choice([2, 3, 7])) if seed % 2 else None for _ in range(2))
+    if asked is not None and theirs is not None:
+        theirs.modulus = asked.modulus
+    words, rules = random_words(chosen), random_rules(chosen, asked)
+    threshold, merges = chosen.choice(THRESHOLDS), chosen.choice([3, 10, 40])
+    tok = bpe.train(
+        counts=words, num_merges=merges, deletions=bpe.PickyBPE(threshold), pretokenizer=None, rules=rules, threads=1
+    )
+    spelled: dict[bytes, int] = {}
+    for word, count in words.items():
+        spelled[word.encode()] = count
+    veto = veto_of(replace(rules, veto=theirs))
+    wanted = naive.learn(spelled, 0, threshold, num_merges=merges, veto=veto)
+    assert events_of(tok) == without_counts(wanted.events)
+    assert (asked is None) or (theirs is not None and asked.calls == theirs.calls)
+
+
 @pytest.fixture
 def tok() -> bpe.Tokenizer:
     trained = bpe.train(
@@ -219,7 +241,6 @@ def test_what_is_refused(tok: bpe.Tokenizer) -> None:
         ({"unk_token": "<unk>"}, "for byte models"),
         ({"model": "char"}, "for byte models"),
         ({"end_of_word": "</w>"}, "for byte models"),
-        ({"rules": bpe.MergeRules(one_script=True)}, "deletions and rules are given"),
         ({"seeds": bpe.Seeds(tokens=["ab"])}, "deletions and seeds are given"),
         ({"fair": bpe.ParityAware()}, "deletions and fair are given"),
         ({"superwords": bpe.SuperWords(290)}, "deletions and superwords are given"),

@@ -21,12 +21,13 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 import numpy as np
 
 from bpe.base._memory cimport grown, prefetch
-from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport NO_PAIRS, RARE, Compared, LearnedMerge, TieBreak, set_order, spelled_token
 from bpe.training._pair_heap cimport Entry, Heap, pop, push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe.training._symbol_array cimport Symbols, class_of, free_symbols, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, free_tokens, joined, token_named
+from bpe.training._veto cimport Veto, is_vetoed, set_rules
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
@@ -95,6 +96,11 @@ cdef class PickyLearner:
     cdef count_t least                # the least count of a pair that is merged
     cdef uint64_t max_length
     cdef double threshold
+    cdef Veto rules                   # for what tokens spell
+    cdef bytes forbidden              # the memory of `rules.strings`
+    cdef bytes scripts                # and of `rules.scripts`
+    cdef object veto                  # called as veto(left, right, count), or None
+    cdef bint asks                    # whether there is one
     cdef LearnedMerge* merged
     cdef size_t n_merged
     cdef size_t merged_room
@@ -125,13 +131,16 @@ cdef class PickyLearner:
         Args:
             words: a `Words` of `words.py`.
             start: a `Start` of `kernel_input.py`.
-            rule: a `NextMerge` of `kernel_input.py`; its rules for what tokens spell must be off.
+            rule: a `NextMerge` of `kernel_input.py`, without an end-of-word mark.
             threshold: a part of a merge is deleted from this share of its occurrences on.
 
         """
         cdef size_t i
         self.least = max(<count_t>rule.min_frequency, 1)
         self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
+        self.forbidden, self.scripts, self.veto = b"".join(rule.forbidden), rule.scripts, rule.veto
+        self.asks = rule.veto is not None
+        set_rules(&self.rules, rule, self.forbidden, self.scripts)
         for token, ends_word, reserved, length in start.tokens:
             add_token(&self.tokens, token, len(token), ends_word, reserved, length)
         self.symbols.wide = True
@@ -270,12 +279,22 @@ cdef class PickyLearner:
                 continue                                   # or there is an entry with the higher count
             if count < entry.count:
                 push(&self.heap, self.entry_of(entry.pair))
-            elif self.token_of(entry.pair) == NO_TOKEN:
+            elif self.is_refused(entry.pair):
                 self.pair_states[entry.pair].refused = True
             else:
                 return entry.pair
         self.stop = RARE if self.any_left() else NO_PAIRS
         return NO_PAIR
+
+    cdef bint is_refused(self, uint32_t number) except -1 nogil:
+        """Whether the best pair must not be merged; the veto by Python is asked last, each time that a pair is best."""
+        cdef TrackedPair pair = self.pairs.items[number]
+        if self.token_of(number) == NO_TOKEN:
+            return True
+        if not self.asks:
+            return False
+        with gil:
+            return bool(self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count))
 
     cdef bint any_left(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
@@ -300,10 +319,14 @@ cdef class PickyLearner:
         cdef const TrackedPair* pair = &self.pairs.items[number]
         cdef Token first = self.tokens.items[pair.left], second = self.tokens.items[pair.right]
         cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef const byte_t* text
         cdef token_t known
         if <uint64_t>first.length + second.length > self.max_length or size > <uint64_t>0xFFFFFFFF:
             return NO_TOKEN
-        known = token_named(&self.tokens, joined(&self.tokens, pair.left, pair.right), size)
+        text = joined(&self.tokens, pair.left, pair.right)
+        if is_vetoed(&self.rules, text, first.size, size):
+            return NO_TOKEN
+        known = token_named(&self.tokens, text, size)
         if known == NO_TOKEN:
             return <token_t>self.tokens.n
         return NO_TOKEN if self.states[known].left == NO_TOKEN else known

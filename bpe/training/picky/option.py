@@ -68,7 +68,6 @@ def check_with_deletions(options: TrainOptions, others: dict[str, object]) -> No
 
     """
     given = [name for name, value in others.items() if value is not None]
-    given += ["rules"] if options.rules.to_json() else []
     if given:
         raise ValueError(f"deletions and {given[0]} are given, which do not go together; leave one of them out")
     if options.model != "byte" or options.end_of_word is not None or options.unk_token is not None:
