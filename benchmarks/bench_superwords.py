@@ -1,7 +1,7 @@
 """The time and memory of training superwords on a whole corpus, beside plain training to the same size.
 
     python benchmarks/bench_superwords.py [FILE…] [--vocab-size N] [--transition N] [--repeat N] [--encoding]
-                                          [-o OUT.json]
+                                          [--large MB] [-o OUT.json]
 
 Every measurement runs in a new process with two threads, from the file to the tokenizer. The kinds of units are
 alternated, and the table shows medians; bytes per token are those of the first 10 MB, which one thread then encodes
@@ -11,6 +11,10 @@ corpus is used.
 A second table shows the same for the two published SuperBPE vocabularies, where they are in ../shared, beside
 `tokenizers` and gigatoken if they are installed. All have one thread; the run fails if `tokenizers` has other ids.
 With --encoding, there is no training.
+
+With --large, a corpus of so many MB, of all shared corpora and variations of them (`variations.py`), is trained on
+whole, and so are a quarter and a half of it: superwords of whole lines, without a limit and with max_memory="2G",
+beside plain training. That table has processor time too, for machines that do other work meanwhile.
 """
 
 from __future__ import annotations
@@ -29,17 +33,18 @@ from typing import Any
 from check_superword_encoding import VOCABULARIES, published
 from peers import SEPARATOR, THREAD_VARIABLES
 from report import at_least, corpora, keep, machine, middle, table
+from variations import write_large
 
 KINDS = ("plain", "lines", "paper", "v2")
 CHILD = """
 import json, sys, time
 import bpe
-kind, path, size, transition, separator = json.loads(sys.argv[1])
+kind, path, size, transition, separator, limit = json.loads(sys.argv[1])
 makers = {"lines": bpe.SuperWords, "paper": bpe.SuperWords.paper, "v2": bpe.SuperWords.v2}
 superwords = makers[kind](transition) if kind in makers else None
-began = time.perf_counter()
-tok = bpe.train(files=path, separator=separator, vocab_size=size, superwords=superwords, threads=2)
-took = time.perf_counter() - began
+began, before = time.perf_counter(), time.process_time()
+tok = bpe.train(files=path, separator=separator, vocab_size=size, superwords=superwords, threads=2, max_memory=limit)
+took, cpu = time.perf_counter() - began, time.process_time() - before
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
 text = open(path, "rb").read(10 << 20).decode(errors="ignore")
 texts, speeds = text.split(separator), []
@@ -48,8 +53,8 @@ for _ in range(2):
     tokens = len(tok.encode_batch(texts, threads=1).ids)
     speeds.append(len(text.encode()) / (time.thread_time() - began) / 1e6)
 print(json.dumps({
-    "seconds": took, "peak": int(peak) / 1024, "ratio": len(text.encode()) / tokens, "cold": speeds[0],
-    "warm": speeds[1],
+    "seconds": took, "cpu": cpu, "tokenizer": tok.fingerprint, "peak": int(peak) / 1024,
+    "ratio": len(text.encode()) / tokens, "cold": speeds[0], "warm": speeds[1],
 }))
 """
 
@@ -78,10 +83,14 @@ def main() -> None:
     parser.add_argument("--transition", type=at_least(257), default=80_000)
     parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("--encoding", action="store_true", help="only encode, with published vocabularies")
+    parser.add_argument("--large", type=at_least(4), metavar="MB", help="only train, on so much text of all corpora")
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
+        if options.large:
+            keep(options.output, large_trainings(options, Path(folder)))
+            return
         paths = corpora(options.files, folder, ("english",))
         if not options.encoding:
             rows += trainings(paths, options)
@@ -97,7 +106,7 @@ def trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, 
     for path in paths:
         for turn in range(options.repeat):
             for kind in KINDS:
-                call = [kind, str(path), options.vocab_size, options.transition, SEPARATOR]
+                call = [kind, str(path), options.vocab_size, options.transition, SEPARATOR, None]
                 rows.append({"corpus": path.name, "kind": kind, **child(CHILD, call)})
                 print(f"{turn + 1}/{options.repeat} {path.name} {kind}", file=sys.stderr)
     print(
@@ -111,6 +120,37 @@ def trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, 
             (corpus, kind, *(f"{middle(chosen, field):.{digits}f}" for field, digits in FIELDS))
             for corpus, kind in groups
             if (chosen := [row for row in rows if (row["corpus"], row["kind"]) == (corpus, kind)])
+        ],
+    )
+    return rows
+
+
+def large_trainings(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """Measure training on a large corpus and parts of it, once each, and print a table."""
+    rows: list[dict[str, Any]] = []
+    originals, path = corpora(options.files, folder), folder / "large.txt"
+    for part in (4, 2, 1):
+        write_large(originals, path, options.large * 1_000_000 // part)
+        for kind, limit in (("plain", None), ("lines", None), ("lines", "2G")):
+            call = [kind, str(path), options.vocab_size, options.transition, SEPARATOR, limit]
+            rows.append({"size": path.stat().st_size, "kind": kind, "limit": limit, **child(CHILD, call)})
+            print(f"{path.stat().st_size} bytes, {kind}, {limit}", file=sys.stderr)
+        if rows[-1]["tokenizer"] != rows[-2]["tokenizer"]:
+            raise SystemExit("the tokenizer with max_memory differs")
+    print(f"{machine()}; {options.vocab_size} tokens, superwords from {options.transition}\n")
+    table(
+        ("MB", "units", "max_memory", "seconds", "processor seconds", "peak MB", "bytes per token"),
+        [
+            (
+                row["size"] // 1_000_000,
+                row["kind"],
+                row["limit"] or "",
+                *(
+                    f"{row[field]:.{digits}f}"
+                    for field, digits in (("seconds", 1), ("cpu", 1), ("peak", 0), ("ratio", 2))
+                ),
+            )
+            for row in rows
         ],
     )
     return rows
