@@ -17,7 +17,7 @@ import pytest
 
 import bpe
 from bpe.base._aho_corasick import Finder
-from bpe.corpus import _separators as documents
+from bpe.corpus import separators as documents
 from bpe.corpus._json_fields import read_fields
 from bpe.count._word_table import WordTable, scatter_words
 from bpe.decode import _decoder as decoder
@@ -437,7 +437,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=message):
         documents.split(text, starts, ends, [b"x"])
     with pytest.raises(ValueError, match=message):
-        Finder([b"x"]).between(text, starts, ends)
+        Finder([b"x"]).find_in(text, starts, ends)
     with pytest.raises(ValueError, match=message):
         WordTable().count_spans(text, starts, ends, 0)
     with pytest.raises(ValueError, match=message):

@@ -21,23 +21,27 @@ from bpe.base._types cimport byte_t
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 cdef extern from *:
     """
-    /* Whether any of 64 bytes equals one of four; compilers vectorize the loop. */
-    static inline int bpe_any_of(const uint8_t *text, const uint8_t *wanted) {
-        uint8_t found = 0;
-        for (int i = 0; i < 64; i++)
-            found |= (text[i] == wanted[0]) | (text[i] == wanted[1]) | (text[i] == wanted[2]) | (text[i] == wanted[3]);
-        return found;
+    #include <string.h>
+    static const void* bpe_find_last_byte(const void* text, int byte, size_t size) {
+    #ifdef __GLIBC__
+        return memrchr(text, byte, size);
+    #else
+        const unsigned char* bytes = (const unsigned char*)text;
+        while (size--)
+            if (bytes[size] == (unsigned char)byte) return bytes + size;
+        return NULL;
+    #endif
     }
     """
-    bint any_of "bpe_any_of"(const byte_t* text, const byte_t* wanted) noexcept nogil
+    const void* find_last_byte "bpe_find_last_byte"(const void* text, int byte, size_t size) noexcept nogil
 
 cdef enum:
+    EVERY = 0x7FFFFFFF        # occurrences: no more are found at once
     BLOCK = 1 << 18           # positions searched at a time; more if the longest string needs it
-    MAX_LAST = 4              # search for the strings' last bytes in blocks if so few are distinct
     POLL_INTERVAL = 1 << 24   # bytes between two checks for signals
 
 cdef struct Tree:             # of the reversed strings, with suffix links
@@ -46,12 +50,30 @@ cdef struct Tree:             # of the reversed strings, with suffix links
     uint32_t* shorter         # by node: its suffix link, the longest proper suffix in the tree
     int32_t* string           # by node: the longest string that is its suffix, or -1
     uint32_t root[256]        # the child of node 0 by each byte; 0 if none
-    byte_t last[4]            # the bytes with a child in `root`, if at most MAX_LAST; repeated to fill
-    bint use_last
+    int last                  # the byte that all strings end with; -1 if they end with several
 
 cdef struct Occurrence:
     int64_t start
     int64_t number
+
+cdef struct KeptRow:          # an occurrence that overlaps no other
+    int64_t start
+    int64_t end
+    int64_t number
+
+cdef struct Kept:
+    KeptRow* rows
+    Py_ssize_t n
+    size_t room
+
+
+cdef array_of(const Kept* kept):
+    """The rows as an int64 array, shape (n, 3)."""
+    rows = np.empty((kept.n, 3), dtype=np.int64)
+    cdef int64_t[:, ::1] out = rows
+    if kept.n:
+        memcpy(&out[0, 0], kept.rows, kept.n * sizeof(KeptRow))
+    return rows
 
 
 cdef inline uint32_t child(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
@@ -79,15 +101,12 @@ cdef inline uint32_t step(const Tree* tree, uint32_t node, byte_t byte) noexcept
 
 cdef inline Py_ssize_t skip(const Tree* tree, const byte_t* text, Py_ssize_t pos, Py_ssize_t low) noexcept nogil:
     """Return the last position from `low` to `pos` where a string may end; less than `low` if there is none."""
-    cdef Py_ssize_t near
-    while pos >= low:
-        while tree.use_last and pos - 63 >= low and not any_of(text + pos - 63, tree.last):
-            pos -= 64
-        near = max(pos - 63, low)
-        while pos >= near and not tree.root[text[pos]]:
-            pos -= 1
-        if pos >= near:
-            break
+    cdef const byte_t* found
+    if tree.last >= 0:
+        found = <const byte_t*>find_last_byte(text + low, tree.last, pos - low + 1)
+        return low - 1 if found == NULL else found - text
+    while pos >= low and not tree.root[text[pos]]:
+        pos -= 1
     return pos
 
 
@@ -158,7 +177,7 @@ cdef class Finder:
     def __init__(self, list strings):
         cdef bytes blob = b"".join(strings)
         cdef const byte_t* data = blob
-        cdef Py_ssize_t n = len(strings), i, room = len(blob) + 2, n_last
+        cdef Py_ssize_t n = len(strings), room = len(blob) + 2
         cdef Tree* tree = &self.tree
         cdef int64_t[::1] offsets, order
         cdef byte_t[::1] label
@@ -185,17 +204,15 @@ cdef class Finder:
         ranges = np.empty((room, 3), dtype=np.uint32)
         with nogil:
             link_tree(tree, grow_tree(tree, data, &offsets[0], &order[0], n, <Range*>&ranges[0, 0]))
-        n_last = tree.first[1] - tree.first[0]
-        tree.use_last = n_last <= MAX_LAST
-        for i in range(MAX_LAST):
-            tree.last[i] = tree.label[tree.first[0] + min(i, n_last - 1)]
+        tree.last = tree.label[1] if tree.first[1] == 2 else -1
 
     cdef Py_ssize_t occurrences(
-        self, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room
+        self, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room,
+        Py_ssize_t most,
     ) except -1 nogil:
         """Find the longest string that begins at each position from `low` up to `high`; returns the number found.
 
-        Occurrences are written to `out` from last to first. If `out` is NULL, the search stops at the first one found.
+        The last `most` occurrences are written to `out`, from last to first.
         """
         cdef const Tree* tree = &self.tree
         cdef Py_ssize_t pos = min(high + self.longest - 1, end) - 1, n = 0, last_poll = pos
@@ -207,11 +224,11 @@ cdef class Finder:
                     break
             node = step(tree, node, text[pos])
             if tree.string[node] >= 0 and pos < high:
-                if out == NULL:
-                    return 1
                 out[0] = <Occurrence*>grown(out[0], room, n + 1, sizeof(Occurrence))
                 out[0][n] = Occurrence(pos, tree.string[node])
                 n += 1
+                if n == most:
+                    break
             pos -= 1
             if last_poll - pos > POLL_INTERVAL:
                 check_signals()
@@ -222,12 +239,15 @@ cdef class Finder:
         """Whether any of the strings occurs in a text."""
         cdef Py_buffer view                    # a typed memoryview would cost as much as searching a short text
         cdef Py_ssize_t n = 0
+        cdef Occurrence* hits = NULL
+        cdef size_t room = 0
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             if self.longest:
                 with nogil:
-                    n = self.occurrences(<const byte_t*>view.buf, 0, view.len, view.len, NULL, NULL)
+                    n = self.occurrences(<const byte_t*>view.buf, 0, view.len, view.len, &hits, &room, 1)
         finally:
+            free(hits)
             PyBuffer_Release(&view)
         return n > 0
 
@@ -238,83 +258,75 @@ cdef class Finder:
             (int64 starts, int64 ends, int64 indices into the list of strings), or None if there are none.
         """
         cdef Py_buffer view
-        cdef Py_ssize_t i, n = 0
-        cdef int64_t* kept = NULL
-        cdef int64_t[:, ::1] rows
+        cdef Kept kept = Kept(rows=NULL, n=0, room=0)
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             if self.longest and start < view.len:
                 with nogil:
-                    n = self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &kept)
-            if n == 0:
-                return None
-            found = np.empty((3, n), dtype=np.int64)
-            rows = found
-            for i in range(n):
-                rows[0, i], rows[1, i], rows[2, i] = kept[3 * i], kept[3 * i + 1], kept[3 * i + 2]
-            return found[0], found[1], found[2]
+                    self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &kept)
+            return tuple(np.ascontiguousarray(array_of(&kept).T)) if kept.n else None
         finally:
-            free(kept)
+            free(kept.rows)
             PyBuffer_Release(&view)
 
-    def between(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """Split the spans `text[starts[i]:ends[i]]` at the strings, found in each span as by `find`.
+    def find_in(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+        """Find the occurrences in each span `text[starts[i]:ends[i]]` as by `find`.
 
         Returns:
-            (int64 starts, int64 ends) of the non-empty spans between the strings.
+            int64 (n, 3), the start, the end and the string of each; int64 (spans,), how many there are up to the end of
+            each span.
         """
-        cdef int64_t* out = NULL
-        cdef int64_t* kept = NULL
-        cdef size_t room = 0
-        cdef Py_ssize_t i, k, n, last_end, size = 0
+        cdef Py_ssize_t i
         cdef const byte_t* data = &text[0] if text.shape[0] else NULL
-        cdef int64_t[:, ::1] rows
+        cdef Kept kept = Kept(rows=NULL, n=0, room=0)
         check_spans(starts, ends, text.shape[0])
+        counts = np.zeros(starts.shape[0], dtype=np.int64)
+        cdef int64_t[::1] count = counts
         try:
             with nogil:
-                for i in range(starts.shape[0]):
-                    n = self.leftmost_longest(data, starts[i], ends[i], &kept)
-                    out = <int64_t*>grown(out, &room, 2 * (size + n + 1), sizeof(int64_t))
-                    last_end = starts[i]
-                    for k in range(n + 1):
-                        if last_end < (kept[3 * k] if k < n else ends[i]):
-                            out[2 * size], out[2 * size + 1] = last_end, kept[3 * k] if k < n else ends[i]
-                            size += 1
-                        if k < n:
-                            last_end = kept[3 * k + 1]
-                    free(kept)
-                    kept = NULL
-            found = np.empty((2, size), dtype=np.int64)
-            rows = found
-            for i in range(size):
-                rows[0, i], rows[1, i] = out[2 * i], out[2 * i + 1]
-            return found[0], found[1]
+                for i in range(starts.shape[0] if self.longest else 0):
+                    self.leftmost_longest(data, starts[i], ends[i], &kept)
+                    count[i] = kept.n
+            return array_of(&kept), counts
         finally:
-            free(out)
-            free(kept)
+            free(kept.rows)
 
-    cdef Py_ssize_t leftmost_longest(
-        self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, int64_t** kept
-    ) except -1 nogil:
-        """Find the occurrences of `find`; returns their number and writes (start, end, string) of each to `kept`."""
+    def last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
+        """The last position in `text[start:end]` where one of the strings is; -1 if there is none."""
         cdef Occurrence* hits = NULL
-        cdef size_t room = 0, kept_room = 0
-        cdef Py_ssize_t low = start, high, last_end = start, i, n = 0, block = max(<Py_ssize_t>BLOCK, 4 * self.longest)
+        cdef size_t room = 0
+        cdef Py_ssize_t n = 0
+        start, end = max(start, <Py_ssize_t>0), min(end, text.shape[0])
+        try:
+            if self.longest and start < end:
+                with nogil:
+                    n = self.occurrences(&text[0], start, end, end, &hits, &room, 1)
+            return hits[0].start if n else -1
+        finally:
+            free(hits)
+
+    cdef int leftmost_longest(
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Kept* kept
+    ) except -1 nogil:
+        """Append the occurrences of `find`."""
+        cdef Occurrence* hits = NULL
+        cdef size_t room = 0
+        cdef Py_ssize_t low = start, high, last_end = start, i, block = max(<Py_ssize_t>BLOCK, 4 * self.longest)
         try:
             while low < end:
                 high = min(low + block, end)
-                i = self.occurrences(text, low, high, end, &hits, &room)
+                i = self.occurrences(text, low, high, end, &hits, &room, EVERY)
+                kept.rows = <KeptRow*>grown(kept.rows, &kept.room, kept.n + i, sizeof(KeptRow))
                 while i > 0:
                     i -= 1
                     if hits[i].start >= last_end:
                         last_end = hits[i].start + self.sizes[hits[i].number]
-                        kept[0] = <int64_t*>grown(kept[0], &kept_room, 3 * n + 3, sizeof(int64_t))
-                        kept[0][3 * n], kept[0][3 * n + 1], kept[0][3 * n + 2] = hits[i].start, last_end, hits[i].number
-                        n += 1
+                        kept.rows[kept.n] = KeptRow(hits[i].start, last_end, hits[i].number)
+                        kept.n += 1
                 low = max(high, last_end)
         finally:
             free(hits)
-        return n
+        return 0
 
     def crosses(self, const byte_t[::1] text, Py_ssize_t at):
         """Whether the longest string at some position before `at` ends after `at`, overlapping others or not."""
@@ -326,7 +338,7 @@ cdef class Finder:
             return False
         try:
             with nogil:
-                n = self.occurrences(&text[0], low, at, text.shape[0], &hits, &room)
+                n = self.occurrences(&text[0], low, at, text.shape[0], &hits, &room, EVERY)
                 for i in range(n):
                     found |= hits[i].start + self.sizes[hits[i].number] > at
             return found

@@ -8,7 +8,7 @@ files, in the order in which text meets them:
 - `streams.py`, `compression.py`, `ahead.py` open and decompress a file's text, with a thread that reads ahead;
 - `reading.py` reads text block by block, checks its first bytes, and cuts at positions that the caller finds;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
-- `blocks.py` divides texts in memory into blocks; `_separators.pyx` finds the documents of a block;
+- `blocks.py` divides texts in memory into blocks; `separators.py` finds the documents of a block;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy.
 
 Invariants: joined, the blocks of a text are its bytes; the text is valid UTF-8 unless the caller allows other bytes

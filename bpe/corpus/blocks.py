@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
-from bpe.corpus._separators import find_last, split
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
+from bpe.corpus.separators import find_last, split
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 
 PathLike = str | os.PathLike[str]

@@ -28,10 +28,10 @@ from bpe.base.arrow import load_pyarrow
 from bpe.base.atomic_files import atomic_write
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
-from bpe.corpus._separators import split
 from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut
 from bpe.corpus.documents import Documents
 from bpe.corpus.reading import EndCut
+from bpe.corpus.separators import split
 from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.pretokenize import _safe_points as cutting
@@ -54,8 +54,6 @@ MAGIC = b"BPECOUNT"
 VERSION = 1
 #: The dtypes of stored lengths and counts. `save` takes the narrowest that holds the largest value.
 _DTYPES = ("|u1", "<u2", "<u4", "<u8")
-#: Up to this many special tokens are searched for one by one, which is faster than one automaton for all.
-_FEW = 4
 #: The Unicode version of the named pretokenizers in files that do not record it.
 _DEFAULT_UNICODE_VERSION = "18.0"
 #: The most frequent words that a notebook's card shows.
@@ -494,8 +492,6 @@ class Splitter:
     def __init__(self, counts: WordCounts, *, lines: bool = False) -> None:
         self.lines = lines
         self.specials = [name.encode() for name in counts.special_tokens]
-        #: Finds the special tokens where there are many.
-        self._finder = Finder(self.specials) if len(self.specials) > _FEW else None
         self.normalizer = counts.normalizer
         self.pretokenizer = counts.pretokenizer
         own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
@@ -550,9 +546,7 @@ class Splitter:
 
         """
         begins = starts
-        if self._finder is not None:
-            starts, ends = self._finder.between(text, starts, ends)
-        elif self.specials:
+        if self.specials:
             starts, ends = split(text, starts, ends, self.specials)
         if self.lines:
             starts, ends = split(text, starts, ends, [b"\n"], keep=True)

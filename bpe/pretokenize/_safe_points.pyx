@@ -11,7 +11,7 @@ Streams and threads split texts there. There are two kinds:
 The scanners of U+2581 (METASPACE, SPACE_RUNS) have another rule: before a U+2581 that follows another character.
 
 Cost: linear in the distance to the point found; nearly all positions take two comparisons. Not here: split points
-within pretokens (`encode/_split_filter.pyx`), boundaries of documents (`corpus/_separators.pyx`).
+within pretokens (`encode/_split_filter.pyx`), boundaries of documents (`corpus/separators.py`).
 """
 
 from bpe.base._types cimport byte_t

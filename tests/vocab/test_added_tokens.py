@@ -17,6 +17,7 @@ from strategies import examples
 import bpe
 from bpe import normalizers as n
 from bpe.base._aho_corasick import Finder
+from bpe.corpus.separators import split
 from bpe.formats.huggingface import read, write
 from bpe.tokenizer import engine_of
 from bpe.vocab.special_tokens import SpecialTokens
@@ -197,7 +198,7 @@ def test_finder_equals_trying_every_name(given, text, at):
     ) and at < len(text)
     assert finder.crosses(text, at) == across
     half = len(text) // 2
-    starts, ends = finder.between(text, np.array([0, half]), np.array([half, len(text)]))
+    starts, ends = split(text, np.array([0, half]), np.array([half, len(text)]), names)
     assert b"".join(text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)) == b"".join(
         part[a:b] for part in (text[:half], text[half:]) for a, b in gaps(occurrences(names, part), len(part))
     )
