@@ -28,46 +28,22 @@ from bpe.merge._merging cimport (
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint32_t
 
+from bpe.merge.checks import check_merges, check_symbols, symbol_tokens, unknown_are_merged
+
 cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
-
-
-cdef int check_merges(merges) except -1:
-    """Raise ValueError unless merges are of ids below the limit, and their ranks rise or stay."""
-    pairs, results, ranks = np.asarray(merges.pairs), np.asarray(merges.results), np.asarray(merges.ranks)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or results.shape != (len(pairs),) or ranks.shape != results.shape:
-        raise ValueError(
-            f"merges, results and ranks have the shapes {pairs.shape}, {results.shape} and {ranks.shape}; they must "
-            "have (n, 2), (n,) and (n,)"
-        )
-    if not len(pairs):
-        return 0
-    for found in (pairs, results):
-        if found.min() < 0 or found.max() >= merges.limit:
-            raise ValueError(
-                f"merges have ids from {found.min()} to {found.max()}; ids are from 0 to {merges.limit - 1}"
-            )
-    if ranks[0] < 0 or (ranks[1:] < ranks[: len(ranks) - 1]).any():
-        raise ValueError("the ranks of merges must be at least 0 and must not fall")
-    return 0
 
 
 cdef class Merger:
 
     def __init__(self, merges, symbols):
-        cdef const uint32_t[::1] inner = symbols.inner, last = symbols.last
-        check_merges(merges)
-        if not symbols.chars and (inner.shape[0] < 256 or last.shape[0] < 256):
-            raise ValueError(f"there are tokens for {inner.shape[0]} and {last.shape[0]} bytes; there must be 256")
-        unk = symbols.unk
+        cdef const uint32_t[::1] inner = symbols.inner, last = symbols.last, of_bytes
         cdef const uint32_t[::1] first = symbols.inner if symbols.first is None else symbols.first
         cdef const uint32_t[::1] only = symbols.last if symbols.only is None else symbols.only
-        cdef const uint32_t[::1] of_bytes
-        if inner.shape[0] == 0 or last.shape[0] == 0 or (unk != NO_TOKEN and unk >= merges.limit):
-            raise ValueError(f"the unknown token is {unk}; ids are below {merges.limit}, and there must be symbols")
+        check_merges(merges)
+        check_symbols(merges, symbols)
+        is_symbol = symbol_tokens(merges, symbols)
         self.merges, self.symbols = merges, symbols
-        if first.shape[0] == 0 or only.shape[0] == 0:
-            raise ValueError("there are no symbols at the first position of a word; there must be some")
         self.alphabet.inner = Symbols(tokens=&inner[0], n=inner.shape[0])
         self.alphabet.last = Symbols(tokens=&last[0], n=last.shape[0])
         self.alphabet.first = Symbols(tokens=&first[0], n=first.shape[0])
@@ -77,35 +53,25 @@ cdef class Merger:
         self.alphabet.suffix = Affix(data=self.suffix, size=len(self.suffix))
         if symbols.of_bytes is not None:
             of_bytes = symbols.of_bytes
-            if of_bytes.shape[0] != 256:
-                raise ValueError(f"there are tokens for {of_bytes.shape[0]} bytes; there must be 256")
             self.alphabet.of_bytes = &of_bytes[0]
-        self.alphabet.mark, self.alphabet.unk = symbols.mark, unk
+        self.alphabet.mark, self.alphabet.unk = symbols.mark, symbols.unk
         self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
         self.alphabet.drop_unknown = symbols.drop_unknown
         self.unmarked = self.alphabet
         self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
         self.unmarked.suffix.size = 0
-        self.unmarked.plain = not symbols.chars and not np.any(np.asarray(inner) == NO_TOKEN)
-        self.alphabet.plain = self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(inner, last)
-        is_symbol = np.zeros(merges.limit, dtype=np.bool_)               # np.unique would import numpy.ma: 8 ms
-        tables = [np.asarray(inner), np.asarray(last), np.asarray(first), np.asarray(only)]
-        for ids in (*tables, np.array([symbols.mark], dtype=np.uint32)):
-            is_symbol[ids[ids != NO_TOKEN]] = True
+        self.unmarked.plain = not symbols.chars and not np.any(symbols.inner == NO_TOKEN)
+        self.alphabet.plain = (
+            self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(symbols.inner, symbols.last)
+        )
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks)
         if not symbols.chars:
             self.table.index_bytes(inner)
         self.origins = Origins(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
-        others = [] if symbols.of_bytes is None else symbols.of_bytes.tolist()
-        for token in {*others, unk} - {NO_TOKEN}:
-            if token >= merges.limit:
-                raise ValueError(f"a byte is token {token}; ids are below {merges.limit}")
-            if not is_symbol[token] and (np.any(merges.pairs == token) or np.any(merges.results == token)):
-                self.origins.ordered = False               # merging can go on from symbols that no alphabet has
-                self.merges_unknown = True
-        if self.prefix:
+        self.merges_unknown = unknown_are_merged(merges, symbols, is_symbol)
+        if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
             self.origins.ordered = False                   # a token does not spell its text
-        complete = symbols.of_bytes is not None and NO_TOKEN not in others
+        complete = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)
         depends = symbols.fuse_unk or symbols.drop_unknown or symbols.of_bytes is not None
         self.can_split = not self.prefix and not self.merges_unknown and (complete or not depends)
         self.small_ranks = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK

@@ -12,7 +12,7 @@ position; if it has come back, the entry is right again, since no event concerne
 what going through all events does, each at all its occurrences from left to right.
 
 Cost: O(log n) for each merge and each split of a piece of n symbols. Not here: what the events are
-(`bpe/vocab/events.py`), and the symbols of a piece (`_merging.pyx`).
+(`bpe/vocab/events.py`, `checks.py`), and the symbols of a piece (`_merging.pyx`).
 """
 
 import numpy as np
@@ -28,17 +28,13 @@ from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport IDS_PER_STEP, Alphabet, Scratch, check_length, symbols_of
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-cdef extern from *:
-    """
-    #define BPE_NO_EVENT UINT32_MAX
-    """
-    const uint32_t NO_EVENT "BPE_NO_EVENT"
+from bpe.merge.checks import check_events, event_table
 
 cdef struct Event:
     uint32_t left             # the pair that is merged, or the token that is split
     uint32_t right            # NO_TOKEN for a split
     uint32_t result           # the token, or the number of the split
-    uint32_t next             # the next event of the same pair or token, or NO_EVENT
+    uint32_t next             # the next event of the same pair or token, or NO_TOKEN
 
 
 cdef class EventMerger(Merger):
@@ -47,33 +43,20 @@ cdef class EventMerger(Merger):
     cdef list arrays                  # the memory of what follows
     cdef const uint32_t* width        # of each token, in symbols
     cdef Event* events
-    cdef const uint32_t* first_split  # of each token, or NO_EVENT
+    cdef const uint32_t* first_split  # of each token, or NO_TOKEN
     cdef const int64_t* offsets       # of the parts of each split
     cdef const int32_t* parts
 
     def __init__(self, merges, symbols, events):
         """Make the tables of a `MergeList`, whose ranks are the indices of events, a `SymbolTables` and an `EventList`.
         """
-        cdef const int32_t[::1] parts = events.parts, split_at = events.split_at, tokens = events.tokens
+        cdef const int32_t[::1] parts = events.parts
         cdef const int64_t[::1] offsets = events.offsets
-        cdef Py_ssize_t i
         Merger.__init__(self, merges, symbols)
         self.origins.ordered = False                       # nothing is known of what a token's own bytes become
-        check_offsets(offsets, tokens.shape[0], parts.shape[0])
+        check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)
-        n = len(merges.results) + tokens.shape[0]
-        table, first = np.zeros((n + 1, 4), dtype=np.uint32), np.full(merges.limit + 1, NO_EVENT, dtype=np.uint32)
-        table[merges.ranks, :2], table[merges.ranks, 2] = merges.pairs, merges.results
-        table[events.split_at, 0], table[events.split_at, 1] = events.tokens, NO_TOKEN
-        table[events.split_at, 2] = np.arange(len(events.tokens))
-        keys = table[:n, 0].astype(np.uint64) << np.uint64(32) | table[:n, 1]
-        order = np.argsort(keys, kind="stable")
-        before = order[: max(n - 1, 0)]                     # each with the next one in order[1:]
-        same = keys[order[1:]] == keys[before]
-        table[:, 3] = NO_EVENT
-        table[before[same], 3] = order[1:][same]
-        for i in range(tokens.shape[0] - 1, -1, -1):
-            first[tokens[i]] = split_at[i]
+        table, first = event_table(merges, events)
         more = [np.append(np.asarray(each), each.dtype.type(0)) for each in (events.width, events.parts)]
         self.arrays = [table, first, *more, np.array(offsets)]
         cdef uint32_t[:, ::1] rows = table
@@ -99,14 +82,14 @@ cdef class EventMerger(Merger):
         event = <uint32_t>(found >> 32)
         while event < now:
             event = self.events[event].next
-        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_EVENT else 0
+        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_TOKEN else 0
 
     cdef int queue_token(self, Scratch* scratch, token_t token, size_t at, uint64_t now) except -1 nogil:
         """Queue the next split of the token at a position."""
         cdef uint32_t event = self.first_split[token]
         while event < now:
             event = self.events[event].next
-        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_EVENT else 0
+        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_TOKEN else 0
 
     cdef int do_event(
         self, Scratch* scratch, token_t* begins, token_t* ends, size_t at, size_t n, uint32_t number
@@ -173,31 +156,3 @@ cdef class EventMerger(Merger):
             out.n += 1
             at += self.width[begins[at]] if begins[at] != NO_TOKEN else 1
         return 0
-
-
-cdef int check_events(merges, symbols, events) except -1:
-    """Raise ValueError unless events have tokens below the limit, and all tokens keep their length in symbols."""
-    width, limit = events.width, merges.limit
-    tokens, parts, lengths = events.tokens, events.parts, np.diff(events.offsets)
-    given = np.concatenate((merges.ranks, events.split_at))
-    if len(width) != limit or not len(events.split_at) == len(tokens) == len(lengths):
-        raise ValueError(
-            f"there are {len(width)} lengths of {limit} tokens, {len(tokens)} splits and {len(lengths)} lists of parts"
-        )
-    if not np.array_equal(np.sort(given), np.arange(len(given))):
-        raise ValueError(f"the events do not have the indices from 0 to {len(given) - 1}")
-    for found in (tokens, parts):
-        if len(found) and (found.min() < 0 or found.max() >= limit):
-            raise ValueError(f"splits have tokens from {found.min()} to {found.max()}; they are from 0 to {limit - 1}")
-    if limit and width.min() < 1:
-        raise ValueError("a token has no symbol; each must have one at least")
-    others = [symbols.mark, symbols.unk]
-    for ids in (symbols.inner, symbols.last, symbols.first, symbols.only, symbols.of_bytes, others):
-        found = np.array([] if ids is None else ids, dtype=np.uint32)
-        if (width[found[found != NO_TOKEN]] != 1).any():
-            raise ValueError("the token of a symbol has more than one symbol; it must have one")
-    if (lengths < 1).any() or not np.array_equal(width[merges.results], width[merges.pairs].sum(axis=1)):
-        raise ValueError("a merge changes the number of symbols, or a split has no parts")
-    if len(tokens) and not np.array_equal(np.add.reduceat(width[parts], events.offsets[: len(tokens)]), width[tokens]):
-        raise ValueError("a split changes the number of symbols")
-    return 0
