@@ -9,7 +9,8 @@ text meets them:
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` splits them
   where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;
-- `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache; `_workspace.pyx` is one call's memory.
+- `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache, with what `tables.py` finds; `_workspace.pyx` is a call's
+  memory.
 
 A *fragment* is one of the texts of a call, a *segment* the end of one in a chunk, a *piece* a pretoken or a part.
 

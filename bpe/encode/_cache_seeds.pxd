@@ -3,7 +3,6 @@
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport SharedWordTable
-from bpe.merge._origins cimport Origins
 from libc.stdint cimport int64_t, uint8_t
 
 
@@ -18,8 +17,6 @@ cdef class Seeds:
     cdef bint marked
     cdef Py_ssize_t mark_size
 
-    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] results)
-    cdef int choose(self, Origins origins, const byte_t[::1] odd) noexcept
     cdef int leave_out(self, WholeWords words) noexcept
     cdef const byte_t* word_of(self, token_t token) noexcept nogil
     cdef Py_ssize_t size_of(self, token_t token) noexcept nogil

@@ -12,7 +12,6 @@ from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
     EMPTY_KEY,
-    MIDDLE_WORD,
     SHORT_WORD,
     Words,
     SharedWordTable,
@@ -24,10 +23,11 @@ from bpe.encode._word_cache cimport (
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint64_t
 
+from bpe.encode.tables import seed_kinds
+
 cdef enum:
-    NO_SEED = 0
+    NO_SEED = 0               # as in `tables.py`, where a third kind is for the table of parts
     SEED = 1                  # for the table of words
-    EARLIER_SEED = 2          # for the table of parts that do not end a word
     AHEAD = 32                # tokens whose lines are prefetched before they are entered
 
 
@@ -37,31 +37,10 @@ cdef class Seeds:
         """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
         self.blob, self.offsets = tokens.blob, tokens.offsets
         self.ends, self.mark_size, self.marked = tokens.ends_word, tokens.mark_size, tokens.ends_word is not None
-        self.kinds = np.zeros(origins.limit, dtype=np.uint8)
+        kinds = np.zeros(origins.limit, dtype=np.uint8)
         if origins.ordered and self.blob.shape[0]:
-            self.choose(origins, self.odd_tokens(origins.limit, merges.pairs, merges.results))
-
-    cdef byte_t[::1] odd_tokens(self, size_t limit, const int[:, ::1] merges, const int[::1] results):
-        """Which tokens have an end-of-word mark elsewhere than at their end: no text is encoded to them."""
-        cdef byte_t[::1] odd = np.zeros(limit, dtype=np.uint8)
-        cdef Py_ssize_t i
-        for i in range(results.shape[0] if self.marked else 0):
-            odd[results[i]] = self.ends[merges[i, 0]] | odd[merges[i, 0]] | odd[merges[i, 1]]
-            odd[results[i]] |= self.ends[results[i]] ^ self.ends[merges[i, 1]]
-        return odd
-
-    cdef int choose(self, Origins origins, const byte_t[::1] odd) noexcept:
-        """Set which tokens are seeds."""
-        cdef token_t token
-        cdef Py_ssize_t size
-        for token in range(<token_t>origins.limit):
-            if not origins.reachable[token] or odd[token]:
-                continue
-            size = self.size_of(token)
-            if 0 < size <= MIDDLE_WORD and self.word_of(token)[size - 1] != 0xFF:
-                self.kinds[token] = EARLIER_SEED if self.marked and not self.ends[token] else SEED
-                self.n_seeds += 1
-        return 0
+            kinds = seed_kinds(merges, tokens, np.asarray(<const byte_t[: origins.limit]>origins.reachable))
+        self.kinds, self.n_seeds = kinds, np.count_nonzero(kinds)
 
     cdef int leave_out(self, WholeWords words) noexcept:
         """Drop the seeds that are whole words with tokens of their own."""

@@ -50,6 +50,8 @@ from bpe.pretokenize._safe_points cimport next_split_point, next_split_unit, las
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
+from bpe.encode.tables import pairs_in_words, pairs_of_merges
+
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -85,7 +87,7 @@ cdef class Encoder:
         self.seeds = Seeds(merger.origins, merger.merges, tokens)
         if merger.can_split:
             self.splits = SplitFilter()
-            self.splits.add_merges(merger.merges.pairs, tokens.blob, tokens.offsets)
+            self.splits.add(pairs_of_merges(merger.merges.pairs, tokens.blob, tokens.offsets))
 
     def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint all_of_them):
         """Make word i, `blob[offsets[i]:offsets[i + 1]]`, the token `ids[i]` whatever the merges say.
@@ -116,9 +118,7 @@ cdef class Encoder:
         self.values.whole = WholeWords(blob, offsets, ids, chosen)
         self.seeds.leave_out(self.values.whole)
         if self.splits is not None:
-            for number in chosen.tolist():
-                i = number
-                self.splits.add_word(blob[offsets[i] : offsets[i + 1]])
+            self.splits.add(pairs_in_words(blob, np.asarray(offsets), chosen))
 
     def keep_pretokens_whole(self):
         """Split no pretoken. Called before `finish`, where most pretokens are whole words.

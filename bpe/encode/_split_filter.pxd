@@ -35,7 +35,4 @@ cdef class SplitFilter:
     cdef uint32_t[::1] words
     cdef Py_ssize_t left      # bits that may still be set; at 0 the filter is given up
 
-    cdef int add(
-        self, const byte_t* blob, Py_ssize_t start, Py_ssize_t first_end, Py_ssize_t second, Py_ssize_t end
-    ) noexcept nogil
-    cdef int set_bit(self, const byte_t* six, bint whole) noexcept nogil
+    cdef int set_bit(self, const byte_t* six) noexcept nogil

@@ -27,7 +27,7 @@ import numpy as np
 
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport Units, unit_at
-from libc.stdint cimport int64_t, uint16_t, uint32_t
+from libc.stdint cimport uint16_t, uint32_t
 from libc.string cimport memcpy
 
 cdef extern from "bpe/encode/_split_filter.h" nogil:
@@ -50,25 +50,23 @@ cdef class SplitFilter:
         self.tables.shift = 32 - FULL_WORDS
         self.left = MAX_BITS
 
-    def add_merges(self, const int[:, ::1] merges, const byte_t[::1] blob, const int64_t[::1] offsets):
-        """Add the character pairs of merges: token i is `blob[offsets[i]:offsets[i + 1]]`.
-
-        The pairs inside a token are those inside its two parts and the one between them, so each merge adds one pair.
-        """
-        cdef Py_ssize_t i, left, right
-        if not blob.shape[0]:
-            return
-        with nogil:
-            for i in range(merges.shape[0]):
-                left, right = merges[i, 0], merges[i, 1]
-                if offsets[right] < blob.shape[0] and blob[offsets[right]] & 0xF0 == 0xE0:    # of three bytes
-                    self.add(&blob[0], offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
-
-    def add_word(self, const byte_t[::1] word):
-        """Add all pairs inside a word that must not be split."""
-        cdef Py_ssize_t at
-        for at in range(1, word.shape[0]):
-            self.add(&word[0], 0, at, at, word.shape[0])
+    def add(self, const byte_t[:, ::1] pairs):
+        """Add pairs of adjacent characters that some token contains: uint8 (n, 6), from `tables.py`."""
+        cdef byte_t six[6]
+        cdef Py_ssize_t i
+        cdef int third, first, last
+        if pairs.shape[1] != 6:
+            raise ValueError(f"pairs have {pairs.shape[1]} bytes; they must have 6")
+        for i in range(pairs.shape[0]):
+            if pairs[i, 4] == 0:
+                self.tables.ends[pairs[i, 2] & 63] |= <uint16_t>1 << (pairs[i, 3] & 15)
+                continue
+            memcpy(six, &pairs[i, 0], 6)
+            first = six[5] if six[5] else 0x80
+            last = six[5] if six[5] else 0xBF
+            for third in range(first, last + 1):
+                six[5] = <byte_t>third
+                self.set_bit(six)
 
     def fold(self):
         """Make the filter as small as possible, so that it stays in a near cache; nothing is added after this.
@@ -86,42 +84,14 @@ cdef class SplitFilter:
             self.tables.bits = &self.words[0]
         self.left = 0
 
-    cdef int add(
-        self, const byte_t* blob, Py_ssize_t start, Py_ssize_t first_end, Py_ssize_t second, Py_ssize_t end
-    ) noexcept nogil:
-        """Add the pair of characters around a merge of `blob[start:first_end]` and `blob[second:end]`, if any."""
-        cdef byte_t six[8]
-        cdef Py_ssize_t n_left = first_end - start, n_right = end - second, i
-        cdef byte_t third
-        if self.left == 0 or n_left == 0 or n_right == 0 or blob[second] & 0xF0 != 0xE0:
-            return 0
-        for i in range(1, min(<Py_ssize_t>3, n_left) + 1):
-            if blob[first_end - i] & (0xF0 if i == 3 else 0xC0) != (0xE0 if i == 3 else 0x80):
-                return 0                                   # the first character is not of three bytes
-        for i in range(8):
-            six[i] = 0
-        for i in range(min(<Py_ssize_t>3, n_left)):
-            six[2 - i] = blob[first_end - 1 - i]
-        for i in range(min(<Py_ssize_t>3, n_right)):
-            six[3 + i] = blob[second + i]
-        if n_right == 1:
-            self.tables.ends[blob[first_end - 1] & 63] |= <uint16_t>1 << (blob[second] & 15)
-            return 0
-        for third in range(0x80, 0xC0):
-            if n_right > 2 and third != six[5]:
-                continue
-            six[5] = third
-            self.set_bit(six, n_left >= 3)
-        return 0
-
-    cdef int set_bit(self, const byte_t* six, bint whole) noexcept nogil:
-        """Set the bit of a pair of characters; `whole` if the token contains the first one whole."""
+    cdef int set_bit(self, const byte_t* six) noexcept nogil:
+        """Set the bit of a pair of characters."""
         cdef uint32_t first_two = 0, last_and_three, hashed, bit
         cdef size_t word
         memcpy(&first_two, six, 2)
         memcpy(&last_and_three, six + 2, 4)
         hashed = pair_filter_hash(last_and_three)
-        bit = bit_whole(hashed, first_two) if whole else bit_within(hashed)
+        bit = bit_whole(hashed, first_two) if six[0] else bit_within(hashed)
         word = hashed >> (32 - FULL_WORDS)
         if self.left > 0 and not self.words[word] & bit:
             self.words[word] |= bit
