@@ -218,44 +218,13 @@ cdef void add_any(
 
 cdef void add_parts(Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier) noexcept nogil:
     """The same for n parts of split pieces if those before the last have a cache of their own."""
-    cdef uint32_t start[2][PIECES]
-    cdef uint32_t end[2][PIECES]
-    cdef uint64_t value[2][PIECES + 8]
-    cdef uint16_t unused[PIECES + 8]                       # misses are looked up again below
-    cdef uint64_t keys[PIECES + 8]
-    cdef size_t count[2]
     cdef const byte_t* part = &chunk.part[chunk.n]
-    cdef const byte_t* text = feed.cursor.text
-    cdef Py_ssize_t first = feed.part_start[0], i, at, near = n
-    cdef bint kind
-    cdef PieceRun run
-    cdef LookupResult found
-    if n and feed.part_end[n - 1] - first > NARROW:
-        near = 0
-    while near > 0 and (feed.has_ff or feed.readable - text - feed.part_start[near - 1] < 8):
-        near -= 1
-    count[0] = count[1] = 0
-    for i in range(near):
-        kind = part[i] == EARLIER
-        start[kind][count[kind]] = <uint32_t>(feed.part_start[i] - first)
-        end[kind][count[kind]] = <uint32_t>(feed.part_end[i] - first)
-        count[kind] += 1
-    for i in range(2):
-        run.text, run.start, run.end, run.n = text + first, &start[i][0], &end[i][0], count[i]
-        found.first, found.value = 0, &value[i][0]
-        found.others, found.missed, found.missed_key = unused, unused, keys
-        found.n_others = found.n_missed = 0
-        bpe_look_up(&run, (earlier if i else cache).front, (earlier if i else cache).front_shift, &found)
-    count[0] = count[1] = 0
+    cdef Py_ssize_t i, at
     for i in range(n):
-        kind = part[i] == EARLIER
         at = feed.part_start[i]
-        if i < near and value[kind][count[kind]]:
-            chunk.value[chunk.n] = value[kind][count[kind]]
-            chunk.n += 1
-        else:
-            add_piece(chunk, text + at, feed.part_end[i] - at, feed.readable, earlier if kind else cache)
-        count[kind] += i < near
+        add_piece(
+            chunk, feed.cursor.text + at, feed.part_end[i] - at, feed.readable, earlier if part[i] == EARLIER else cache
+        )
 
 
 cdef inline void add_pieces(
