@@ -13,9 +13,7 @@ The tokens nearest to the end of a window are dropped, since text after them may
 after the tokens that were kept. If its first token and the last one kept are no valid pair, that last one is dropped
 and merged again with the text after it; after several failures the window grows. After more failures the piece is given
 up, and a heap merges all of it: with cl100k this happens to a line of 71 `=` and a newline after a space, with other
-vocabularies to tokens longer than a window. A window is merged as a row, or in passes and by a heap if it is larger. If
-it equals the last window of its size, it has the same tokens: a run of spaces, with tokens longer than a row, takes
-3 ns a byte instead of 250.
+vocabularies to tokens longer than a window. A window is merged as a row, or in passes and by a heap if it is larger.
 
 Requires ranks in order (`Origins.ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """
@@ -36,7 +34,7 @@ from bpe.merge._merging cimport (
     tokens_of,
 )
 from bpe.merge._origins cimport NO_LIMIT, Origins
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 cdef enum:
     LEVELS = 4                # sizes of windows: each four times the one before, up to LARGE
@@ -46,49 +44,35 @@ cdef enum:
     PATIENCE = 24             # failures before the piece is given up; each success makes up for one
 
 
-cdef struct Window:           # the last window of a size
-    Py_ssize_t at             # its position in the piece
-    Py_ssize_t size           # in symbols; 0 before the first
-    Py_ssize_t n              # tokens
-    token_t tokens[LARGE]
-
-
 cdef bint merge_windows(
     const Merges* merges, Origins origins, const byte_t* text, const token_t* ids, Py_ssize_t n,
     Scratch* scratch, Ids* out,
 ) except -1 nogil:
     """Append the ids of a long piece; False, and no ids, if windows fail too often."""
-    cdef Window windows[LEVELS]
-    cdef Window* window
+    cdef token_t tokens[LARGE]         # of a window
     cdef Py_ssize_t at = 0, furthest = 0, failed = 0, patience = PATIENCE if n > LARGE else 2 * TRIES
-    cdef Py_ssize_t level, size, kept
+    cdef Py_ssize_t size, n_tokens, kept
     cdef size_t base = out.n
     cdef token_t last
-    for level in range(LEVELS):
-        windows[level].at = windows[level].size = 0
     while at < n:
         poll_if_due(&scratch.watch, out.n)
-        level = min(failed // TRIES, LEVELS - 1)
-        size = min(<Py_ssize_t>SHORT << 2 * level, min(LARGE, n - at))
-        window = &windows[level]
-        if window.size != size or not are_equal(text, scratch.symbols, window.at, at, size):
-            if text != NULL:
-                window.n = merge_window(merges, text + at, ids, size, window.tokens, scratch, out)
-            else:
-                window.n = merge_window(merges, NULL, scratch.symbols + at, size, window.tokens, scratch, out)
-            window.at, window.size = at, size
+        size = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, LEVELS - 1), min(LARGE, n - at))
+        if text != NULL:
+            n_tokens = merge_window(merges, text + at, ids, size, tokens, scratch, out)
+        else:
+            n_tokens = merge_window(merges, NULL, scratch.symbols + at, size, tokens, scratch, out)
         scratch.watch.next -= size                         # a token may be long, and merging it takes as long
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
-            last != NO_TOKEN and window.tokens[0] != NO_TOKEN
-            and not origins.is_valid_pair(merges, last, window.tokens[0], NO_LIMIT)
+            last != NO_TOKEN and tokens[0] != NO_TOKEN
+            and not origins.is_valid_pair(merges, last, tokens[0], NO_LIMIT)
         ):
             out.n -= 1
             at -= symbols_in(origins, last)
             failed += 1
             patience -= 1
         else:
-            kept = keep(origins, window.tokens, window.n, size, at + size == n, out)
+            kept = keep(origins, tokens, n_tokens, size, at + size == n, out)
             at += kept
             if at > furthest:
                 furthest = at
@@ -101,15 +85,6 @@ cdef bint merge_windows(
             out.n = base
             return False
     return True
-
-
-cdef inline bint are_equal(
-    const byte_t* text, const token_t* symbols, Py_ssize_t one, Py_ssize_t other, Py_ssize_t size
-) noexcept nogil:
-    """Whether two windows of a size, at these positions, have the same symbols: those of `text` if it is not NULL."""
-    if text != NULL:
-        return memcmp(text + one, text + other, size) == 0
-    return memcmp(symbols + one, symbols + other, size * sizeof(token_t)) == 0
 
 
 cdef Py_ssize_t merge_window(
