@@ -9,9 +9,10 @@ Measured, a tokenizer.json of cl100k: 64 ms; 255 ms with `json`.
 
 import numpy as np
 
-from bpe.base._hexadecimal cimport hexadecimal
+from bpe.base._json_escapes cimport escape_size, escaped_code
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t
+from bpe.base._utf8 cimport bpe_write_character
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp
@@ -70,7 +71,7 @@ cdef inline Py_ssize_t read_letters(JsonReader* reader, byte_t stop, byte_t* out
             code = escaped_code(text + at, end - at)
             if code < 0:
                 return NOT_LETTERS
-            at += 5 if text[at] == c"u" else 1
+            at += escape_size(text + at)
         elif code < 0x80:
             at += 1
         elif 0xC2 <= code <= 0xC7 and at + 1 < end and text[at + 1] & 0xC0 == 0x80:
@@ -109,39 +110,9 @@ cdef inline Py_ssize_t read_text(JsonReader* reader, byte_t stop, byte_t* out) n
         code = escaped_code(text + at, end - at)
         if code < 0 or 0xD800 <= code < 0xE000:
             return INVALID
-        at += 5 if text[at] == c"u" else 1
-        if code < 0x80:
-            out[n] = <byte_t>code
-            n += 1
-            continue
-        if code < 0x800:
-            out[n] = <byte_t>(0xC0 | code >> 6)
-        else:
-            out[n] = <byte_t>(0xE0 | code >> 12)
-            n += 1
-            out[n] = <byte_t>(0x80 | code >> 6 & 0x3F)
-        out[n + 1] = <byte_t>(0x80 | code & 0x3F)
-        n += 2
+        at += escape_size(text + at)
+        n = bpe_write_character(out + n, code) - out
     return INVALID
-
-
-cdef inline int escaped_code(const byte_t* text, Py_ssize_t left) noexcept nogil:
-    """The code point of the escape that follows a backslash; negative if it is invalid."""
-    if left < 1:
-        return -1
-    if text[0] == c"u":
-        return hexadecimal(text + 1) if left >= 5 else -1
-    if text[0] == c'"' or text[0] == c"\\" or text[0] == c"/":
-        return text[0]
-    if text[0] == c"n":
-        return 10
-    if text[0] == c"t":
-        return 9
-    if text[0] == c"r":
-        return 13
-    if text[0] == c"b":
-        return 8
-    return 12 if text[0] == c"f" else -1
 
 
 cdef inline Py_ssize_t read_token(JsonReader* reader, byte_t stop, byte_t* out) noexcept nogil:
