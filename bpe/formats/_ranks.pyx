@@ -13,12 +13,10 @@ Measured, cl100k: 33 ms; 290 ms with a dict of tokens and merging each token's b
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._ids cimport Ids
 from bpe.base._memory cimport grown, mix, prefetch
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, find_pair, pair_hash
-from bpe.merge._merging cimport Scratch, free_scratch, merge_with_heap
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
@@ -487,44 +485,3 @@ cdef class RankTable:
             return np.asarray(<int[:n, :3]>rows).copy() if n else np.empty((0, 3), dtype=np.int32)
         finally:
             free(rows)
-
-
-def any_merges_to_itself(
-    bytes blob, const int64_t[::1] offsets, const int64_t[::1] wanted, const int[:, ::1] splits
-):
-    """Whether merging the bytes of any of the tokens `wanted` by tiktoken's rule gives that token.
-
-    tiktoken merges any two adjacent parts whose concatenation is a token; `splits` has these pairs for all tokens.
-    O(n log n) in the bytes of the tokens.
-    """
-    cdef Py_ssize_t i, at, size, longest = max(np.diff(offsets).max(initial=0), 1)
-    cdef const byte_t* data = blob
-    cdef token_t[::1] symbols = np.empty(longest, dtype=np.uint32)
-    cdef token_t of_byte[256]
-    cdef Scratch scratch
-    cdef Ids out
-    cdef bint found = False
-    results = np.ascontiguousarray(splits[:, 2])
-    cdef MergeTable table = MergeTable(np.ascontiguousarray(splits[:, :2]), results, results)
-    memset(of_byte, 0xFF, sizeof(of_byte))
-    for i in range(offsets.shape[0] - 1):
-        if offsets[i + 1] - offsets[i] == 1:
-            of_byte[data[offsets[i]]] = <token_t>i
-    memset(&scratch, 0, sizeof(Scratch))
-    memset(&out, 0, sizeof(Ids))
-    try:
-        with nogil:
-            for i in range(wanted.shape[0]):
-                at = wanted[i]
-                size = offsets[at + 1] - offsets[at]
-                for at in range(size):
-                    symbols[at] = of_byte[data[offsets[wanted[i]] + at]]
-                out.n = 0
-                merge_with_heap(&table.merges, &symbols[0], size, &scratch, &out)
-                if out.n == 1:
-                    found = True
-                    break
-    finally:
-        free_scratch(&scratch)
-        free(out.data)
-    return found

@@ -25,14 +25,17 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
+from bpe.encode._encoder import Encoder
 from bpe.errors import FormatError, check_int, shown, typed
-from bpe.formats._ranks import RankTable, any_merges_to_itself, read_ranks
+from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import unpacked
-from bpe.pretokenize.patterns import PATTERNS, SPELLINGS
+from bpe.merge._merger import Merger
+from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
+from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, Vocabulary
 
 #: The SHA-256 of each of OpenAI's rank files, uncompressed → its pattern and special tokens in `tiktoken`. Where two
 #: encodings share a file, the one that has the file's name.
@@ -315,11 +318,31 @@ def recover_merges(
     without = np.flatnonzero(~merged & (np.diff(offsets) > 1))
     if len(table.splits(without)):
         splits = table.splits(np.arange(len(ranks), dtype=np.int64))
-        if any_merges_to_itself(blob, offsets, without, splits):
+        if _any_merges_to_itself(blob, offsets, without, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None
     merges = np.flatnonzero(merged)
     return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[without]
+
+
+def _any_merges_to_itself(
+    blob: bytes, offsets: NDArray[np.int64], wanted: NDArray[np.int64], splits: NDArray[np.int32]
+) -> bool:
+    """Whether merging the bytes of any of the tokens `wanted` by tiktoken's rule gives that token.
+
+    tiktoken merges any two adjacent parts whose concatenation is a token; `splits` has these pairs for all tokens.
+    O(n log n) in the bytes of the tokens.
+    """
+    results = np.ascontiguousarray(splits[:, 2])
+    merges = MergeList(np.ascontiguousarray(splits[:, :2]), results, results, len(offsets) - 1)
+    of_byte = np.full(256, NO_TOKEN, dtype=np.uint32)
+    single = np.flatnonzero(np.diff(offsets) == 1)
+    of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[single]]] = single
+    symbols = SymbolTables(of_byte, of_byte, NO_TOKEN, NO_TOKEN, False, False)
+    kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE, 1 << 20)
+    kernel.finish()
+    texts = (blob[offsets[token] : offsets[token + 1]] for token in wanted.tolist())
+    return any(len(kernel.encode(text)[0]) == 1 for text in texts)
 
 
 def pattern_of(pat_str: str) -> Pretokenizer:
