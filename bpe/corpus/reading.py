@@ -188,18 +188,19 @@ class Schedule:
     Args:
         total: the number of bytes to read in all, or None if unknown.
         threads: the number of threads that take the blocks.
+        times: how many times READ the largest are.
 
     """
 
-    def __init__(self, total: int | None, threads: int) -> None:
-        self._left, self._threads = total, threads
-        self._next = READ if threads == 1 else LEAST
+    def __init__(self, total: int | None, threads: int, times: int = 1) -> None:
+        self._left, self._threads, self._most = total, threads, times * READ
+        self._next = self._most if threads == 1 else LEAST
 
     def size(self) -> int:
         """The number of bytes to read next."""
-        size, self._next = self._next, min(2 * self._next, READ)
+        size, self._next = self._next, min(2 * self._next, self._most)
         if self._threads > 1 and self._left is not None:
-            size = max(min(size, self._left // (4 * self._threads)), min(LEAST, READ))
+            size = max(min(size, self._left // (4 * self._threads)), min(LEAST, self._most))
         return size
 
     def read(self, count: int) -> None:
@@ -226,7 +227,7 @@ class Buffers:
         """Take back the buffer of a block's text, which must not be used afterwards."""
         buffer: Any = text.obj
         text.release()
-        if len(buffer) <= 4 * READ:
+        if len(buffer) <= 16 * READ:
             self._idle.append(buffer)
 
 

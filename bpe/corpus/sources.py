@@ -324,7 +324,7 @@ class Sources:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def blocks(
-        self, cut: EndCut | None, threads: int, *, start: Position | None = None
+        self, cut: EndCut | None, threads: int, *, start: Position | None = None, times: int = 1
     ) -> Generator[Block, None, None]:
         """The documents in blocks for `threads` threads, from a position on. Close the generator.
 
@@ -336,6 +336,7 @@ class Sources:
             threads: the number of threads that take blocks.
             start: where to begin: `Block.resume` of a block that an earlier call gave, with any number of documents
                 more; None for the beginning.
+            times: how many times the usual size blocks of text have.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -345,7 +346,7 @@ class Sources:
         """
         units = self._parts()
         plain = all(file.seekable and file.format == "text" for file in self._used())
-        schedule = Schedule(self.size if plain and start is None else None, threads)
+        schedule = Schedule(self.size if plain and start is None else None, threads, times)
         reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped))
         skip = 0
         if start is not None:
@@ -415,11 +416,7 @@ class Sources:
         keep, separators = self.keep_separator, self.separators
         checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
         ending = bool(separators) and not keep and (self.separator_ends or unit.end is not None)
-        cut = reading.cut
-        if checks:
-            cut = document_cut(separators, keep)
-        elif ending:
-            cut = _either(document_cut(separators, keep), cut)
+        cut = document_cut(separators, keep) if checks or (ending and reading.cut is None) else reading.cut
         made = self._plain_blocks(file, unit, reading, cut)
         if ending:
             made = _ending(made)
@@ -515,17 +512,6 @@ def _after(file: BinaryIO, start: int, separator: bytes, size: int) -> int | Non
     return None
 
 
-def _either(first: EndCut | None, second: EndCut | None) -> EndCut | None:
-    """A cut at the position that `first` finds, or else at that of `second`."""
-    if first is None or second is None:
-        return first or second
-
-    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-        return first(buffer, low, end) or second(buffer, low, end)
-
-    return cut
-
-
 def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
     """The blocks of one file, without the empty document that would follow a separator at its end.
 
@@ -541,8 +527,13 @@ def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
         if held is not None:
             held = _without_open(held, fresh=fresh, always=False)
             yield held
-            fresh = held.closes
-        held = block
+            fresh, held = held.closes, None
+        if len(block.text) == 0 or _ends_with_separator(block):  # what comes next decides
+            held = block
+        else:
+            block = _without_open(block, fresh=fresh, always=False)
+            yield block
+            fresh = block.closes
     if held is None:
         return
     if len(held.text) or not (held.begins or fresh):
@@ -555,12 +546,16 @@ def _without_open(block: Block, *, fresh: bool, always: bool) -> Block:
     """The block, without an empty document after its last separator if that document is open, or `always`."""
     if fresh and not block.begins:
         block = replace(block, begins=True)
-    separator = block.separators[0]
-    if (always or not block.closes) and block.text[-len(separator) :] == separator:
+    if (always or not block.closes) and _ends_with_separator(block):
         starts, ends = block.documents(empty=True)
         if starts[-1] == ends[-1]:
             return replace(block, starts=starts[:-1], ends=ends[:-1], separators=[], closes=True)
     return block
+
+
+def _ends_with_separator(block: Block) -> bool:
+    separator = block.separators[0]
+    return bool(block.text[-len(separator) :] == separator)
 
 
 def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:

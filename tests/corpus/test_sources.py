@@ -381,6 +381,21 @@ def test_reading_goes_on_from_any_position(
         assert joined(given_sources.blocks(cut, 1, start=Position(len(paths), 0))) == []
 
 
+def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a separator ends documents, too; then the block's text is still in a processor's cache."""
+    monkeypatch.setattr(reading, "READ", 64)
+    reads: list[int] = []
+    monkeypatch.setattr(reading.Schedule, "read", lambda self, count: reads.append(count))
+    sources = bpe.Sources(write(tmp_path / "a.txt", ["ab " * 60, "cd " * 60]), separator="|", separator_ends=True)
+    cut = safe_cut(any_position, sources.separators)
+    for number, block in enumerate(sources.blocks(cut, 1), start=1):
+        assert len(reads) == number
+        assert len(block.text) > 60 or sum(reads) == 361
+        block.release()
+    times = [len(block.text) for block in sources.blocks(cut, 1, times=4)]
+    assert 240 < times[0] <= 256
+
+
 def test_positions_elsewhere_are_refused(tmp_path: Path) -> None:
     given_sources = bpe.Sources(write(tmp_path / "a.jsonl", ["a", "b"]))
     for position, message in (
