@@ -1,7 +1,8 @@
 /* Classify 64 bytes of text into bit masks for the measures of a vocabulary: bit i belongs to byte i.
  *
  * Vectors of 16 bytes by the extensions of GCC and Clang, which compile for every machine; with SSE2, which every
- * x86-64 has, one instruction gathers a mask. Not here: characters that need to be decoded (`_tally.pyx`).
+ * x86-64 has, one instruction gathers a mask. AVX-512 takes a block at once. Not here: characters that need to be
+ * decoded (`_tally.pyx`).
  */
 #ifndef BPE_BLOCK_MASKS_H
 #define BPE_BLOCK_MASKS_H
@@ -11,6 +12,11 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define BPE_POPCNT __attribute__((target("popcnt,bmi")))
+#define BPE_MASKS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,bmi,popcnt")))
+#endif
 
 typedef struct {
     uint64_t high;  /* bytes from 0x80 on */
@@ -19,6 +25,7 @@ typedef struct {
     uint64_t digit; /* 0-9 */
     uint64_t ideo;  /* 0xE3-0xE9: lead bytes of U+3000 to U+9FFF, most of which are Chinese or Japanese */
     uint64_t odd;   /* lead bytes of characters that must be decoded: they may be white space or Chinese, …, or not */
+    uint64_t ascii; /* 1 for a block of ASCII; then only `space` and `digit` are set */
 } bpe_block_masks;
 
 typedef uint8_t bpe_bytes __attribute__((vector_size(16)));
@@ -38,8 +45,13 @@ static inline uint64_t bpe_top_bits(bpe_bytes mask) {
 #endif
 }
 
-/* Returns whether the block is ASCII; then only `space` and `digit` are set. */
-static inline int bpe_classify_block(const uint8_t *text, bpe_block_masks *out) {
+static inline uint64_t bpe_odd_of_e3(uint64_t e3, uint64_t x80, uint64_t hangul) {
+    /* U+3000, which is white space, and U+3100 to U+327F, some of which are Hangul. What the last bytes begin may be. */
+    hangul = hangul >> 1 | (uint64_t)1 << 63;
+    return e3 & (hangul | ((x80 >> 1 | (uint64_t)1 << 63) & (x80 >> 2 | (uint64_t)3 << 62)));
+}
+
+static inline void bpe_classify_block(const uint8_t *text, bpe_block_masks *out) {
     bpe_bytes v[4], high = {0};
     uint64_t space = 0, digit = 0;
     for (int i = 0; i < 4; i++) {
@@ -49,7 +61,8 @@ static inline int bpe_classify_block(const uint8_t *text, bpe_block_masks *out) 
         digit |= bpe_top_bits(bpe_between(v[i], '0', '9')) << (16 * i);
     }
     out->space = space, out->digit = digit;
-    if (!bpe_top_bits((bpe_bytes)(high >= 0x80))) return 1;
+    out->ascii = !bpe_top_bits((bpe_bytes)(high >= 0x80));
+    if (out->ascii) return;
     uint64_t x80 = 0, hangul = 0, e3 = 0;
     out->high = out->tail = out->ideo = out->odd = 0;
     for (int i = 0; i < 4; i++) {
@@ -64,21 +77,83 @@ static inline int bpe_classify_block(const uint8_t *text, bpe_block_masks *out) 
         x80 |= bpe_top_bits((bpe_bytes)(v[i] == 0x80)) << (16 * i);
         hangul |= bpe_top_bits(bpe_between(v[i], 0x84, 0x89)) << (16 * i);
     }
-    /* U+3000, which is white space, and U+3100 to U+327F, some of which are Hangul. What the last bytes begin may be. */
-    hangul = hangul >> 1 | (uint64_t)1 << 63;
-    out->odd |= e3 & (hangul | ((x80 >> 1 | (uint64_t)1 << 63) & (x80 >> 2 | (uint64_t)3 << 62)));
-    return 0;
+    out->odd |= bpe_odd_of_e3(e3, x80, hangul);
+}
+
+static void bpe_classify_plain(const uint8_t *text, size_t n, bpe_block_masks *out) {
+    for (size_t k = 0; k < n; k++) bpe_classify_block(text + 64 * k, out + k);
+}
+
+/* Bit i of bits[k] is the top bit of byte 64 k + i; the bytes become 0. */
+static void bpe_take_bits_plain(uint8_t *bytes, uint64_t *bits, size_t n) {
+    for (size_t k = 0; k < n; k++, bytes += 64) {
+        bpe_bytes v;
+        bits[k] = 0;
+        for (int i = 0; i < 4; i++) {
+            memcpy(&v, bytes + 16 * i, 16);
+            bits[k] |= bpe_top_bits(v) << (16 * i);
+        }
+        memset(bytes, 0, 64);
+    }
 }
 
 /* The number of bits that are set; without the instruction, which the default target of x86-64 lacks. */
-static inline int bpe_count_bits(uint64_t bits) {
-#if defined(__POPCNT__)
-    return __builtin_popcountll(bits);
-#else
-    bits -= bits >> 1 & 0x5555555555555555u;
-    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
-    return (int)(((bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
+static uint64_t bpe_count_bits_plain(const uint64_t *bits, size_t n) {
+    uint64_t count = 0;
+    for (size_t k = 0; k < n; k++) {
+        uint64_t b = bits[k] - (bits[k] >> 1 & 0x5555555555555555u);
+        b = (b & 0x3333333333333333u) + (b >> 2 & 0x3333333333333333u);
+        count += ((b + (b >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56;
+    }
+    return count;
+}
+
+static void (*bpe_classify)(const uint8_t *, size_t, bpe_block_masks *) = bpe_classify_plain;
+static void (*bpe_take_bits)(uint8_t *, uint64_t *, size_t) = bpe_take_bits_plain;
+static uint64_t (*bpe_count_bits)(const uint64_t *, size_t) = bpe_count_bits_plain;
+
+#if defined(__x86_64__)
+#define BPE_BYTES(byte) _mm512_set1_epi8((char)(byte))
+#define BPE_IS(byte) _mm512_cmpeq_epi8_mask(v, BPE_BYTES(byte))
+#define BPE_FROM_TO(low, high) _mm512_cmple_epu8_mask(_mm512_sub_epi8(v, BPE_BYTES(low)), BPE_BYTES((high) - (low)))
+
+BPE_MASKS_AVX512 static void bpe_classify_avx512(const uint8_t *text, size_t n, bpe_block_masks *out) {
+    for (size_t k = 0; k < n; k++, out++) {
+        __m512i v = _mm512_loadu_si512((const void *)(text + 64 * k));
+        out->space = BPE_FROM_TO(9, 13) | BPE_IS(32);
+        out->digit = BPE_FROM_TO('0', '9');
+        out->high = _mm512_movepi8_mask(v);
+        out->ascii = out->high == 0;
+        if (out->ascii) continue;
+        out->tail = BPE_FROM_TO(0x80, 0xBF);
+        out->ideo = BPE_FROM_TO(0xE3, 0xE9);
+        out->odd = BPE_IS(0xC2) | BPE_FROM_TO(0xE0, 0xE2) | BPE_IS(0xEF) | BPE_IS(0xF0);
+        out->odd |= bpe_odd_of_e3(BPE_IS(0xE3), BPE_IS(0x80), BPE_FROM_TO(0x84, 0x89));
+    }
+}
+
+BPE_MASKS_AVX512 static void bpe_take_bits_avx512(uint8_t *bytes, uint64_t *bits, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        bits[k] = _mm512_movepi8_mask(_mm512_loadu_si512((const void *)(bytes + 64 * k)));
+        _mm512_storeu_si512((void *)(bytes + 64 * k), _mm512_setzero_si512());
+    }
+}
+
+BPE_POPCNT static uint64_t bpe_count_bits_popcnt(const uint64_t *bits, size_t n) {
+    uint64_t count = 0;
+    for (size_t k = 0; k < n; k++) count += (uint64_t)__builtin_popcountll(bits[k]);
+    return count;
+}
 #endif
+
+/* Select the versions for a vector level (base/_cpu.pxd). */
+static void bpe_use_level_tally(int level) {
+    bpe_classify = bpe_classify_plain, bpe_take_bits = bpe_take_bits_plain, bpe_count_bits = bpe_count_bits_plain;
+#if defined(__x86_64__)
+    if (level >= 2) bpe_count_bits = bpe_count_bits_popcnt;
+    if (level >= 3) bpe_classify = bpe_classify_avx512, bpe_take_bits = bpe_take_bits_avx512;
+#endif
+    (void)level;
 }
 
 static inline int bpe_first_bit(uint64_t bits) { return __builtin_ctzll(bits); }

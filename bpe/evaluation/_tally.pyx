@@ -14,10 +14,11 @@ word of the masks, so texts are independent of each other. Not here: the metrics
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets, check_spans
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t
 from bpe.text._unicode cimport SPACE, class_of_code, decode_char
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "bpe/evaluation/_block_masks.h" nogil:
@@ -28,11 +29,16 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
         uint64_t digit
         uint64_t ideo
         uint64_t odd
+        bint ascii
 
-    bint bpe_classify_block(const byte_t* text, BlockMasks* out)
-    int bpe_count_bits(uint64_t bits)
+    void bpe_use_level_tally(int level) noexcept
+    void classify "bpe_classify"(const byte_t* text, size_t n, BlockMasks* out)
+    void take_bits "bpe_take_bits"(byte_t* bytes, uint64_t* bits, size_t n)
+    uint64_t count_bits "bpe_count_bits"(const uint64_t* bits, size_t n)
     int bpe_first_bit(uint64_t bits)
     uint64_t bpe_add_bits(uint64_t a, uint64_t b, uint64_t* carry)
+
+follow_vector_level(bpe_use_level_tally)
 
 #: What a word is: by white space, but single characters in Chinese, Japanese and Thai; by white space; a character.
 BY_SCRIPT, BY_SPACES, BY_CHARACTERS = 0, 1, 2
@@ -46,7 +52,9 @@ cdef enum:
     SHIFT = 40
     N_TEXT_SUMS = 6
     N_TOKEN_SUMS = 6
-    AHEAD = 64                # tokens; 16 are too few for a table beyond the L2 cache: 15% more time
+    AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
+    WINDOW = 4096             # bytes of text, a multiple of 64
+    CHUNK = 32                # blocks whose masks are in the first cache together
 
 cdef struct Marks:            # of one text, 64 bytes in each element
     uint64_t* inside
@@ -145,28 +153,27 @@ cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, ui
         add_character(reader, code, at, length)
 
 
-cdef void read_block(Reader* reader, Py_ssize_t base) noexcept nogil:
-    """Find the masks of the 64 bytes from `base` on, or of the rest of the text."""
+cdef void classify_blocks(const Reader* reader, Py_ssize_t base, Py_ssize_t n, BlockMasks* masks) noexcept nogil:
+    """Classify `n` blocks of a text from `base` on, the last of which may not be whole."""
     cdef byte_t padded[64]
-    cdef const byte_t* text = reader.text + base
-    cdef Py_ssize_t left = reader.size - base
-    cdef uint64_t given = ~<uint64_t>0
-    cdef BlockMasks masks
-    cdef bint ascii
+    cdef Py_ssize_t whole = min(n, (reader.size - base) >> 6), at = base + 64 * whole
+    classify(reader.text + base, whole, masks)
+    if whole < n:
+        memset(padded, 0, 64)
+        memcpy(padded, reader.text + at, reader.size - at)
+        classify(padded, 1, masks + whole)
+
+
+cdef void read_block(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t given) noexcept nogil:
+    """Find the masks of the 64 bytes from `base` on, of which `given` are of the text."""
     reader.block = reader.spilled
     memset(&reader.spilled, 0, sizeof(Block))
-    if left < 64:
-        given = (<uint64_t>1 << left) - 1
-        memset(padded, 0, 64)
-        memcpy(padded, text, left)
-        text = padded
-    ascii = bpe_classify_block(text, &masks)
-    if ascii:                                              # no character reaches into such a block
+    if masks.ascii:                                        # no character reaches into such a block
         reader.block.starts = given
         reader.block.space, reader.block.digit = masks.space, masks.digit
         reader.at = base + 64
     elif reader.valid:
-        read_wide(reader, base, &masks, given)
+        read_wide(reader, base, masks, given)
     else:
         read_characters(reader, base)
 
@@ -186,8 +193,12 @@ cdef bint is_whole(const byte_t* text, Py_ssize_t size) noexcept nogil:
 
 cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept nogil:
     """Set the marks of a text, and its sums."""
-    cdef Py_ssize_t k, n = (reader.size + 63) >> 6
-    cdef uint64_t breaks = 1, digit = 0, words, before, given
+    cdef BlockMasks masks[CHUNK]
+    cdef uint64_t words[CHUNK]
+    cdef uint64_t starts[CHUNK]
+    cdef uint64_t wide[CHUNK]
+    cdef Py_ssize_t i, count, first = 0, n = (reader.size + 63) >> 6
+    cdef uint64_t breaks = 1, digit = 0, before, given
     cdef Block* block = &reader.block
     cdef int64_t length = 0                                # of the number that is not over
     memset(sums, 0, N_TEXT_SUMS * sizeof(int64_t))
@@ -195,25 +206,28 @@ cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept 
     reader.at = 0
     reader.valid = reader.valid and is_whole(reader.text, reader.size)
     sums[0] = reader.size
-    for k in range(n):
-        read_block(reader, 64 * k)
-        given = given_bits(reader.size - 64 * k)
-        words = block.starts & ~block.space
-        before = block.space | block.single                # a word begins after these
-        if reader.mode != 2:
-            words &= before << 1 | breaks | block.single
-        breaks = before >> 63
-        marks.inside[k] = given & ~block.space & ~words
-        marks.tails[k] = block.tails & given
-        marks.digits[k] = block.digit & (block.digit << 1 | digit)
-        sums[1] += bpe_count_bits(block.starts)
-        sums[2] += bpe_count_bits(words)
-        if block.wide:
-            sums[3] += bpe_count_bits(block.wide)
-        if block.digit or length:
-            sums[4] += bpe_count_bits(block.digit & ~(block.digit << 1 | digit))
-            length = add_ideal(block.digit, length, &sums[5])
-        digit = block.digit >> 63
+    while first < n:
+        count = min(n - first, <Py_ssize_t>CHUNK)
+        classify_blocks(reader, 64 * first, count, masks)
+        for i in range(count):
+            given = given_bits(reader.size - 64 * (first + i))
+            read_block(reader, 64 * (first + i), &masks[i], given)
+            words[i] = block.starts & ~block.space
+            before = block.space | block.single            # a word begins after these
+            if reader.mode != 2:
+                words[i] &= before << 1 | breaks | block.single
+            breaks = before >> 63
+            starts[i], wide[i] = block.starts, block.wide
+            marks.inside[first + i] = given & ~block.space & ~words[i]
+            marks.tails[first + i] = block.tails & given
+            marks.digits[first + i] = block.digit & (block.digit << 1 | digit)
+            if block.digit or length:
+                length = add_numbers(block.digit, digit, length, sums)
+            digit = block.digit >> 63
+        sums[1] += count_bits(starts, count)
+        sums[2] += count_bits(words, count)
+        sums[3] += count_bits(wide, count)
+        first += count
     if length:
         sums[5] += (length - 1) // 3
 
@@ -221,6 +235,13 @@ cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept 
 cdef inline uint64_t given_bits(Py_ssize_t left) noexcept nogil:
     """Return a mask of the bytes of a block that a text has, given the number from the block's first one on."""
     return ~<uint64_t>0 if left >= 64 else (<uint64_t>1 << left) - 1
+
+
+cdef int64_t add_numbers(uint64_t digit, uint64_t before, int64_t length, int64_t* sums) noexcept nogil:
+    """Add the numbers that begin in a block, and `add_ideal`; `before` is 1 if a digit is before the block."""
+    cdef uint64_t first = digit & ~(digit << 1 | before)
+    sums[4] += count_bits(&first, 1)
+    return add_ideal(digit, length, &sums[5])
 
 
 cdef int64_t add_ideal(uint64_t digit, int64_t length, int64_t* total) noexcept nogil:
@@ -306,27 +327,38 @@ cdef Py_ssize_t set_boundaries(
     const Tokens* tokens,
     uint64_t* table,          # IN, OUT by id: the length, and the count
     size_t limit,             # of ids
+    byte_t* begins,           # WINDOW + 1 bytes of 0, before and after
     uint64_t* cuts,           # OUT a bit for each byte that a token begins at
 ) noexcept nogil:
-    """Count tokens and mark where they begin; return the sum of their lengths, or -1 for an id out of range."""
+    """Count tokens and mark where they begin; return the sum of their lengths, or -1 for an id out of range.
+
+    A byte is set where a token begins, in a window of the text at a time, and the bytes then become bits: setting a bit
+    would wait for the bit before.
+    """
     cdef const uint32_t* ids = tokens.ids                  # copies: a write to `table` might change the struct's
     cdef const uint32_t* sizes = tokens.sizes
-    cdef uint64_t n = tokens.n, size = tokens.size, n_blocks = (size + 63) >> 6, entry, at = 0, i
-    cdef uint8_t* bits = <uint8_t*>cuts                    # of a little-endian machine; two writes rarely meet
+    cdef uint64_t n = tokens.n, size = tokens.size, base = 0, stop, entry, at = 0, i = 0
     cdef uint32_t token
-    memset(cuts, 0, n_blocks * sizeof(uint64_t))
-    for i in range(n):
-        token = ids[i]
-        if token >= limit:
-            return -1
-        if at < size:
-            bits[at >> 3] |= <uint8_t>(1 << (at & 7))
-        if i + AHEAD < n:                                  # a large table is not in the L1 cache
-            prefetch(table + ids[i + AHEAD])
-        entry = table[token]
-        table[token] = entry + 1
-        at += entry >> SHIFT if sizes == NULL else sizes[i]
-    if n_blocks:
+    while True:
+        stop = ~<uint64_t>0 if size - base <= WINDOW else base + WINDOW
+        while i < n and at < stop:
+            token = ids[i]
+            if token >= limit:
+                return -1
+            begins[min(at, size) - base] = 0x80
+            if i + AHEAD < n:                              # a large table is not in the L1 cache
+                prefetch(table + ids[i + AHEAD])
+            entry = table[token]
+            table[token] = entry + 1
+            at += entry >> SHIFT if sizes == NULL else sizes[i]
+            i += 1
+        if stop > size:
+            break
+        take_bits(begins, cuts + (base >> 6), WINDOW >> 6)
+        base = stop
+    begins[size - base] = 0
+    take_bits(begins, cuts + (base >> 6), (size - base + 63) >> 6)
+    if size:
         cuts[0] &= ~<uint64_t>1                            # where the text begins, nothing is cut
     return at
 
@@ -344,21 +376,26 @@ cdef void compare(
         cleared       0 1 0 0 0 1 1 0
         + starts      0 0 1 0 0 0 0 1     its bits among the boundaries: one for each word that is cut
     """
+    cdef uint64_t cut_words[CHUNK]
+    cdef uint64_t cut_chars[CHUNK]
     cdef uint64_t inside, cut, split, tails, carry = 0, inside_before = 0, split_before = 0, tails_before = 0, added
-    cdef Py_ssize_t k
-    for k in range(n):
-        inside, tails = marks.inside[k], marks.tails[k]
-        cut = cuts[k] & inside
-        added = bpe_add_bits(inside & ~cut, inside & ~(inside << 1 | inside_before >> 63), &carry) & cut
-        if added:
-            words[0] += bpe_count_bits(added)
-        inside_before = inside
-        split = cuts[k] & tails
-        if split | split_before:                           # only the first boundary in a character counts
+    cdef Py_ssize_t i, k, count, first = 0
+    while first < n:
+        count = min(n - first, <Py_ssize_t>CHUNK)
+        for i in range(count):
+            k = first + i
+            inside, tails = marks.inside[k], marks.tails[k]
+            cut = cuts[k] & inside
+            added = bpe_add_bits(inside & ~cut, inside & ~(inside << 1 | inside_before >> 63), &carry)
+            cut_words[i] = added & cut
+            inside_before = inside
+            split = cuts[k] & tails                        # only the first boundary in a character counts
             added = split & ~(split << 1 | split_before >> 63)
-            added &= ~((split << 2 | split_before >> 62) & (tails << 1 | tails_before >> 63))
-            chars[0] += bpe_count_bits(added)
-        split_before, tails_before = split, tails
+            cut_chars[i] = added & ~((split << 2 | split_before >> 62) & (tails << 1 | tails_before >> 63))
+            split_before, tails_before = split, tails
+        words[0] += count_bits(cut_words, count)
+        chars[0] += count_bits(cut_chars, count)
+        first += count
 
 
 cdef double compare_numbers(
@@ -424,6 +461,7 @@ def tally(
     cdef const int64_t[::1] blocks = marks.blocks
     cdef uint64_t[:, ::1] masks = marks.masks
     cdef uint64_t[::1] cuts
+    cdef byte_t[WINDOW + 1] begins
     cdef Tokens tokens
     cdef Marks own
     check_offsets(offsets, texts.shape[0], ids.shape[0])
@@ -432,6 +470,7 @@ def tally(
             or blocks.shape[0] != n + 1:
         raise ValueError(f"the arrays do not fit {n} texts with {ids.shape[0]} tokens")
     cuts = np.empty(int((np.diff(marks.blocks)).max(initial=0)) + 1, dtype=np.uint64)
+    memset(begins, 0, WINDOW + 1)
     with nogil:
         for i in range(n):
             memset(&sums[i, 0], 0, N_TOKEN_SUMS * sizeof(int64_t))
@@ -443,7 +482,7 @@ def tally(
             if not (0 <= tokens.size and 0 <= blocks[i] <= masks.shape[1] - n_blocks and n_blocks < cuts.shape[0]):
                 unfit = i
                 break
-            done = set_boundaries(&tokens, &table[0] if table.shape[0] else NULL, table.shape[0], &cuts[0])
+            done = set_boundaries(&tokens, &table[0] if table.shape[0] else NULL, table.shape[0], begins, &cuts[0])
             if done < 0:
                 bad = i
                 break

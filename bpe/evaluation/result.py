@@ -247,7 +247,8 @@ class TokenizerResult:
             totals.append(draws.rows[number].sum(axis=0))
             own = partial(draws.of, number)
             results.append(CorpusResult(name, one.counts, totals[-1], one.groups.documents, own, self.vocab, settings))
-        counts: NDArray[np.int64] = np.sum([result.counts for result in results], axis=0)
+        first, *others = [result.counts for result in results]
+        counts = sum(others, first)
         documents = sum(result.documents for result in results)
         total = np.sum(totals, axis=0)
         self.total = CorpusResult("", counts, total, documents, drawn_in_all, self.vocab, settings)

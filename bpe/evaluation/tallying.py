@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -50,7 +50,7 @@ class Tally:
     """
 
     counts: NDArray[np.int64]
-    groups: Groups = field(default_factory=lambda: Groups(len(COLUMNS)))
+    groups: Groups
 
 
 @dataclass
@@ -81,7 +81,7 @@ def tallies_of(
 
     """
     tables = _Tables(adapters)
-    tallies = [Tally(np.zeros(adapter.limit, dtype=np.int64)) for adapter in adapters]
+    groups = [Groups(len(COLUMNS)) for _ in adapters]
     if not all(adapter.thread_safe for adapter in adapters):
         threads = 1
     open_rows: list[NDArray[np.float64]] | None = None  # of a document that continues in the next block
@@ -94,14 +94,12 @@ def tallies_of(
     share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
     with closing(corpus.blocks(adapters, threads)) as blocks:  # type: ignore[type-var]
         for done in _in_block_order(share(work, enumerate(blocks), threads)):
-            open_rows = _add(tallies, done, open_rows)
+            open_rows = _add(groups, done, open_rows)
             advance(done.size)
     if open_rows is not None:
-        for one, row in zip(tallies, open_rows, strict=True):
-            one.groups.add(row)
-    for one, counts in zip(tallies, tables.counts(), strict=True):
-        one.counts += counts
-    return tallies
+        for own, row in zip(groups, open_rows, strict=True):
+            own.add(row)
+    return [Tally(counts, own) for counts, own in zip(tables.counts(), groups, strict=True)]
 
 
 def _in_block_order(found: Iterator[tuple[int, _Done]]) -> Iterator[_Done]:
@@ -116,7 +114,7 @@ def _in_block_order(found: Iterator[tuple[int, _Done]]) -> Iterator[_Done]:
 
 
 def _add(
-    tallies: Sequence[Tally], done: _Done, open_rows: list[NDArray[np.float64]] | None
+    groups: Sequence[Groups], done: _Done, open_rows: list[NDArray[np.float64]] | None
 ) -> list[NDArray[np.float64]] | None:
     """Add the documents of a block; returns the row of a last one that is not over."""
     rows = done.rows
@@ -127,14 +125,14 @@ def _add(
     if open_rows is not None:
         if not done.begins and not done.closes:
             return open_rows
-        for one, row in zip(tallies, open_rows, strict=True):
-            one.groups.add(row)
+        for own, row in zip(groups, open_rows, strict=True):
+            own.add(row)
         open_rows = None
     last = None
     if not done.closes and len(rows[0]):
         last, rows = [row[-1:].copy() for row in rows], [row[:-1] for row in rows]
-    for one, row in zip(tallies, rows, strict=True):
-        one.groups.add(row)
+    for own, row in zip(groups, rows, strict=True):
+        own.add(row)
     return last
 
 
@@ -151,21 +149,24 @@ class _Tables:
         """Those of this thread."""
         found: list[NDArray[np.uint64]] | None = getattr(self._local, "tables", None)
         if found is None:
-            found = [each.lengths.astype(np.uint64) << np.uint64(COUNT_BITS) for each in self._adapters]
+            found = [np.left_shift(each.lengths, COUNT_BITS, dtype=np.uint64) for each in self._adapters]
             self._local.tables = found
             with self._lock:
                 self._all.append(found)
         return found
 
     def counts(self) -> list[NDArray[np.int64]]:
-        """The counts of all threads, by tokenizer."""
-        found = []
-        for number, adapter in enumerate(self._adapters):
-            total = np.zeros(adapter.limit, dtype=np.int64)
-            for tables in self._all:
-                total += (tables[number] & _MASK).astype(np.int64)
-            found.append(total)
-        return found
+        """The counts of all threads, by tokenizer; called once, since they are added up in place."""
+        if not self._all:
+            self.own()
+        for tables in self._all:
+            for table in tables:
+                table &= _MASK
+        first, *others = self._all
+        for tables in others:
+            for total, table in zip(first, tables, strict=True):
+                total += table
+        return [total.view(np.int64) for total in first]
 
 
 def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables, mode: int) -> _Done:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import naive
 import numpy as np
 import pytest
@@ -9,10 +11,12 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.evaluation._tally import COUNT_BITS, TextMarks, tally
 from bpe.evaluation.adapters import tokens_by_id
 from bpe.evaluation.shapes import NAMES, shapes_of
 
+VECTORS = vector_level()
 MODES = ("script", "spaces", "characters")
 PIECES = [
     *("a", "bc", " ", "  ", "\n", "\t", "\r\n", "1", "23", "456789", "é", "ß", "\u00a0", "\u0085", "\u3000", "\u2003"),
@@ -66,6 +70,28 @@ def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: 
         assert counts.tolist() == np.bincount(ids, minlength=16).tolist()
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_long_texts_equal_the_twin_at_every_vector_level(level: str) -> None:
+    """Texts that end near the ends of windows and of chunks of blocks; tokens that reach over several of them."""
+    rng = random.Random(7)
+    text = "".join(rng.choices(PIECES, k=6000)).encode()
+    documents = [text[:size] for size in (4095, 4096, 4097, 2047, 2048, 2049, 8192, 0, 12_345)]
+    rows = [tokens_of(data, rng.choices(range(1, 9), k=50) + sizes) for data in documents for sizes in ([], [5000])]
+    documents = [data for data in documents for _ in range(2)]
+    ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
+    table = np.arange(5001, dtype=np.uint64) << np.uint64(COUNT_BITS)
+    sums, number_f1 = np.empty((len(rows), 6), dtype=np.int64), np.empty(len(rows))
+    try:
+        set_vector_level(LEVELS[level])
+        marks = marked(documents, "script")
+        tally(marks, table, sums, number_f1, ids, np.cumsum([0, *map(len, rows)]), np.empty(0, dtype=np.uint32))
+    finally:
+        set_vector_level(VECTORS)
+    for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
+        assert marks.sums[number].tolist() == naive.text_sums(data, "script")
+        assert sums[number].tolist() == [len(row), 1, *naive.cut_sums(data, naive.cuts_of(row), "script")[0]]
+
+
 def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
     marks = marked([b"abc", b"de"], "script")
     table = np.arange(4, dtype=np.uint64) << np.uint64(COUNT_BITS)
@@ -73,6 +99,17 @@ def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
     ids, offsets = np.array([3, 3, 2], dtype=np.uint32), np.array([0, 2, 3])
     tally(marks, table, sums, number_f1, ids, offsets, np.empty(0, dtype=np.uint32))
     assert sums.tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+
+
+def test_tokens_that_reach_far_beyond_a_text_leave_no_trace_in_the_next() -> None:
+    documents = [b"a" * 64, b"b c" * 30, b"d" * 4096, b"e f" * 30]
+    marks = marked(documents, "script")
+    table = np.arange(10_001, dtype=np.uint64) << np.uint64(COUNT_BITS)
+    rows = [[10_000, 1, 10_000], [90], [4095, 9000, 1], [90]]
+    sums, number_f1 = np.empty((4, 6), dtype=np.int64), np.empty(4)
+    ids = np.array([token for row in rows for token in row], dtype=np.uint32)
+    tally(marks, table, sums, number_f1, ids, np.cumsum([0, *map(len, rows)]), np.empty(0, dtype=np.uint32))
+    assert sums.tolist() == [[3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
 
 
 def test_bad_arrays_are_refused() -> None:
