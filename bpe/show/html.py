@@ -21,7 +21,8 @@ N_COLOURS = 6
 _SHOWN_BYTES = 32
 _CLASSES = {"base": "b", "part": "p", "bytes": "x", "hidden": "k"}
 
-#: For notebooks, whose theme is unknown: every background has its own text colour, black on a light colour.
+#: For notebooks, whose theme is unknown: every background has its own text colour, black on a light colour. Cells of
+#: tables name their class twice, to take precedence over Jupyter's rule that aligns all of them to the right.
 STYLE = """
 .bpe-tokens{white-space:break-spaces;unicode-bidi:plaintext;overflow-wrap:anywhere;line-height:1.9;font-size:1rem}
 .bpe-tokens>span{color:#000;border-radius:2px;padding-block:1px}
@@ -32,8 +33,8 @@ STYLE = """
 .bpe-tokens .x,.bpe-tokens .k{font:.75em/1.3 ui-monospace,monospace;color:#333;border:1px dotted #555;padding:0 2px;
 margin:0 1px}
 .bpe-card table{border-collapse:collapse;margin:.3em 0}
-.bpe-card th,.bpe-card td{text-align:start;padding:.1em .8em .1em 0;vertical-align:top;background:none}
-.bpe-card td.n{text-align:end;font-variant-numeric:tabular-nums}
+.bpe-card.bpe-card :is(th,td){text-align:start;padding:.1em .8em .1em 0;vertical-align:top;background:none}
+.bpe-card.bpe-card td.n{text-align:end;font-variant-numeric:tabular-nums}
 .bpe-card{border:1px solid #8888;border-radius:6px;padding:.5em .9em;max-width:60em;overflow:auto}
 .bpe-card .bpe-tokens{line-height:1.6}
 """.strip()

@@ -277,3 +277,18 @@ def test_steps_of_a_notebook_need_no_script(browser, tmp_path, wide):
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowLeft")
         assert "lowest" in shown.first.inner_text()
+
+
+def test_cards_keep_their_alignment_in_jupyter(browser, tmp_path, wide):
+    """JupyterLab and nbconvert align all cells to the right, by a rule that comes after the card's."""
+    path = tmp_path / "card.html"
+    rule = ".jp-RenderedHTMLCommon td, .jp-RenderedHTMLCommon th {text-align: right}"
+    card = bpe.count_words(texts=["low lower"])._repr_html_()
+    page = f'<title>x</title><div class="jp-RenderedHTMLCommon">{card}</div><style>{rule}</style>'
+    path.write_text(f"<!doctype html><meta charset=utf-8>{page}", encoding="utf-8")
+    with Opened(browser, path.as_uri()) as page:
+        found = page.locator("th, td").evaluate_all(
+            "cells => cells.map(cell => [cell.className === 'n', getComputedStyle(cell).textAlign])"
+        )
+        assert {True, False} == {number for number, _ in found}
+        assert all(align == ("end" if number else "start") for number, align in found)
