@@ -1,14 +1,11 @@
-"""Whole words that are a token whatever the merges say: a hash table by their bytes.
+"""Whole words that are a token whatever the merges say, found by their bytes.
 
 Not here: which pieces are whole words, and which words need an entry (`_encoder.pyx`).
 """
 
-from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport hash_bytes
+from bpe.base._string_index cimport StringIndex
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp
 
 
 cdef class WholeWords:
@@ -20,38 +17,14 @@ cdef class WholeWords:
         const uint32_t[::1] ids,
         const int64_t[::1] chosen,         # indexes of the words to enter
     ):
-        cdef size_t size = 16, at
-        cdef Py_ssize_t i, j
-        check_offsets(offsets, ids.shape[0], blob.shape[0])
-        while size < <size_t>chosen.shape[0] * 2:
-            size *= 2
-        self.slots = <uint32_t*>calloc(size, sizeof(uint32_t))
-        if self.slots == NULL:
-            raise MemoryError("no memory for the table of whole words")
-        self.mask = size - 1
-        self.blob, self.offsets, self.ids = blob, offsets, ids
-        for j in range(chosen.shape[0]):
-            i = chosen[j]
-            if not 0 <= i < ids.shape[0]:
-                raise ValueError(f"word {i} is chosen; there are {ids.shape[0]}")
-            at = hash_bytes(&blob[0] + offsets[i], offsets[i + 1] - offsets[i]) & self.mask
-            while self.slots[at] != 0:
-                at = (at + 1) & self.mask
-            self.slots[at] = <uint32_t>(i + 1)
-
-    def __dealloc__(self):
-        free(self.slots)
+        cdef Py_ssize_t i
+        self.words, self.ids = StringIndex(blob, offsets, chosen.shape[0]), ids
+        for i in range(chosen.shape[0]):
+            if not 0 <= chosen[i] < min(ids.shape[0], offsets.shape[0] - 1):
+                raise ValueError(f"word {chosen[i]} is chosen; there are {ids.shape[0]}")
+            self.words.enter(chosen[i])
 
     cdef token_t find(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
         """The token of a whole word, or NO_TOKEN."""
-        cdef size_t at = hash_bytes(word, size) & self.mask
-        cdef Py_ssize_t i
-        while self.slots[at] != 0:
-            i = self.slots[at] - 1
-            if (
-                self.offsets[i + 1] - self.offsets[i] == size
-                and memcmp(&self.blob[0] + self.offsets[i], word, size) == 0
-            ):
-                return self.ids[i]
-            at = (at + 1) & self.mask
-        return NO_TOKEN
+        cdef Py_ssize_t i = self.words.find(word, size)
+        return self.ids[i] if i >= 0 else NO_TOKEN
