@@ -27,6 +27,8 @@ Padding = tuple[int, str, int, int, str]
 class Call(Protocol):
     """What an encoding asks of the call that made it (`processing.Call`)."""
 
+    n_sequences: int
+
     def length(self, row: int) -> int:
         """The number of ids of a row."""
 
@@ -299,7 +301,9 @@ class Encoding(Row):
     @property
     def n_sequences(self) -> int:
         """The number of inputs, 1 or 2."""
-        return 1 if self.own is None else len(self.own.ranges) or 1
+        if self.own is None:
+            return 1 if self.call is None else self.call.n_sequences
+        return len(self.own.ranges) or 1
 
     @property
     def sequence_ids(self) -> list[int | None]:

@@ -148,7 +148,7 @@ class Tokenizer:
 
     def _rules(self, **changes: Any) -> None:
         if "processor" in changes:
-            changes["known_ends"] = []
+            changes["known_ends"] = {}
         with self._lock:
             self._state = replace(self._state, rules=replace(self._state.rules, **changes))
 
@@ -351,9 +351,11 @@ class Tokenizer:
 
         """
         state = self._snapshot()
+        plan = state.plan if add_special_tokens else state.bare_plan
         if type(sequence) is str and pair is None and not is_pretokenized:
-            plan = state.plan if add_special_tokens else state.bare_plan
             return plan.call([sequence]).encodings()[0]
+        if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_ends is not None:
+            return plan.call_pairs([(sequence, pair)]).encodings()[0]
         inputs = [_checked_input(sequence, is_pretokenized)]
         if pair is not None:
             inputs.append(_checked_input(pair, is_pretokenized))
@@ -380,9 +382,11 @@ class Tokenizer:
         if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
             raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
         texts = list(input)
+        plan = state.plan if add_special_tokens else state.bare_plan
         if not is_pretokenized and set(map(type, texts)) <= _TEXT_TYPES:
-            plan = state.plan if add_special_tokens else state.bare_plan
             return plan.call(texts).encodings()
+        if not is_pretokenized and plan.pair_ends is not None and all(map(_is_pair_of_str, texts)):
+            return plan.call_pairs(texts).encodings()
         rows = [_checked_row(each, is_pretokenized) for each in texts]
         return padded(_encoded_inputs(state, rows, add_special_tokens), state.rules.padding)
 
@@ -672,6 +676,10 @@ def _state_of(name: str, component: Any) -> bytes | None:
 
 def _is_list_of_words(value: Any) -> bool:
     return isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value)
+
+
+def _is_pair_of_str(value: Any) -> bool:
+    return type(value) in {tuple, list} and len(value) == 2 and type(value[0]) is type(value[1]) is str
 
 
 def _checked_input(value: Any, words: bool) -> str | list[str]:

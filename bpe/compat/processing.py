@@ -8,8 +8,9 @@ Not here: the parts that encodings consist of (`encodings.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,8 @@ from bpe.tokenizer import engine_of
 
 STRATEGIES = ("longest_first", "only_first", "only_second")
 DIRECTIONS = ("right", "left")
-NO_ENDS: tuple[list[int], list[int]] = ([], [])
+#: The ids before, between and after the texts of a row.
+Ends = tuple[list[int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +64,24 @@ class Rules:
 
     Attributes:
         processor: the post-processor, as JSON.
-        known_ends: `ends`, once it is known; rules with the same processor share the list.
+        known_ends: `ends` by the number of texts, once they are known; rules with the same processor share the dict.
 
     """
 
     processor: Any = None
     truncation: Truncation | None = None
     padding: PaddingRule | None = None
-    known_ends: list[tuple[list[int], list[int]]] = field(default_factory=list, repr=False, compare=False)
+    known_ends: dict[int, Ends | None] = field(default_factory=dict, repr=False, compare=False)
 
     def n_added(self, pair: bool) -> int:
         """The number of template tokens."""
         return n_added(self.processor, pair)
 
-    @property
-    def ends(self) -> tuple[list[int], list[int]]:
-        """The ids that the post-processor puts before and after a single text; computed once."""
-        if not self.known_ends:
-            self.known_ends.append(ends_of_template(self.processor))
-        return self.known_ends[0]
+    def ends(self, n_texts: int) -> Ends | None:
+        """What `ends_of_template` finds for a text or a pair; computed once."""
+        if n_texts not in self.known_ends:
+            self.known_ends[n_texts] = ends_of_template(self.processor, n_texts)
+        return self.known_ends[n_texts]
 
 
 # Post-processors ------------------------------------------------------------------------------------------------------
@@ -239,6 +240,8 @@ class Plan(PlanFields):
 
     Attributes:
         n_template: the number of tokens that the template adds to each text.
+        pair_ends: the same as `before` and `after` for a pair; None if pairs are not left as they are until they are
+            read, because they are truncated, or the template changes their order.
         most: the most ids of a row that are kept; None where rows are not truncated.
         must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
         is_lazy: whether rows are left as they are until they are read: nothing is padded, or truncated at once.
@@ -248,11 +251,19 @@ class Plan(PlanFields):
 
     """
 
-    __slots__ = ("add_special", "after", "as_text", "before", "core", "most", "must_truncate", "n_template", "rules")
+    __slots__ = (
+        "add_special", "after", "as_text", "before", "core", "most", "must_truncate", "n_template", "pair_ends",
+        "rules",
+    )  # fmt: skip
 
     def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
         self.core, self.rules, self.add_special, self.as_text = core, rules, add_special, as_text
-        self.before, self.after = rules.ends if add_special else NO_ENDS
+        ends = rules.ends(1) if add_special else ([], [])
+        if ends is None:
+            raise FormatError("the template of a single text must have it once", where="post_processor.single")
+        self.before, self.after = ends
+        pair = None if rules.truncation is not None else rules.ends(2)
+        self.pair_ends = pair if add_special or pair is None else ([], [], [])
         self.n_template = len(self.before) + len(self.after)
         rule, most = rules.truncation, None
         self.must_truncate = False
@@ -279,11 +290,19 @@ class Plan(PlanFields):
         batch = self.core.encode_batch(texts, self.as_text)
         return call_of(Call, self, texts, batch.ids, batch.offsets.tolist())
 
+    def call_pairs(self, pairs: Iterable[tuple[str, str]]) -> PairCall:
+        """The rows of pairs of texts; `pair_ends` must not be None."""
+        texts = list(chain.from_iterable(pairs))
+        batch = self.core.encode_batch(texts, self.as_text)
+        return call_of(PairCall, self, texts, batch.ids, batch.offsets.tolist())
+
 
 class Call(Fields):
     """The rows of one call: a plan, the texts, and their ids as the native tokenizer gave them. Immutable."""
 
     __slots__ = ()
+    #: The number of texts of a row.
+    n_sequences = 1
 
     def length(self, row: int) -> int:
         """The number of ids of a row."""
@@ -308,26 +327,58 @@ class Call(Fields):
         ids = plan.core.as_list(self.ids[start:stop])
         if plan.n_template:
             ids = [*plan.before, *ids, *plan.after]
-        if padding is not None and padding[0] > len(ids):
-            filling = [padding[2]] * (padding[0] - len(ids))
-            ids = ids + filling if padding[1] == "right" else filling + ids
-        return ids
+        return _filled(ids, padding)
+
+    def _encoding(self, index: int) -> Encoding:
+        """The encoding of a text, without template."""
+        plan: Plan = self.plan
+        start, stop = self._bounds(index)
+        ids = plan.core.as_list(self.ids[start:stop])
+        text = self.texts if self.bounds is None else self.texts[index]
+        sequence = TextSequence(plan.core, text, ids, plan.as_text)
+        return Encoding.of([SequencePart(sequence, 0, len(ids))])
 
     def whole(self, row: int) -> Encoding:
         """The encoding of a row, not padded."""
         plan: Plan = self.plan
-        start, stop = self._bounds(row)
-        ids = plan.core.as_list(self.ids[start:stop])
-        text = self.texts if self.bounds is None else self.texts[row]
-        sequence = TextSequence(plan.core, text, ids, plan.as_text)
-        return encoded([Encoding.of([SequencePart(sequence, 0, len(ids))])], plan.rules, plan.add_special)
+        first = row * self.n_sequences
+        made = [self._encoding(index) for index in range(first, first + self.n_sequences)]
+        return encoded(made, plan.rules, plan.add_special)
 
     def encodings(self) -> list[Encoding]:
         """The encodings of all rows, padded."""
         plan: Plan = self.plan
-        n = 1 if self.bounds is None else len(self.bounds) - 1
+        n = 1 if self.bounds is None else (len(self.bounds) - 1) // self.n_sequences
         made = [self.whole(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
         return padded(made, plan.rules.padding)
+
+
+class PairCall(Call):
+    """The rows of a call with pairs, which are not truncated: row i has the texts 2 i and 2 i + 1."""
+
+    __slots__ = ()
+    n_sequences = 2
+
+    def length(self, row: int) -> int:
+        """The number of ids of a row."""
+        bounds = cast("list[int]", self.bounds)
+        return bounds[2 * row + 2] - bounds[2 * row] + sum(map(len, self.plan.pair_ends))
+
+    def row_ids(self, row: int, padding: Padding | None) -> list[int]:
+        """The ids of a row, with template tokens and padding."""
+        plan: Plan = self.plan
+        start, middle, stop = cast("list[int]", self.bounds)[2 * row : 2 * row + 3]
+        before, between, after = cast("Ends", plan.pair_ends)
+        first, second = plan.core.as_list(self.ids[start:middle]), plan.core.as_list(self.ids[middle:stop])
+        return _filled([*before, *first, *between, *second, *after], padding)
+
+
+def _filled(ids: list[int], padding: Padding | None) -> list[int]:
+    """Ids with padding."""
+    if padding is None or padding[0] <= len(ids):
+        return ids
+    filling = [padding[2]] * (padding[0] - len(ids))
+    return ids + filling if padding[1] == "right" else filling + ids
 
 
 def encoded(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
@@ -350,14 +401,19 @@ def padded(encodings: list[Encoding], rule: PaddingRule | None) -> list[Encoding
     return encodings
 
 
-def ends_of_template(processor: Any) -> tuple[list[int], list[int]]:
-    """The ids that a post-processor puts before and after a single text."""
-    if processor is None:
-        return NO_ENDS
-    marker = StoredColumns([0], ([""], [(0, 0)], [None]))
-    parts = processed(processor, [Encoding.of([SequencePart(marker, 0, 1)])], add_special=True).parts()
-    middle = [index for index, part in enumerate(parts) if isinstance(part, SequencePart)]
-    if len(middle) != 1:
-        raise FormatError("the template of a single text must have it once", where="post_processor.single")
-    before, after = parts[: middle[0]], parts[middle[0] + 1 :]
-    return [i for part in before for i in part.ids()], [i for part in after for i in part.ids()]
+def ends_of_template(processor: Any, n_texts: int) -> Ends | None:
+    """The ids that a post-processor puts before, between and after the texts of a row.
+
+    None unless each of the texts occurs once, in their order.
+    """
+    sequences = [StoredColumns([index], ([""], [(0, 0)], [None])) for index in range(n_texts)]
+    encodings = [Encoding.of([SequencePart(each, 0, 1)]) for each in sequences]
+    found: list[list[int]] = [[]]
+    order = []
+    for part in processed(processor, encodings, add_special=True).parts():
+        if isinstance(part, SequencePart):
+            order += part.ids()
+            found.append([])
+        else:
+            found[-1] += part.ids()
+    return tuple(found) if order == list(range(n_texts)) else None

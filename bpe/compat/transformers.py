@@ -39,11 +39,13 @@ PROBES = (
     "<s></s><unk><pad><|endoftext|>[INST] [MASK]", "a" * 50 + " " * 20 + "!" * 30,
 )  # fmt: skip
 #: The options of calls that do not need transformers' own code.
-_SIMPLE = frozenset(("add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
+_SIMPLE = frozenset(("text_pair", "add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
 #: The most plans that are kept for a tokenizer: one for each kind of call.
 _PLANS_KEPT = 64
 #: Characters: a shorter text takes less time without acceleration where transformers' own code must run, as measured.
 _SHORT, _SHORT_WITH_OFFSETS = 150, 1000
+#: Ids: fewer take less time to decode by the tokenizer's own backend, as measured.
+_FEW_IDS = 8
 #: transformers' methods that warn of long texts and that decode one.
 _WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
@@ -245,8 +247,9 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     batch_encoding = _load_batch_encoding()
 
     def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
-        if own_call and not args and text and options.keys() <= _SIMPLE:
-            found = _called(self, text, options, originals, batch_encoding)
+        if own_call and text and len(args) <= 1 and options.keys() <= _SIMPLE:
+            given = {"text_pair": args[0], **options} if args else options
+            found = _called(self, text, given, originals, batch_encoding)
             if found is not None:
                 return found
         return plain_call(self, text, *args, **options)
@@ -264,8 +267,7 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return plain_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
-        state = _state_of(self, originals)
-        if not state.encoding or _is_short(options):
+        if _is_short(options) or not (state := _state_of(self, originals)).encoding:
             return plain_plus(self, *args, **options)
         kind = options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
@@ -288,6 +290,10 @@ def _decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     plain_decode = originals["decode"]
 
     def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
+        if type(token_ids) is int or (
+            type(token_ids) is list and len(token_ids) < _FEW_IDS and not (token_ids and type(token_ids[0]) is list)
+        ):
+            return plain_decode(self, token_ids, skip_special_tokens, **options)
         found = _decoded(self, token_ids, skip_special_tokens, options, originals)
         return plain_decode(self, token_ids, skip_special_tokens, **options) if found is None else found
 
@@ -375,9 +381,12 @@ def _padding_of(tokenizer: Any, state: Acceleration, single: bool, options: dict
 
 
 def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[str, Any], batch_encoding: Any) -> Any:
-    """The result of a call with a text or a list of texts; None for other arguments."""
-    single, kind = type(text) is str, options.get("return_tensors")
-    if not single and not (type(text) is list and all(type(each) is str for each in text)):
+    """The result of a call with a text or a list of texts, or with pairs; None for other arguments."""
+    single, kind, pair = type(text) is str, options.get("return_tensors"), options.get("text_pair")
+    if single:
+        if not (pair is None or (type(pair) is str and pair)):
+            return None
+    elif not _are_texts(text) or not (pair is None or (_are_texts(pair) and len(pair) == len(text))):
         return None
     if kind not in (None, "np", "pt"):
         return None
@@ -387,10 +396,18 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     if not state.encoding or truncation is None or padding is None:
         return None
     add_special = options.get("add_special_tokens", True)
-    plan = state.plan(bool(add_special), bool(tokenizer.split_special_tokens), truncation, padding)
-    encodings = plan.call([text] if single else text).encodings()
+    cut = () if pair is not None else truncation  # a pair that must be truncated is left to transformers' own code
+    plan = state.plan(bool(add_special), bool(tokenizer.split_special_tokens), cut, padding)
+    if pair is None:
+        encodings = plan.call([text] if single else text).encodings()
+    elif plan.pair_ends is None:
+        return None
+    else:
+        encodings = plan.call_pairs([(text, pair)] if single else zip(text, pair, strict=True)).encodings()
     names, longest = tokenizer.model_input_names, tokenizer.model_max_length
     rows = [each.ids for each in encodings]
+    if pair is not None and truncation and any(len(each) > truncation[0] for each in encodings):
+        return None
     for ids in rows:
         if len(ids) > longest and options.get("max_length") is None:
             getattr(tokenizer, _WARN)(ids, None, True)
@@ -406,6 +423,11 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     if single:
         data = {name: rows[0] for name, rows in data.items()}
     return batch_encoding(data, encodings)
+
+
+def _are_texts(value: Any) -> bool:
+    """Whether a value is a list of str."""
+    return type(value) is list and all(type(each) is str for each in value)
 
 
 def _tensors(data: dict[str, Any], kind: str) -> Any:

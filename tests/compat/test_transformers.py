@@ -149,9 +149,10 @@ def test_short_calls_of_transformers_code_use_its_own_backend(
     views: list[Any] = []
     view = transformers_module._view
     monkeypatch.setattr(transformers_module, "_view", lambda *given: views.append(given) or view(*given))
+    special = {"return_special_tokens_mask": True}
     for length, pair, options, is_short in (
-        (20, "the low", {}, True),
-        (200, "the low", {}, False),
+        (20, "the low", special, True),
+        (200, "the low", special, False),
         (20, None, {"return_offsets_mapping": True}, True),
         (200, None, {"return_offsets_mapping": True}, True),
         (2000, None, {"return_offsets_mapping": True}, False),
@@ -160,8 +161,67 @@ def test_short_calls_of_transformers_code_use_its_own_backend(
         text = ("the lowest price é " * 200)[:length]
         assert_same(own(text, pair, **options), fast(text, pair, **options))
         assert bool(views) is not is_short
-    fast(["low"], ["the low"])
+    fast(["low"], ["the low"], **special)
     assert views
+
+
+PAIRS: list[tuple[dict[str, Any], bool]] = [
+    ({}, False),
+    ({"add_special_tokens": False}, False),
+    ({"padding": True}, True),
+    ({"padding": "max_length", "max_length": 40, "truncation": True}, True),
+    ({"truncation": True, "max_length": 40}, False),
+]
+
+
+@pytest.mark.parametrize("tensors", [None, "np"])
+@pytest.mark.parametrize(("options", "pads"), PAIRS)
+def test_pairs_that_fit_do_without_the_code_of_transformers(
+    both: tuple[Any, Any], options: dict[str, Any], pads: bool, tensors: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, fast = both
+    if pads and own.pad_token is None:
+        pytest.skip("has no padding token")
+    if tensors and not own.encode("the low"):
+        pytest.skip("gives no ids: transformers decides what an empty array is")
+    state = acceleration_of(fast)
+    assert state is not None
+    if state.plan(True, False, (), ()).pair_ends is None:
+        pytest.skip("its template changes the order of a pair")
+    given: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
+    if pads or tensors is None:
+        given.append((["low", "the lowest price é <s>"], ["", "x"]))
+    expected = [own(*each, return_tensors=tensors, **options) for each in given]
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fast), "_encode_plus", None)
+        found = [fast(*each, return_tensors=tensors, **options) for each in given]
+        found.append(fast(given[0][0], text_pair=given[0][1], return_tensors=tensors, **options))
+    for one, other in zip([*expected, expected[0]], found, strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize("options", [{"truncation": True, "max_length": 3}, {"truncation": "only_first"}])
+@pytest.mark.parametrize("pair", ["", "the lowest price", "low"])
+def test_other_pairs_are_left_to_transformers(both: tuple[Any, Any], pair: str, options: dict[str, Any]) -> None:
+    def outcome(tokenizer: Any) -> Any:
+        try:
+            return tokenizer("the lowest price of the low", pair, **{"max_length": 6, **options})
+        except Exception as error:  # noqa: BLE001  # tokenizers raises Exception itself
+            return str(error)
+
+    own, found = map(outcome, both)
+    if isinstance(own, str):
+        assert found == own
+    else:
+        assert_same(own, found)
+
+
+def test_few_ids_are_decoded_by_the_own_backend(both: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    own, fast = both
+    monkeypatch.setattr(transformers_module, "_decoded", None)
+    for ids in (3, [3], [3, 4, 5], []):
+        assert fast.decode(ids) == own.decode(ids)
+        assert fast.decode(ids, skip_special_tokens=True) == own.decode(ids, skip_special_tokens=True)
 
 
 def test_a_call_that_warns_still_does(both: tuple[Any, Any]) -> None:
