@@ -68,7 +68,7 @@ cdef class Merger:
         if not symbols.chars:
             self.table.index_bytes(inner)
         self.origins = Origins(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
-        self.merges_unknown = unknown_are_merged(merges, symbols, is_symbol)
+        self.merges_unknown = unknown_are_merged(merges, symbols)
         if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
             self.origins.ordered = False                   # a token does not spell its text
         complete = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)

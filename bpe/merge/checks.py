@@ -69,10 +69,9 @@ def symbol_tokens(merges: MergeList, symbols: SymbolTables) -> NDArray[np.bool_]
     return found
 
 
-def unknown_are_merged(merges: MergeList, symbols: SymbolTables, is_symbol: NDArray[np.bool_]) -> bool:
-    """Whether some merge has a token that stands for symbols outside the alphabet."""
-    others = [token for token in _fallbacks(symbols) if not is_symbol[token]]
-    return any(np.any(merges.pairs == token) or np.any(merges.results == token) for token in others)
+def unknown_are_merged(merges: MergeList, symbols: SymbolTables) -> bool:
+    """Whether some merge has a token that stands for symbols outside the alphabet, be it a symbol itself or not."""
+    return any(np.any(merges.pairs == token) or np.any(merges.results == token) for token in _fallbacks(symbols))
 
 
 def check_events(merges: MergeList, symbols: SymbolTables, events: EventList) -> None:

@@ -194,6 +194,39 @@ def test_unknown_tokens_are_written_after_the_bytes_between_them():
     assert "<unk>" in tok.explain(text)
 
 
+def test_merges_of_an_unknown_token_that_is_a_symbol_too():
+    vocab = {"?": 0, "b": 1, "??": 2, "한": 3, "한한": 4}
+    model = {"type": "BPE", "unk_token": "?", "vocab": vocab, "merges": [["?", "?"], ["한", "한"]]}
+    data = file_of(model)
+    peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+    for text in ("中国中", "\u1112\u1161\u11ab", "한한中国", "x中?", "中" * 301):
+        expected = peer.encode(text)
+        assert tok.encode(text).tolist() == expected.ids
+        check_columns(tok, text, expected)
+
+
+def test_normalized_tokens_are_decoded_as_they_are_found():
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
+    added = [{"id": n, "content": name, "normalized": n < 6, **flags} for n, name in ((4, "AB"), (5, "CD"), (6, "EF"))]
+    for model, decoder in (
+        (TINY, {"type": "Fuse"}),
+        ({**TINY, "end_of_word_suffix": "b"}, {"type": "BPEDecoder", "suffix": "b"}),
+    ):
+        data = file_of(model, added_tokens=added, normalizer={"type": "Lowercase"}, decoder=decoder)
+        peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+        ids = [0, 4, 5, 6, 2]
+        assert tok.decode(ids) == peer.decode(ids) == streamed(random.Random(1), tok, ids)
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    letters = {letter: n for n, letter in enumerate(sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()))}
+    added = [{**each, "id": each["id"] + 252} for each in added]
+    parts = {"added_tokens": added, "normalizer": {"type": "Lowercase"}, "pre_tokenizer": level, "decoder": level}
+    data = file_of({"type": "BPE", "vocab": letters, "merges": []}, **parts)
+    peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+    ids = [256, 65, 257, 258]
+    assert tok.decode(ids) == peer.decode(ids) == tok.decode_bytes(ids).decode()
+    assert tok.token_bytes(256) == b"AB"
+
+
 @pytest.mark.parametrize("dropout", [None, 1.0])
 def test_bytes_of_a_prefix_and_a_suffix_get_the_offsets_of_tokenizers(dropout):
     vocab = {name: number for number, name in enumerate(["a", "<s>", *(f"<0x{byte:02X}>" for byte in range(256))])}
