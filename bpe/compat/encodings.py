@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from bpe.compat._rows import Row
+from bpe.encode.offsets import spaces_around
 from bpe.errors import check_int
 
 Direction = Literal["left", "right"]
@@ -140,8 +141,7 @@ def trimmed(token: str, span: Offsets, prefixed: bool) -> Offsets:
 
     """
     start, end = span
-    leading = len(token) - len(token.lstrip("Ġ \t\n\r\v\f\x85\xa0\u2028\u2029"))
-    trailing = len(token) - len(token.rstrip("Ġ \t\n\r\v\f\x85\xa0\u2028\u2029"))
+    leading, trailing = spaces_around(token)
     if leading > 1 or (leading and not prefixed):  # the pretokenizer inserts one space at most
         start = min(start + leading, end)
     if trailing and end >= trailing:

@@ -495,10 +495,10 @@ class Tokenizer:
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
         """The token of an id, or None."""
-        strings = self._state.core.strings
+        names = self._state.core.names
         if id < 0:
             raise OverflowError(f"id is {id}; it must be at least 0")
-        return strings[id] if id < len(strings) else None
+        return names[id] if id < len(names) else None
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""

@@ -86,6 +86,7 @@ class Core:
         self._refused: FormatError | None = None
         self._reference: Any = None
         self._strings: list[str | None] | None = None
+        self._names: list[str | None] | None = None
         self._prepared = False
 
     def json(self, *, with_added: bool = True) -> bytes:
@@ -126,7 +127,8 @@ class Core:
         self._prefix = _common_prefix(names) if not specials.always else ""
         self._numbers = id_objects(native.n_vocab)
         self._skipped = np.zeros(native.n_vocab + 1, dtype=np.bool_)
-        skipped = [number for name, number in self.added_ids.items() if name in self.special]
+        decoded = {each.id: self._decoded(each) for each in self.added}
+        skipped = [number for number, name in decoded.items() if name in self.special]
         self._skipped[skipped] = True
         self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
@@ -259,6 +261,27 @@ class Core:
             self._strings = strings
         return self._strings
 
+    @property
+    def names(self) -> list[str | None]:
+        """What each token is decoded as, by id: the spelling, but for added tokens (`_decoded`)."""
+        if self._names is None:
+            names = list(self.strings)
+            for each in self.added:
+                names[each.id] = self._decoded(each)
+            self._names = names
+        return self._names
+
+    def _decoded(self, added: Added) -> str:
+        """What an added token is decoded as: its content, normalized if it is sought in normalized text."""
+        if self.normalizer is None or not added.normalized:
+            return added.content
+        native = self._native or self.native
+        if native is None:
+            found: str = self.reference.normalizer.normalize_str(added.content)
+            return found
+        normalizer = native.spec.normalizer
+        return added.content if normalizer is None else normalizer(added.content)
+
     # Decoding ---------------------------------------------------------------------------------------------------------
 
     def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
@@ -274,7 +297,7 @@ class Core:
         kind = decoder.get("type") if isinstance(decoder, dict) else None
         if kind == "ByteLevel" and self._own_decoding:
             return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
-        strings, special = self.strings, self.special if skip_special else frozenset()
+        strings, special = self.names, self.special if skip_special else frozenset()
         tokens = [token for i in ids if i < len(strings) and (token := strings[i]) is not None and token not in special]
         if kind is None:
             return " ".join(tokens)
@@ -290,7 +313,9 @@ class Core:
         if native is None or native.spec.model != "byte":
             return False
         blob, bounds = native.spec.vocabulary.blob, native.spec.vocabulary.offsets.tolist()
-        return all(bytes_or_utf8(each.content) == blob[bounds[each.id] : bounds[each.id + 1]] for each in self.added)
+        return all(
+            bytes_or_utf8(self._decoded(each)) == blob[bounds[each.id] : bounds[each.id + 1]] for each in self.added
+        )
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:
         ids = ids if type(ids) is list else list(ids)

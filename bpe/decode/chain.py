@@ -33,6 +33,7 @@ from bpe.vocab.decoding import (
     WordPiece,
 )
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_names import decoded_names
 from bpe.vocab.vocabulary import ORDINARY
 
 #: A token that `ByteFallback` reads as a byte: Rust's parser of numbers accepts a sign, too.
@@ -230,11 +231,13 @@ class _StripStream:
 
 
 def token_strings(spec: TokenizerSpec) -> list[str | None]:
-    """By id, the tokens as a tokenizer.json spells them; None for an id that is no token."""
+    """By id, the tokens as a tokenizer.json spells them for its decoder; None for an id that is no token."""
     strings: list[str | None] = [None] * spec.vocabulary.limit
     for number, token in spec.vocabulary.items():
         ordinary = spec.model == "byte" and spec.vocabulary.kinds[number] == ORDINARY
         strings[number] = to_letters(token) if ordinary else token.decode()
+    for number, text in decoded_names(spec).items():
+        strings[number] = text
     return strings
 
 

@@ -16,9 +16,11 @@ from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
 from bpe.decode._decoder import TokenTable
 from bpe.decode.chain import ChainDecoder, ChainStream
+from bpe.pretokenize.pretokenizer import Steps
+from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import special_ids
-from bpe.vocab.vocabulary import NONE, Vocabulary
+from bpe.vocab.special_names import decoded_names, special_ids
+from bpe.vocab.vocabulary import NONE
 
 Ids = Sequence[int] | NDArray[Any]
 
@@ -33,13 +35,9 @@ class TokenDecoder:
         self.limit = spec.vocabulary.limit
         self.chain = None if spec.decoder is None else ChainDecoder(spec)
         self._is_token = spec.vocabulary.kinds != NONE
-        # Copies, because the kernel trusts these offsets and the caller may still write to the spec's arrays.
-        blob, offsets = spec.vocabulary.blob, spec.vocabulary.offsets.copy()
+        # A copy, because the caller may still write to the spec's arrays.
         self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
-        if spec.end_of_word is not None and spec.ends_word is not None:
-            mark_size = len(spec.end_of_word.encode())
-            blob, offsets = _marks_to_spaces(spec.vocabulary, spec.ends_word, mark_size)
-        self._table = TokenTable(blob, offsets)
+        self._table = TokenTable(*_decoded(spec))
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
         self._special[special_ids(spec)] = True
 
@@ -118,13 +116,19 @@ class TokenDecoder:
         return ValueError(f"token id {number} at position {before + index} is no token of this vocabulary: {rule}")
 
 
-def _marks_to_spaces(
-    vocabulary: Vocabulary, ends_word: NDArray[np.bool_], mark_size: int
-) -> tuple[bytes, NDArray[np.int64]]:
-    """The (blob, offsets) of the vocabulary with a space instead of each end-of-word mark of `mark_size` bytes."""
+def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
+    """The bytes that each token is decoded as, (blob, offsets): with a space instead of an end-of-word mark."""
+    vocabulary, mark_size = spec.vocabulary, len((spec.end_of_word or "").encode())
+    names = decoded_names(spec)
+    if not names and (not mark_size or spec.ends_word is None):
+        return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
     tokens = [b""] * vocabulary.limit
     for number, token in vocabulary.items():
-        tokens[number] = token[: len(token) - mark_size] + b" " if ends_word[number] else token
+        ends = mark_size and spec.ends_word is not None and spec.ends_word[number]
+        tokens[number] = token[: len(token) - mark_size] + b" " if ends else token
+    letters = isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters
+    for number, text in names.items():
+        tokens[number] = bytes_or_utf8(text) if letters else text.encode()
     return b"".join(tokens), offsets_of([len(token) for token in tokens])
 
 

@@ -211,7 +211,7 @@ class OffsetEncoder:
         for kind in (ORDINARY, SPECIAL):
             for number, token in spec.vocabulary.items(kind):
                 spelled = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
-                counts[:, number] = _spaces_around(to_letters(escape(token)) if spelled else token.decode())
+                counts[:, number] = spaces_around(to_letters(escape(token)) if spelled else token.decode())
         return counts[0], counts[1]
 
     def _trimmed(
@@ -220,7 +220,7 @@ class OffsetEncoder:
         """Spans without the spaces at their ends, as `process_offsets` of `tokenizers` trims them."""
         leading, trailing = self._spaces[0][ids], self._spaces[1][ids]
         for index, text in matched.items():
-            leading[index], trailing[index] = _spaces_around(text)
+            leading[index], trailing[index] = spaces_around(text)
         starts, ends = spans[:, 0], spans[:, 1]
         if prefix:
             leading = np.where((leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, leading)
@@ -435,8 +435,8 @@ def _spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list
     return found
 
 
-def _spaces_around(text: str) -> tuple[int, int]:
-    """The number of spaces that a token begins and ends with."""
+def spaces_around(text: str) -> tuple[int, int]:
+    """The number of spaces that a token begins and ends with, as `tokenizers` counts them."""
     return len(text) - len(text.lstrip(_WHITE)), len(text) - len(text.rstrip(_WHITE))
 
 

@@ -1,4 +1,4 @@
-"""Which special tokens begin and end texts, and which tokens decoding may skip.
+"""Which special tokens begin and end texts, which tokens decoding may skip, and which it spells in another way.
 
 Not here: finding special tokens in a text (`special_tokens.py`), adding and removing them (`added_tokens.py`).
 """
@@ -27,6 +27,19 @@ def special_ids(spec: TokenizerSpec) -> NDArray[np.int64]:
     flags = spec.token_flags
     kept = [number for name, number in spec.special_tokens.items() if "ordinary" not in flags.get(name, ())]
     return np.array(kept, dtype=np.int64)
+
+
+def decoded_names(spec: TokenizerSpec) -> dict[int, str]:
+    """The special tokens that are decoded as another text than their name, by id: as in `tokenizers`, those with the
+    flag "normalized" that the normalizer changes. The text is in GPT-2's letters if the normalizer spells these.
+    """
+    if spec.normalizer is None:
+        return {}
+    found: dict[int, str] = {}
+    for name, flags in spec.token_flags.items():
+        if "normalized" in flags and name in spec.special_tokens and (text := spec.normalizer(name)) != name:
+            found[spec.special_tokens[name]] = text
+    return found
 
 
 def bos_token(spec: TokenizerSpec) -> str | None:

@@ -92,6 +92,34 @@ def test_white_space_around_an_added_token_with_metaspace(lib: SimpleNamespace) 
     assert tok.encode("<end>sail<s>, at").tokens[:3] == ["<end>", "▁sail", "<s>"]
 
 
+def test_added_tokens_of_normalized_text_are_decoded_as_normalized(lib: SimpleNamespace) -> None:
+    letters = {letter: number for number, letter in enumerate(sorted(pre.ByteLevel.alphabet()))}
+    for normalizer, decoder in (
+        (normalizers.Lowercase(), None),
+        (normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]), decoders.Replace("▁", " ")),
+        (normalizers.ByteLevel(), decoders.ByteLevel()),
+        (normalizers.Sequence([normalizers.Lowercase(), normalizers.ByteLevel()]), decoders.ByteLevel()),
+    ):
+        found = []
+        for each in (lib, SimpleNamespace(Tokenizer=theirs.Tokenizer, AddedToken=theirs.AddedToken)):
+            tok = each.Tokenizer(models.BPE(letters, []))
+            tok.normalizer, tok.decoder = normalizer, decoder
+            tok.add_tokens(["The", "é x", each.AddedToken("Plain", normalized=False)])
+            tok.add_special_tokens(
+                ["<S>", each.AddedToken("<T>", normalized=True), each.AddedToken("<u>", normalized=True)]
+            )
+            ids = [*range(256, 262), 5]
+            texts = [tok.decode(ids, skip_special_tokens=skip) for skip in (False, True)]
+            found.append((texts, [tok.id_to_token(number) for number in ids], sorted(tok.get_vocab())))
+        assert found[0] == found[1]
+
+
+def test_wide_spaces_are_trimmed_from_spans(lib: SimpleNamespace) -> None:
+    tok = lib.Tokenizer(models.BPE({"\u3000": 0, "a": 1, "\u3000a": 2, "\x85": 3}, [("\u3000", "a")]))
+    tok.post_processor = post.ByteLevel(trim_offsets=True, add_prefix_space=False)
+    assert tok.encode("a\u3000a\x85\u3000").offsets == [(0, 1), (2, 3), (4, 4), (5, 5)]
+
+
 # Components -----------------------------------------------------------------------------------------------------------
 
 
