@@ -281,7 +281,7 @@ def _drawn(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> 
         )
     for name, documents in corpora.items():
         yield f"<h3>{escaped(name)}</h3>"
-        yield panels.of(documents, most=most, totals=usage.totals[name], n_bytes=usage.sizes[name])
+        yield panels.of(documents, most=most, text=name, totals=usage.totals[name], n_bytes=usage.sizes[name])
 
 
 def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:

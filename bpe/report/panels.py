@@ -52,6 +52,7 @@ class Panels:
         documents: Sequence[bytes],
         *,
         most: int,
+        text: str = "",
         totals: Mapping[str, int] | None = None,
         n_bytes: int | None = None,
     ) -> Html:
@@ -60,6 +61,7 @@ class Panels:
         Args:
             documents: the text, as documents that are encoded by themselves, or the beginning of it.
             most: how many bytes of it to draw.
+            text: its name, where the page has several, for screen readers.
             totals: the number of tokens of the whole text in each tokenizer; None to count those of `documents`.
             n_bytes: the number of bytes of the whole text; None for those of `documents`.
 
@@ -79,11 +81,11 @@ class Panels:
                 total = totals[name]
             else:
                 total = sum(map(len, rows)) if drawn_size == size else tokenizer.count(documents)
-            made.append(self._panel(index, name, rows, total, size, drawn_size))
+            made.append(self._panel(index, name, rows, text, total, size, drawn_size))
         return columns(*made)
 
     def _panel(
-        self, index: int, name: str, rows: Sequence[Sequence[Token]], total: int, size: int, drawn_size: int
+        self, index: int, name: str, rows: Sequence[Sequence[Token]], text: str, total: int, size: int, drawn_size: int
     ) -> str:
         tokens = [token for row in rows for token in row]
         self._seen[name].update(token.id for token in tokens if token.id is not None)
@@ -92,15 +94,15 @@ class Panels:
             said += f" · {size / total:.3f} bytes per token"
         cut = f"The first {number(drawn_size)} of {number(size)} bytes are drawn; all are counted."
         listed = f"the first {_LISTED} tokens" if len(tokens) > _LISTED else "the tokens"
-        title = escaped(name)
+        label = f"{name}, {text}" if text else name
         boxes = [tokens_html(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
-            f'<div class="panel"><h4>{title}</h4>'
+            f'<div class="panel"><h4>{escaped(name)}</h4>'
             f"{note(said)}"
             f'<div class="bpe-tokens" dir="auto" tabindex="0" role="group" data-tokens="{index}" '
-            f'aria-label="{title}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
+            f'aria-label="{escaped(label)}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
             f"<details><summary>As a table: {listed}</summary>"
-            f"{scrolled(f'{name}: table of tokens', token_table(tokens[:_LISTED]))}</details></div>"
+            f"{scrolled(f'{label}: table of tokens', token_table(tokens[:_LISTED]))}</details></div>"
         )
 
     def details(self) -> dict[str, dict[str, Details]]:

@@ -209,6 +209,43 @@ def test_accessibility(browser, tmp_path, scheme, wide, narrow):
         assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
 
 
+def test_screen_readers_find_a_name_for_everything(browser, report):
+    """In the tree that Chromium gives to screen readers."""
+    opened = Opened(browser, report.as_uri())
+    with opened as page:
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        page.locator(f"{BOXES} > span").first.focus()
+        nodes = opened.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    by_id = {node["nodeId"]: node for node in nodes}
+    roles: dict[str, list[dict[str, Any]]] = {}
+    for node in nodes:
+        if not node["ignored"]:
+            roles.setdefault(node["role"]["value"], []).append(node)
+    for role in (
+        "heading",
+        "link",
+        "button",
+        "listbox",
+        "option",
+        "image",
+        "graphics-symbol",
+        "columnheader",
+        "rowheader",
+    ):
+        assert roles[role]
+        assert [node["nodeId"] for node in roles[role] if not node["name"]["value"].strip()] == [], role
+    names = [node["name"]["value"] for node in roles["listbox"]]
+    assert len(names) == len(set(names)) == 2 * len(TEXTS)
+    assert "wide, ko: the tokens" in names
+    assert any(node["name"]["value"].startswith("ed, id ") for node in roles["option"])  # a part of a character
+    assert len(roles["columnheader"]) >= 2 * len(roles["table"])
+    for table in roles["table"]:
+        named = table
+        while not named.get("name", {}).get("value"):
+            named = by_id[named["parentId"]]
+        assert named["role"]["value"] in ("table", "group"), "a table has no name, and no box with one"
+
+
 def test_ten_megabytes_make_a_small_page(browser, tmp_path, narrow):
     path = tmp_path / "long.html"
     write_page(path, {"narrow": narrow}, texts={"long": (demo.page() * 1500)[:7_000_000]})
