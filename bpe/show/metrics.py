@@ -104,10 +104,12 @@ def has_interval(facts: Facts, key: str) -> bool:
 
 
 def with_interval(facts: Facts, key: str) -> object:
-    """A metric for a table's cell."""
-    value = facts.get(key)
-    if value is None or not has_interval(facts, key):
+    """A metric for a table's cell: text, so that metrics with and without an interval begin at the same place."""
+    value: Any = facts.get(key)
+    if not _is_number(value):
         return value
+    if not has_interval(facts, key):
+        return number(value)
     low, high = interval_of(facts, key)
     return f"{number(value)} ({number(low)} to {number(high)})"
 

@@ -130,3 +130,10 @@ def test_plots_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ModuleNotFoundError, match=r"bytepair\[plot\]"):
         HUG.plot_lengths()
+
+
+def test_metrics_with_and_without_intervals_begin_at_one_place() -> None:
+    page = bpe.evaluate([HUG, HUG], ["hug", "pug", "c"])._repr_html_()
+    assert "<td>3</td>" in page  # documents
+    assert " to " in page
+    assert 'class="n"' not in page
