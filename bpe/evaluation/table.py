@@ -148,7 +148,8 @@ def table(evaluation: Evaluation) -> str:
         if _shown(name, results) and any(result.total[name] is not None for result in results):
             rows.append([heading, *(with_interval(result.total, name, how) for result in results)])
     what = [
-        f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, {total.documents:,} documents"
+        f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
+        f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
         + (f", {len(evaluation.corpora)} corpora" if evaluation.corpora else "")
     ]
     parts = ["\n".join([*what, "", *lines_of(rows)])]
@@ -160,7 +161,10 @@ def table(evaluation: Evaluation) -> str:
         ]
     parts += comparison(evaluation)
     if total.draws is None and evaluation.resamples:
-        parts.append("No intervals: they need at least two documents (--separator or --per-line for files).")
+        parts.append(
+            "No intervals: they need at least two documents (for files, --per-line or, for example, "
+            "--separator '<|endoftext|>')."
+        )
     return "\n\n".join(parts)
 
 

@@ -477,6 +477,12 @@ def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
         bpe.evaluate(tok, files=tmp_path / "none.txt")
 
 
+def test_a_table_of_one_document_says_how_to_get_intervals(tok: bpe.Tokenizer) -> None:
+    lines = str(bpe.evaluate(tok, texts=["low lower"])).splitlines()
+    assert lines[0] == "9 bytes, 2 words, 1 document"
+    assert lines[-1].endswith("(for files, --per-line or, for example, --separator '<|endoftext|>').")
+
+
 def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
